@@ -1,0 +1,1 @@
+"""The consensus module: elections, the replicated log, client sessions."""

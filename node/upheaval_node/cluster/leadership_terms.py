@@ -1,0 +1,88 @@
+"""What NewLeadershipTerm says about the terms of the log, on the leader's side and on the follower's.
+
+Pure functions over a recording log and positions; they send nothing and change nothing. Source: Aeron Cluster,
+field values of NewLeadershipTerm and the follower's decision on it.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.types import NULL_POSITION, NULL_VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class NextTerm:
+    """The term that follows the one a receiver knows: its id, where it starts, and where it ends if that is known."""
+
+    leadership_term_id: int = NULL_VALUE
+    base_log_position: int = NULL_POSITION
+    end_log_position: int = NULL_POSITION
+
+
+def next_term_in_election(
+    recording_log: RecordingLog, log_leadership_term_id: int, leadership_term_id: int, append_position: int
+) -> NextTerm:
+    """The term after `log_leadership_term_id`, as a leader tells it while its own election is not over.
+
+    An open term ends at the leader's append position: nothing was appended since the election began.
+    """
+    entry = recording_log.find_term_entry(log_leadership_term_id + 1)
+    if entry is None:
+        return NextTerm(leadership_term_id, append_position, NULL_POSITION)
+    end = entry.log_position if entry.log_position != NULL_POSITION else append_position
+    return NextTerm(entry.leadership_term_id, entry.term_base_log_position, end)
+
+
+def next_term_when_running(
+    recording_log: RecordingLog, log_leadership_term_id: int, leadership_term_id: int, term_base_log_position: int
+) -> NextTerm:
+    """The term after `log_leadership_term_id`, as a running leader answers a CanvassPosition. An open term has no end."""
+    if log_leadership_term_id >= leadership_term_id:
+        return NextTerm()
+    entry = recording_log.find_term_entry(log_leadership_term_id + 1)
+    if entry is None:
+        return NextTerm(leadership_term_id, term_base_log_position, NULL_POSITION)
+    return NextTerm(entry.leadership_term_id, entry.term_base_log_position, entry.log_position)
+
+
+class TermAction(Enum):
+    """What a follower does on a NewLeadershipTerm that matches its log's last term."""
+
+    TRUNCATE = auto()
+    REPLAY = auto()
+    REPLICATE = auto()
+    NOTHING = auto()
+    INVALID = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class TermDecision:
+    """The action and, to replicate, the slice: its term, its base if that is a new term, and where it stops."""
+
+    action: TermAction
+    leadership_term_id: int = NULL_VALUE
+    base_log_position: int = NULL_POSITION
+    stop_position: int = NULL_POSITION
+
+
+def decide_on_term(message: cm.NewLeadershipTerm, append_position: int) -> TermDecision:
+    """Compare the follower's append position with the terms that the leader names.
+
+    The caller has checked that `message.log_leadership_term_id` equals its own.
+    """
+    next_base = message.next_term_base_log_position
+    if next_base != NULL_POSITION and next_base < append_position:
+        return TermDecision(TermAction.TRUNCATE, stop_position=next_base)
+    if append_position >= message.term_base_log_position:
+        return TermDecision(TermAction.REPLAY)
+    if message.next_leadership_term_id == NULL_VALUE:
+        return TermDecision(TermAction.INVALID)
+    if append_position < next_base:
+        return TermDecision(TermAction.REPLICATE, message.log_leadership_term_id, NULL_POSITION, next_base)
+    if message.next_log_position != NULL_POSITION:
+        return TermDecision(
+            TermAction.REPLICATE, message.next_leadership_term_id, next_base, message.next_log_position
+        )
+    return TermDecision(TermAction.NOTHING)

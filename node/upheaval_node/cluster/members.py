@@ -1,0 +1,173 @@
+"""The members of a cluster: who they are, what this node knows of each, and the arithmetic of quorums.
+
+Knows nothing of messages, channels or time-outs other than the one that tells an active member from a silent one.
+Source of the rules: Aeron Cluster, member activity, candidate eligibility and quorum position.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from upheaval_node.errors import UsageError
+from upheaval_node.types import NULL_POSITION, NULL_VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Where a member listens, each `host:port`."""
+
+    ingress: str
+    consensus: str
+    log: str
+    catchup: str
+    archive: str
+
+
+@dataclass(slots=True)
+class ClusterMember:
+    """One member as this node sees it. The positions and votes are what it last told us."""
+
+    id: int
+    endpoints: Endpoints
+    leadership_term_id: int = NULL_VALUE
+    log_position: int = NULL_POSITION
+    time_of_last_append_position_ns: int | None = None
+    candidate_term_id: int = NULL_VALUE
+    vote: bool | None = None
+    is_ballot_sent: bool = False
+    is_leader: bool = False
+    has_terminated: bool = False
+    catchup_replay_session_id: int = NULL_VALUE
+    catchup_replay_correlation_id: int = NULL_VALUE
+    extra_endpoints: tuple[str, ...] = field(default=())
+
+    def reset(self) -> None:
+        """Forget what an election collected; the activity time and catch-up replay ids are kept."""
+        self.is_ballot_sent = False
+        self.is_leader = False
+        self.has_terminated = False
+        self.vote = None
+        self.candidate_term_id = NULL_VALUE
+        self.leadership_term_id = NULL_VALUE
+        self.log_position = NULL_POSITION
+
+    def record(self, leadership_term_id: int, log_position: int, now_ns: int) -> None:
+        """Note a position that this member reported just now."""
+        self.leadership_term_id = leadership_term_id
+        self.log_position = log_position
+        self.time_of_last_append_position_ns = now_ns
+
+    def is_active(self, now_ns: int, timeout_ns: int) -> bool:
+        """Heard from within `timeout_ns`."""
+        last = self.time_of_last_append_position_ns
+        return last is not None and last + timeout_ns > now_ns
+
+    def encode(self) -> str:
+        """The member as it stands in a members string."""
+        e = self.endpoints
+        return ",".join((str(self.id), e.ingress, e.consensus, e.log, e.catchup, e.archive, *self.extra_endpoints))
+
+
+def parse_members(text: str) -> dict[int, ClusterMember]:
+    """Parse `id,ingress,consensus,log,catchup,archive[,archiveResponse[,egressResponse]]|...` into members by id.
+
+    Raises `UsageError` for a wrong number of attributes, an id that is no number or stands twice.
+    """
+    members: dict[int, ClusterMember] = {}
+    for part in text.split("|"):
+        attributes = part.split(",")
+        if not 6 <= len(attributes) <= 8 or not all(attributes):
+            raise UsageError(f"member {part!r} needs id and five to seven endpoints, separated by commas")
+        try:
+            member_id = int(attributes[0])
+        except ValueError:
+            raise UsageError(f"member id {attributes[0]!r} is not a number") from None
+        if member_id in members:
+            raise UsageError(f"member id {member_id} stands twice")
+        members[member_id] = ClusterMember(
+            member_id, Endpoints(*attributes[1:6]), extra_endpoints=tuple(attributes[6:])
+        )
+    return members
+
+
+def encode_members(members: Iterable[ClusterMember]) -> str:
+    return "|".join(member.encode() for member in members)
+
+
+def ingress_endpoints(members: Iterable[ClusterMember]) -> str:
+    """`id=host:port,...` in member order, as sessions are told after a redirect or a new leader."""
+    return ",".join(f"{member.id}={member.endpoints.ingress}" for member in members)
+
+
+def quorum_threshold(member_count: int) -> int:
+    return member_count // 2 + 1
+
+
+def quorum_position(members: Iterable[ClusterMember], now_ns: int, timeout_ns: int) -> int:
+    """The highest position that a quorum of members has reported; silent members count as position 0."""
+    positions = sorted(
+        (max(m.log_position, 0) if m.is_active(now_ns, timeout_ns) else 0 for m in members), reverse=True
+    )
+    return positions[quorum_threshold(len(positions)) - 1]
+
+
+def has_active_quorum(members: Iterable[ClusterMember], now_ns: int, timeout_ns: int) -> bool:
+    active = [m.is_active(now_ns, timeout_ns) for m in members]
+    return sum(active) >= quorum_threshold(len(active))
+
+
+def has_quorum_at_position(
+    members: Iterable[ClusterMember], leadership_term_id: int, position: int, now_ns: int, timeout_ns: int
+) -> bool:
+    """A quorum of active members is in this term and has recorded up to `position`."""
+    there = [
+        m.is_active(now_ns, timeout_ns) and m.leadership_term_id == leadership_term_id and m.log_position >= position
+        for m in members
+    ]
+    return sum(there) >= quorum_threshold(len(there))
+
+
+def compare_logs(term_a: int, position_a: int, term_b: int, position_b: int) -> int:
+    """Negative, zero or positive as log A is behind, equal to or ahead of log B: term first, then position."""
+    a, b = (term_a, position_a), (term_b, position_b)
+    return (a > b) - (a < b)
+
+
+def _would_vote_for(member: ClusterMember, candidate: ClusterMember) -> bool:
+    if member.log_position == NULL_POSITION:
+        return False
+    return (
+        compare_logs(
+            member.leadership_term_id, member.log_position, candidate.leadership_term_id, candidate.log_position
+        )
+        <= 0
+    )
+
+
+def is_unanimous_candidate(
+    members: Iterable[ClusterMember], candidate: ClusterMember, gracefully_closed_leader_id: int
+) -> bool:
+    """Every member but a gracefully closed leader would vote for the candidate, and they are a quorum of all."""
+    everyone = list(members)
+    asked = [m for m in everyone if m.id != gracefully_closed_leader_id]
+    return all(_would_vote_for(m, candidate) for m in asked) and len(asked) >= quorum_threshold(len(everyone))
+
+
+def is_quorum_candidate(members: Iterable[ClusterMember], candidate: ClusterMember) -> bool:
+    votes = [_would_vote_for(m, candidate) for m in members]
+    return sum(votes) >= quorum_threshold(len(votes))
+
+
+def is_unanimous_leader(
+    members: Iterable[ClusterMember], candidate_term_id: int, gracefully_closed_leader_id: int
+) -> bool:
+    everyone = list(members)
+    asked = [m for m in everyone if m.id != gracefully_closed_leader_id]
+    granted = [m.candidate_term_id == candidate_term_id and m.vote is True for m in asked]
+    return all(granted) and len(granted) >= quorum_threshold(len(everyone))
+
+
+def is_quorum_leader(members: Iterable[ClusterMember], candidate_term_id: int) -> bool:
+    """A quorum granted its vote and nobody refused it."""
+    everyone = list(members)
+    votes = [m.vote for m in everyone if m.candidate_term_id == candidate_term_id]
+    return False not in votes and votes.count(True) >= quorum_threshold(len(everyone))

@@ -1,0 +1,114 @@
+"""Settings of a member: Aeron's defaults, and the named `test` profile that demo, scenarios and tests use.
+
+All durations are in nanoseconds, all lengths in bytes. Settings are frozen values, passed to where they are used.
+"""
+
+from dataclasses import dataclass, field, replace
+
+from upheaval_node.errors import UsageError
+
+MS = 1_000_000
+S = 1_000_000_000
+KIB = 1024
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class MediaSettings:
+    """Timers and lengths of publications and images (frames reference: sender and receiver behaviour)."""
+
+    heartbeat_interval_ns: int = 100 * MS
+    image_liveness_timeout_ns: int = 10 * S
+    connection_timeout_ns: int = 5 * S
+    redial_interval_ns: int = 100 * MS
+    receiver_window_length: int = 2 * MIB
+    term_length: int = 16 * MIB
+    ipc_term_length: int = 16 * MIB
+    mtu: int = 1408
+    retention_length: int = 4 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveSettings:
+    segment_length: int = 128 * MIB
+    file_sync_level: int = 0
+    catalog_capacity: int = MIB
+    control_term_length: int = 64 * KIB
+    message_timeout_ns: int = 10 * S
+    connect_timeout_ns: int = 5 * S
+    max_recordings: int = 20
+    max_replays: int = 20
+    io_max_length: int = MIB
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterTimeouts:
+    """Intervals and time-outs of the consensus module and its elections."""
+
+    startup_canvass_ns: int = 60 * S
+    election_ns: int = S
+    election_status_interval_ns: int = 100 * MS
+    leader_heartbeat_ns: int = 10 * S
+    leader_heartbeat_interval_ns: int = 200 * MS
+    session_ns: int = 10 * S
+    termination_ns: int = 10 * S
+
+    def __post_init__(self) -> None:
+        if self.startup_canvass_ns // self.leader_heartbeat_ns < 2:
+            raise UsageError("startup canvass time-out must be at least twice the leader heartbeat time-out")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSettings:
+    cluster_id: int = 0
+    timeouts: ClusterTimeouts = field(default_factory=ClusterTimeouts)
+    file_sync_level: int = 0
+    log_term_length: int = 64 * MIB
+    log_mtu: int = 1408
+    max_sessions: int = 10
+    service_count: int = 1
+    appointed_leader_id: int = -1
+    app_version: int = 1
+    ingress_fragment_limit: int = 50
+    log_fragment_limit: int = 50
+
+
+@dataclass(frozen=True, slots=True)
+class MemberSettings:
+    """Everything that one member is configured with, endpoints apart."""
+
+    profile: str = "aeron"
+    media: MediaSettings = field(default_factory=MediaSettings)
+    archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    cluster: ClusterSettings = field(default_factory=ClusterSettings)
+
+
+def profile_settings(name: str, *, sync_level: int = 0) -> MemberSettings:
+    """The settings of a named profile. Raises `UsageError` for an unknown name or sync level."""
+    if sync_level not in (0, 1, 2):
+        raise UsageError(f"sync level must be 0, 1 or 2, not {sync_level}")
+    if name == "aeron":
+        settings = MemberSettings()
+    elif name == "test":
+        settings = MemberSettings(
+            profile="test",
+            media=MediaSettings(redial_interval_ns=20 * MS),
+            archive=ArchiveSettings(segment_length=MIB),
+            cluster=ClusterSettings(
+                timeouts=ClusterTimeouts(
+                    startup_canvass_ns=3 * S,
+                    election_ns=500 * MS,
+                    election_status_interval_ns=50 * MS,
+                    leader_heartbeat_ns=S,
+                    leader_heartbeat_interval_ns=50 * MS,
+                ),
+                log_term_length=64 * KIB,
+            ),
+        )
+    else:
+        raise UsageError(f"unknown profile {name!r}: use aeron or test")
+    return replace(
+        settings,
+        archive=replace(settings.archive, file_sync_level=sync_level),
+        cluster=replace(settings.cluster, file_sync_level=sync_level),
+    )

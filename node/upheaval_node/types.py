@@ -1,0 +1,29 @@
+"""Small value types and sentinels that every other module of the node shares.
+
+This module may know nothing else of the package.
+"""
+
+from typing import Final, NamedTuple
+
+NULL_VALUE: Final = -1
+NULL_POSITION: Final = -1
+MAX_POSITION: Final = (1 << 63) - 1
+
+FRAME_ALIGNMENT: Final = 32
+FRAME_HEADER_LENGTH: Final = 32
+
+
+class Now(NamedTuple):
+    """The time of one duty cycle. Every component gets it as an argument; none reads a clock.
+
+    `ns` is monotonic and drives time-outs and intervals; `epoch_ms` is the wall clock and goes into messages,
+    log entries and files. A jump of the wall clock moves only `epoch_ms`.
+    """
+
+    ns: int
+    epoch_ms: int
+
+
+def align(length: int, alignment: int) -> int:
+    """Round `length` up to a multiple of `alignment`, which is a power of two."""
+    return (length + alignment - 1) & -alignment
