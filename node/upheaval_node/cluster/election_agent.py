@@ -119,7 +119,7 @@ class ElectionAgent(Protocol):
         ...
 
     def update_leader_position(self, now: Now, append_position: int, quorum_position: int) -> int:
-        """CommitPosition to all others when the quorum position advanced or the interval passed; raises the commit counter."""
+        """Raise the commit counter; CommitPosition to all others when it advanced or the interval passed."""
         ...
 
     def append_new_leadership_term_event(self, now: Now, leadership_term_id: int, log_position: int) -> bool:
@@ -129,7 +129,7 @@ class ElectionAgent(Protocol):
     # --- follower ---
 
     def open_follower_log(self, now: Now, log_session_id: int, log_position: int) -> None:
-        """Subscribe to the log stream of the leader's publication, to be joined at `log_position`; no destination yet."""
+        """Subscribe to the leader's log stream, to be joined at `log_position`; no destination yet."""
         ...
 
     @property

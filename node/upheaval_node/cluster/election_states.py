@@ -2,10 +2,11 @@
 
 Theory of operation. A member that has no leader *canvasses*: it tells the others how far its log goes and hears the
 same from them. Once it knows that its log is at least as good as that of all others (or, after a time-out, of a
-quorum) it *nominates* itself after a random delay and asks for votes under a new term. The winner leads: it waits until
-a quorum has recorded its whole log, replays what its services have not seen, opens the term's log and, when a quorum has
-joined, appends the term's first entry. The others follow: they copy the terms that they miss from the leader's archive,
-replay what is committed, catch up with the live log and join it. An error in any state goes back to INIT.
+quorum) it *nominates* itself after a random delay and asks for votes under a new term. The winner leads: it waits
+until a quorum has recorded its whole log, replays what its services have not seen, opens the term's log and, when a
+quorum has joined, appends the term's first entry. The others follow: they copy the terms that they miss from the
+leader's archive, replay what is committed, catch up with the live log and join it. An error in any state goes back
+to INIT.
 
 Codes are Aeron's: they are published in the election-state counter (type 207). This module knows no messages.
 """
@@ -47,9 +48,7 @@ S = ElectionState
 
 LEGAL_MOVES: Final[dict[ElectionState, frozenset[ElectionState]]] = {
     S.INIT: frozenset({S.CANVASS, S.LEADER_LOG_REPLICATION}),
-    S.CANVASS: frozenset(
-        {S.INIT, S.NOMINATE, S.FOLLOWER_BALLOT, S.FOLLOWER_LOG_REPLICATION, S.FOLLOWER_REPLAY}
-    ),
+    S.CANVASS: frozenset({S.INIT, S.NOMINATE, S.FOLLOWER_BALLOT, S.FOLLOWER_LOG_REPLICATION, S.FOLLOWER_REPLAY}),
     S.NOMINATE: frozenset({S.INIT, S.CANDIDATE_BALLOT, S.FOLLOWER_BALLOT}),
     S.CANDIDATE_BALLOT: frozenset(
         {

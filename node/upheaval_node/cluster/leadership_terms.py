@@ -38,7 +38,7 @@ def next_term_in_election(
 def next_term_when_running(
     recording_log: RecordingLog, log_leadership_term_id: int, leadership_term_id: int, term_base_log_position: int
 ) -> NextTerm:
-    """The term after `log_leadership_term_id`, as a running leader answers a CanvassPosition. An open term has no end."""
+    """The term after `log_leadership_term_id`, as a running leader tells it. An open term has no end."""
     if log_leadership_term_id >= leadership_term_id:
         return NextTerm()
     entry = recording_log.find_term_entry(log_leadership_term_id + 1)
@@ -82,7 +82,5 @@ def decide_on_term(message: cm.NewLeadershipTerm, append_position: int) -> TermD
     if append_position < next_base:
         return TermDecision(TermAction.REPLICATE, message.log_leadership_term_id, NULL_POSITION, next_base)
     if message.next_log_position != NULL_POSITION:
-        return TermDecision(
-            TermAction.REPLICATE, message.next_leadership_term_id, next_base, message.next_log_position
-        )
+        return TermDecision(TermAction.REPLICATE, message.next_leadership_term_id, next_base, message.next_log_position)
     return TermDecision(TermAction.NOTHING)

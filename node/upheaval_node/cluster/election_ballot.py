@@ -1,0 +1,188 @@
+"""The states before there is a leader: INIT, CANVASS, NOMINATE and the two ballots, and the messages about votes.
+
+Knows nothing of what a leader or a follower does once the ballot is decided.
+"""
+
+from upheaval_node.cluster.election_base import PROTOCOL_VERSION, ElectionBase
+from upheaval_node.cluster.election_states import VOTING_STATES, ElectionState, Role
+from upheaval_node.cluster.members import (
+    ClusterMember,
+    compare_logs,
+    is_quorum_candidate,
+    is_quorum_leader,
+    is_unanimous_candidate,
+    is_unanimous_leader,
+)
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+
+
+class BallotStates(ElectionBase):
+    """Everybody canvasses; some nominate themselves; all vote."""
+
+    def _init(self, now: Now) -> int:
+        if self._truncate_position is not None and not self._finish_truncation(now, self._truncate_position):
+            return 0
+        if not (self._is_first_init and self._is_node_startup):
+            self._abandon_log_work(now)
+            append_position = self._agent.prepare_for_new_leadership(now, self.log_position)
+            if append_position is None:
+                return 0
+            if append_position != NULL_POSITION:
+                self.append_position = append_position
+        self.notified_commit_position = 0
+        self.candidate_term_id = max(self._agent.node_state.candidate_term_id, self.leadership_term_id)
+        if len(self._members) == 1:
+            self.candidate_term_id = self._persist_candidate_term(now, self.candidate_term_id + 1)
+            self._become_leader(now, "single member")
+        else:
+            self._enter(ElectionState.CANVASS, now, "")
+        return 1
+
+    def _finish_truncation(self, now: Now, position: int) -> bool:
+        if not self._agent.truncate_log(now, position):
+            return False
+        if self.log_leadership_term_id != NULL_VALUE:
+            self._agent.recording_log.commit_log_position(self.log_leadership_term_id, position)
+        self.append_position = position
+        self._truncate_position = None
+        return True
+
+    def _abandon_log_work(self, now: Now) -> None:
+        if self._replication is not None:
+            self._replication.close(now)
+            self._replication = None
+        if self._replay is not None:
+            self._replay.close(now)
+            self._replay = None
+        self._replication_deadline_ns = 0
+        self._last_published_commit = 0
+        self.catchup_join_position = NULL_POSITION
+        self.log_session_id = None
+
+    def _canvass(self, now: Now) -> int:
+        if self._is_extended_canvass:
+            deadline = self._state_change_ns + self._timeouts.startup_canvass_ns
+        else:
+            deadline = self._agent.time_of_last_leader_update_ns + self._timeouts.leader_heartbeat_ns
+        work = self._send_canvass_position_on_interval(now)
+        if self._appointed_leader_id not in (NULL_VALUE, self._self.id):
+            return work
+        members = self._members.values()
+        unanimous = is_unanimous_candidate(members, self._self, self._gracefully_closed_leader_id)
+        if unanimous or (now.ns >= deadline and is_quorum_candidate(members, self._self)):
+            self._nomination_deadline_ns = now.ns + int(self._random.random() * (self._timeouts.election_ns / 2))
+            self._enter(ElectionState.NOMINATE, now, "unanimous candidate" if unanimous else "quorum candidate")
+        return work
+
+    def _send_canvass_position_on_interval(self, now: Now) -> int:
+        if now.ns < self._last_update_ns + self._timeouts.election_status_interval_ns:
+            return 0
+        self._last_update_ns = now.ns
+        self._send_to_others(
+            now,
+            cm.CanvassPosition(
+                log_leadership_term_id=self.log_leadership_term_id,
+                log_position=self.append_position,
+                leadership_term_id=self.leadership_term_id,
+                follower_member_id=self._self.id,
+                protocol_version=PROTOCOL_VERSION,
+            ),
+        )
+        return 1
+
+    def _nominate(self, now: Now) -> int:
+        if now.ns < self._nomination_deadline_ns:
+            return self._send_canvass_position_on_interval(now)
+        self.candidate_term_id = self._persist_candidate_term(now, self.candidate_term_id + 1)
+        for member in self._members.values():
+            is_self = member is self._self
+            member.vote = True if is_self else None
+            member.candidate_term_id = self.candidate_term_id if is_self else NULL_VALUE
+            member.is_ballot_sent = is_self
+        self._enter(ElectionState.CANDIDATE_BALLOT, now, "")
+        return 1
+
+    def _candidate_ballot(self, now: Now) -> int:
+        members = self._members.values()
+        if is_unanimous_leader(members, self.candidate_term_id, self._gracefully_closed_leader_id):
+            self._become_leader(now, "unanimous leader")
+        elif now.ns >= self._state_change_ns + self._timeouts.election_ns:
+            if is_quorum_leader(members, self.candidate_term_id):
+                self._become_leader(now, "quorum leader")
+            else:
+                self._enter(ElectionState.CANVASS, now, "failed to gather a quorum")
+        else:
+            return sum(self._send_request_vote(now, m) for m in members if not m.is_ballot_sent)
+        return 1
+
+    def _send_request_vote(self, now: Now, member: ClusterMember) -> bool:
+        self._last_update_ns = now.ns
+        member.is_ballot_sent = self._agent.send(
+            now,
+            member.id,
+            cm.RequestVote(
+                log_leadership_term_id=self.log_leadership_term_id,
+                log_position=self.append_position,
+                candidate_term_id=self.candidate_term_id,
+                candidate_member_id=self._self.id,
+                protocol_version=PROTOCOL_VERSION,
+            ),
+        )
+        return member.is_ballot_sent
+
+    def _follower_ballot(self, now: Now) -> int:
+        if now.ns >= self._state_change_ns + self._timeouts.election_ns:
+            self._enter(ElectionState.CANVASS, now, "no leader came of the ballot")
+        return 0
+
+    def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
+        if self.state is ElectionState.INIT or message.candidate_member_id == self._self.id:
+            return
+        own_is_better = (
+            compare_logs(
+                self.log_leadership_term_id,
+                self.append_position,
+                message.log_leadership_term_id,
+                message.log_position,
+            )
+            > 0
+        )
+        if message.candidate_term_id <= self.candidate_term_id:
+            self._send_vote(now, message, granted=False)
+        elif own_is_better:
+            self.candidate_term_id = self._persist_candidate_term(now, message.candidate_term_id)
+            self._send_vote(now, message, granted=False)
+            if self._role is Role.LEADER:
+                self._answer_with_term(now, message.candidate_member_id, message.log_leadership_term_id)
+        elif self.state in VOTING_STATES:
+            self.candidate_term_id = self._persist_candidate_term(now, message.candidate_term_id)
+            self._send_vote(now, message, granted=True)
+            self._enter(ElectionState.FOLLOWER_BALLOT, now, f"voted for member {message.candidate_member_id}")
+
+    def _send_vote(self, now: Now, request: cm.RequestVote, *, granted: bool) -> None:
+        if request.candidate_member_id in self._members:
+            self._agent.send(
+                now,
+                request.candidate_member_id,
+                cm.Vote(
+                    candidate_term_id=request.candidate_term_id,
+                    log_leadership_term_id=self.log_leadership_term_id,
+                    log_position=self.append_position,
+                    candidate_member_id=request.candidate_member_id,
+                    follower_member_id=self._self.id,
+                    vote=granted,
+                ),
+            )
+
+    def on_vote(self, now: Now, message: cm.Vote) -> None:
+        voter = self._members.get(message.follower_member_id)
+        if (
+            self.state is ElectionState.CANDIDATE_BALLOT
+            and message.candidate_term_id == self.candidate_term_id
+            and message.candidate_member_id == self._self.id
+            and voter is not None
+        ):
+            voter.candidate_term_id = message.candidate_term_id
+            voter.vote = message.vote
+            voter.record(message.log_leadership_term_id, message.log_position, now.ns)

@@ -1,0 +1,220 @@
+"""What all states of an election share: its data, the one writer of the state, deadlines, and sending.
+
+Knows no state's rules. Source: Aeron Cluster's election, side effects of a state change.
+"""
+
+from random import Random
+
+from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay, LogReplication
+from upheaval_node.cluster.election_states import LEGAL_MOVES, ROLE_ON_ENTRY, ElectionState, Role
+from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, next_term_in_election
+from upheaval_node.cluster.members import quorum_position
+from upheaval_node.errors import NodeError
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.settings import ClusterTimeouts
+from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+
+PROTOCOL_VERSION = 1 << 16
+"""Consensus protocol version 1.0.0, carried by CanvassPosition and RequestVote."""
+
+LIVE_JOIN_WINDOW = 32 * 1024 * 1024
+"""A follower that catches up adds the live log once it is at most this far behind, or a quarter of a term."""
+
+SHORTEST_WAIT_NS = 1_000_000
+"""A deadline that a failed send left in the past is looked at again after this long, so that the loop cannot spin."""
+
+LONG_AGO = -MAX_POSITION
+
+
+class ElectionBase:
+    """Data and helpers of an election; `election_ballot`, `_leader` and `_follower` add the states."""
+
+    def __init__(
+        self,
+        agent: ElectionAgent,
+        *,
+        is_node_startup: bool,
+        gracefully_closed_leader_id: int,
+        leadership_term_id: int,
+        term_base_log_position: int,
+        log_position: int,
+        append_position: int,
+        timeouts: ClusterTimeouts,
+        random: Random,
+        now: Now,
+        appointed_leader_id: int = NULL_VALUE,
+        log_term_length: int = 4 * LIVE_JOIN_WINDOW,
+    ) -> None:
+        self._agent = agent
+        self._members = agent.members
+        self._self = agent.members[agent.member_id]
+        self._timeouts = timeouts
+        self._random = random
+        self._appointed_leader_id = appointed_leader_id
+        self._live_join_window = min(log_term_length // 4, LIVE_JOIN_WINDOW)
+        self._is_node_startup = is_node_startup
+        self._is_extended_canvass = is_node_startup
+        self._is_first_init = True
+        self._gracefully_closed_leader_id = gracefully_closed_leader_id
+        self._initial_term_id = leadership_term_id
+        self._initial_term_base = term_base_log_position
+        self._role = Role.FOLLOWER
+
+        self.state = ElectionState.INIT
+        self.log_leadership_term_id = leadership_term_id
+        self.leadership_term_id = leadership_term_id
+        self.candidate_term_id = leadership_term_id
+        self.log_position = log_position
+        self.append_position = append_position
+        self.notified_commit_position = 0
+        self.catchup_join_position = NULL_POSITION
+        self.leader_member_id = NULL_VALUE
+        self.leader_recording_id = NULL_VALUE
+        self.log_session_id: int | None = None
+        self.is_leader_startup = False
+
+        self._tick_ns = now.ns
+        self._state_change_ns = now.ns
+        self._last_update_ns = LONG_AGO
+        self._last_commit_update_ns = LONG_AGO
+        self._last_published_commit = 0
+        self._last_published_append = NULL_POSITION
+        self._nomination_deadline_ns = 0
+        self._replication_deadline_ns = 0
+        self._slice = TermDecision(TermAction.NOTHING)
+        self._truncate_position: int | None = None
+        self._replay: LogReplay | None = None
+        self._replication: LogReplication | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        return self.state is ElectionState.CLOSED
+
+    @property
+    def role(self) -> Role:
+        return self._role
+
+    def next_deadline_ns(self) -> int:
+        """When a time-out or an interval of the present state is due; never before the last tick."""
+        heartbeat = self._timeouts.leader_heartbeat_interval_ns
+        status = self._timeouts.election_status_interval_ns
+        match self.state:
+            case ElectionState.INIT | ElectionState.LEADER_INIT | ElectionState.CLOSED:
+                return MAX_POSITION
+            case ElectionState.CANVASS:
+                due = self._last_update_ns + status
+            case ElectionState.NOMINATE:
+                due = min(self._nomination_deadline_ns, self._last_update_ns + status)
+            case ElectionState.CANDIDATE_BALLOT:
+                due = min(self._state_change_ns + self._timeouts.election_ns, self._tick_ns + status)
+            case ElectionState.FOLLOWER_BALLOT:
+                due = self._state_change_ns + self._timeouts.election_ns
+            case ElectionState.LEADER_LOG_REPLICATION | ElectionState.LEADER_REPLAY | ElectionState.LEADER_READY:
+                due = self._last_update_ns + heartbeat
+            case _:
+                due = self._tick_ns + heartbeat
+        return max(due, self._tick_ns + SHORTEST_WAIT_NS)
+
+    def handle_error(self, now: Now, error: Exception) -> None:
+        """Any failure but the end of the node: forget the attempt and start again from INIT."""
+        self.log_position = self._agent.commit_position
+        if self.state is ElectionState.INIT:
+            self._is_first_init = False
+        elif self.state is not ElectionState.CLOSED:
+            self._enter(ElectionState.INIT, now, str(error))
+
+    def _enter(self, state: ElectionState, now: Now, reason: str) -> None:
+        """The only writer of the state: checks the move, runs the entry actions, rewinds the interval clocks."""
+        if state is self.state:
+            return
+        if state not in LEGAL_MOVES[self.state]:
+            raise NodeError(f"election cannot go from {self.state.name} to {state.name}")
+        if self.state is ElectionState.CANVASS:
+            self._is_extended_canvass = False
+        if self.state is ElectionState.INIT:
+            self._is_first_init = False
+        self._role = ROLE_ON_ENTRY.get(state, self._role)
+        if state is ElectionState.CANVASS:
+            self._reset_members()
+        elif state is ElectionState.LEADER_LOG_REPLICATION:
+            self.log_session_id = self._agent.open_log_publication(now, self.append_position)
+        self.state = state
+        self._state_change_ns = now.ns
+        self._last_update_ns = LONG_AGO
+        self._last_commit_update_ns = LONG_AGO
+        self._last_published_append = NULL_POSITION
+        self._agent.on_election_state(now, state, self._role, reason)
+
+    def _reset_members(self) -> None:
+        for member in self._members.values():
+            member.reset()
+        self._self.leadership_term_id = self.leadership_term_id
+        self._self.log_position = self.append_position
+        self.leader_member_id = NULL_VALUE
+
+    def _become_leader(self, now: Now, reason: str) -> None:
+        self.leader_member_id = self._self.id
+        self.leadership_term_id = self.candidate_term_id
+        self.is_leader_startup = False
+        self._enter(ElectionState.LEADER_LOG_REPLICATION, now, reason)
+
+    def _persist_candidate_term(self, now: Now, candidate_term_id: int) -> int:
+        """Durable before anything that names the term is sent."""
+        return self._agent.node_state.propose_max_candidate_term_id(candidate_term_id, self.log_position, now.epoch_ms)
+
+    def _quorum_position(self, now: Now) -> int:
+        reached = quorum_position(self._members.values(), now.ns, self._timeouts.leader_heartbeat_ns)
+        return min(reached, self.append_position)
+
+    def _new_leadership_term(self, now: Now, log_leadership_term_id: int, quorum: int) -> cm.NewLeadershipTerm | None:
+        if self.log_session_id is None:
+            return None
+        following = next_term_in_election(
+            self._agent.recording_log, log_leadership_term_id, self.leadership_term_id, self.append_position
+        )
+        return cm.NewLeadershipTerm(
+            log_leadership_term_id=log_leadership_term_id,
+            next_leadership_term_id=following.leadership_term_id,
+            next_term_base_log_position=following.base_log_position,
+            next_log_position=following.end_log_position,
+            leadership_term_id=self.leadership_term_id,
+            term_base_log_position=self.append_position,
+            log_position=self.append_position,
+            leader_recording_id=self._agent.log_recording_id,
+            timestamp=self._agent.cluster_time(now),
+            leader_member_id=self._self.id,
+            log_session_id=self.log_session_id,
+            app_version=self._agent.app_version,
+            is_startup=self.is_leader_startup,
+            commit_position=quorum,
+        )
+
+    def _heard_from(self, member_id: int) -> None:
+        if member_id == self._gracefully_closed_leader_id:
+            self._gracefully_closed_leader_id = NULL_VALUE
+
+    def _answer_with_term(self, now: Now, member_id: int, log_leadership_term_id: int) -> None:
+        message = self._new_leadership_term(now, log_leadership_term_id, self._quorum_position(now))
+        if message is not None:
+            self._agent.send(now, member_id, message)
+
+    def _close(self, now: Now) -> None:
+        self._agent.election_complete(now)
+        self._enter(ElectionState.CLOSED, now, "")
+
+    def _send_to_others(self, now: Now, message: cm.Message) -> None:
+        for member in self._members.values():
+            if member is not self._self:
+                self._agent.send(now, member.id, message)
+
+    def _update_recording_log(self, now: Now, term_id: int, base: int, end: int, timestamp: int | None = None) -> None:
+        self._agent.recording_log.ensure_coherent(
+            self._agent.log_recording_id,
+            self._initial_term_id,
+            self._initial_term_base,
+            term_id,
+            base,
+            end,
+            self._agent.cluster_time(now) if timestamp is None else timestamp,
+        )
+        self.log_leadership_term_id = term_id

@@ -1,0 +1,241 @@
+"""The states of a member that follows: copy missed terms, replay, catch up, join the live log; and NewLeadershipTerm.
+
+Knows nothing of ballots.
+"""
+
+from upheaval_node.cluster.election_agent import LogReplication
+from upheaval_node.cluster.election_base import ElectionBase
+from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, decide_on_term
+from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.types import NULL_POSITION, Now
+
+
+class FollowerStates(ElectionBase):
+    """Make the own log equal to the leader's, then read what it appends."""
+
+    def _follower_log_replication(self, now: Now) -> int:
+        wanted = self._slice
+        if self._replication is None:
+            if self.append_position >= wanted.stop_position:
+                self._finish_slice(now, wanted, "empty term")
+                return 1
+            self._replication = self._agent.new_log_replication(
+                now, self.leader_member_id, self.leader_recording_id, wanted.stop_position
+            )
+            self._replication_deadline_ns = now.ns + self._timeouts.leader_heartbeat_ns
+            return 1
+        replication = self._replication
+        work = replication.do_work(now)
+        if self._publish_append_position(now, replication.position):
+            self.append_position = max(self.append_position, replication.position)
+            work += 1
+        if replication.is_done:
+            return work + self._conclude_replication(now, replication, wanted)
+        return work
+
+    def _conclude_replication(self, now: Now, replication: LogReplication, wanted: TermDecision) -> int:
+        """The slice is recorded; it counts once the leader has said that it is committed."""
+        if self.notified_commit_position < self.append_position:
+            if now.ns >= self._replication_deadline_ns:
+                raise TimeoutExpired("awaiting commit position")
+            return 0
+        self.append_position = replication.position
+        self._agent.log_recording_id = replication.recording_id
+        replication.close(now)
+        self._replication = None
+        self._finish_slice(now, wanted, "term replicated")
+        return 1
+
+    def _finish_slice(self, now: Now, wanted: TermDecision, reason: str) -> None:
+        self._update_recording_log(now, wanted.leadership_term_id, wanted.base_log_position, wanted.stop_position)
+        self._enter(ElectionState.CANVASS, now, reason)
+
+    def _follower_replay(self, now: Now) -> int:
+        if self._replay is None:
+            if self.log_position >= self.append_position:
+                self._enter_catchup_or_log(now, "nothing to replay")
+            elif self.notified_commit_position == 0:
+                return self._publish_append_position(now, self.append_position)
+            elif self.log_position >= self.notified_commit_position:
+                self._enter(ElectionState.CANVASS, now, "log replay rejected")
+            else:
+                stop = min(self.append_position, self.notified_commit_position)
+                self._replay = self._agent.new_log_replay(now, self.log_position, stop)
+            return 1
+        work = self._replay.do_work(now)
+        if self._replay.is_done:
+            self.log_position = self._replay.position
+            self._replay.close(now)
+            self._replay = None
+            if self.log_position == self.append_position:
+                self._enter_catchup_or_log(now, "log replayed")
+            else:
+                self._enter(ElectionState.CANVASS, now, "incomplete log replay")
+        return work
+
+    def _enter_catchup_or_log(self, now: Now, reason: str) -> None:
+        is_behind = self.catchup_join_position != NULL_POSITION
+        self._enter(ElectionState.FOLLOWER_CATCHUP_INIT if is_behind else ElectionState.FOLLOWER_LOG_INIT, now, reason)
+
+    def _follower_catchup_init(self, now: Now) -> int:
+        if self.log_session_id is None:
+            raise PeerError("the leader named no log session")
+        work = 0
+        if not self._agent.is_follower_log_open:
+            self._agent.open_follower_log(now, self.log_session_id, self.log_position)
+            self._agent.add_catchup_destination(now)
+            work = 1
+        endpoint = self._agent.catchup_endpoint
+        if endpoint is not None and self._agent.send(
+            now,
+            self.leader_member_id,
+            cm.CatchupPosition(
+                leadership_term_id=self.leadership_term_id,
+                log_position=self.log_position,
+                follower_member_id=self._self.id,
+                catchup_endpoint=endpoint,
+            ),
+        ):
+            self._agent.catchup_initiated(now)
+            self._enter(ElectionState.FOLLOWER_CATCHUP_AWAIT, now, "")
+        else:
+            self._check_await_timeout(now, "catch-up position could not be sent")
+        return work
+
+    def _follower_catchup_await(self, now: Now) -> int:
+        if self._agent.join_log_as_follower(now, self.leadership_term_id, self.log_position, self.is_leader_startup):
+            self._enter(ElectionState.FOLLOWER_CATCHUP, now, "")
+        else:
+            self._check_await_timeout(now, "no catch-up image")
+        return 0
+
+    def _follower_catchup(self, now: Now) -> int:
+        agent = self._agent
+        work = agent.catchup_poll(now, self.notified_commit_position)
+        target = max(self.catchup_join_position, self.notified_commit_position)
+        if not agent.has_live_log_destination and agent.follower_log_position >= target - self._live_join_window:
+            agent.add_live_log_destination(now)
+            work += 1
+        if agent.commit_position >= target and not agent.has_catchup_destination and not agent.is_taking_snapshot:
+            self.log_position = self.append_position = agent.commit_position
+            self._enter(ElectionState.FOLLOWER_LOG_INIT, now, "caught up")
+        return work
+
+    def _follower_log_init(self, now: Now) -> int:
+        if self._agent.is_follower_log_open:
+            self._enter(ElectionState.FOLLOWER_READY, now, "")
+        elif self.log_session_id is not None:
+            self._agent.open_follower_log(now, self.log_session_id, self.log_position)
+            self._agent.add_live_log_destination(now)
+            self._enter(ElectionState.FOLLOWER_LOG_AWAIT, now, "")
+        return 1
+
+    def _follower_log_await(self, now: Now) -> int:
+        if self._agent.join_log_as_follower(now, self.leadership_term_id, self.log_position, self.is_leader_startup):
+            self._update_recording_log(now, self.leadership_term_id, self.log_position, NULL_POSITION)
+            self._enter(ElectionState.FOLLOWER_READY, now, "")
+        else:
+            self._check_await_timeout(now, "no log image")
+        return 0
+
+    def _follower_ready(self, now: Now) -> int:
+        if self._send_append_position(now, self.log_position):
+            self._close(now)
+        else:
+            self._check_await_timeout(now, "append position could not be sent")
+        return 0
+
+    def _check_await_timeout(self, now: Now, what: str) -> None:
+        if now.ns >= self._state_change_ns + self._timeouts.leader_heartbeat_ns:
+            raise TimeoutExpired(f"{self.state.name}: {what}")
+
+    def _publish_append_position(self, now: Now, position: int) -> bool:
+        """AppendPosition on advance and on every interval."""
+        is_due = now.ns >= self._last_update_ns + self._timeouts.leader_heartbeat_interval_ns
+        if position <= self._last_published_append and not is_due:
+            return False
+        if not self._send_append_position(now, position):
+            return False
+        self._last_update_ns = now.ns
+        self._last_published_append = position
+        return True
+
+    def _send_append_position(self, now: Now, position: int) -> bool:
+        return self._agent.send(
+            now,
+            self.leader_member_id,
+            cm.AppendPosition(
+                leadership_term_id=self.leadership_term_id,
+                log_position=position,
+                follower_member_id=self._self.id,
+                flags=0,
+            ),
+        )
+
+    def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
+        leader_id = message.leader_member_id
+        is_own_echo = leader_id == self._self.id and message.leadership_term_id == self.leadership_term_id
+        if self.state is ElectionState.INIT or leader_id not in self._members or is_own_echo:
+            return
+        self._heard_from(leader_id)
+        if self._accepts_term(message):
+            if message.log_leadership_term_id == self.log_leadership_term_id:
+                self._follow(now, message)
+            else:
+                self._enter(ElectionState.CANVASS, now, "log term does not match that of the new leader")
+        if (
+            self.state is ElectionState.FOLLOWER_LOG_REPLICATION
+            and message.log_leadership_term_id == self.log_leadership_term_id
+            and leader_id == self.leader_member_id
+        ):
+            self._replication_deadline_ns = now.ns + self._timeouts.leader_heartbeat_ns
+
+    def _accepts_term(self, message: cm.NewLeadershipTerm) -> bool:
+        if self.state is ElectionState.CANVASS:
+            return True
+        in_ballot = self.state in (ElectionState.FOLLOWER_BALLOT, ElectionState.CANDIDATE_BALLOT)
+        return in_ballot and message.leadership_term_id == self.candidate_term_id
+
+    def _follow(self, now: Now, message: cm.NewLeadershipTerm) -> None:
+        decision = decide_on_term(message, self.append_position)
+        if decision.action is TermAction.TRUNCATE:
+            self._begin_truncation(decision.stop_position)
+        self.leader_member_id = message.leader_member_id
+        self.is_leader_startup = message.is_startup
+        self.leadership_term_id = message.leadership_term_id
+        self.candidate_term_id = max(message.leadership_term_id, self.candidate_term_id)
+        self.log_session_id = message.log_session_id
+        self.leader_recording_id = message.leader_recording_id
+        is_behind = self.append_position < message.log_position
+        self.catchup_join_position = message.log_position if is_behind else NULL_POSITION
+        self.notified_commit_position = max(self.notified_commit_position, message.commit_position)
+        match decision.action:
+            case TermAction.REPLAY:
+                self._enter(ElectionState.FOLLOWER_REPLAY, now, "")
+            case TermAction.REPLICATE:
+                self._slice = decision
+                self._enter(ElectionState.FOLLOWER_LOG_REPLICATION, now, "")
+            case TermAction.INVALID:
+                raise PeerError("invalid newLeadershipTerm: the log is behind the term and no next term is named")
+            case _:
+                pass
+
+    def _begin_truncation(self, position: int) -> None:
+        """The tail after `position` was never committed: cut it in INIT, then canvass with the shorter log."""
+        if position < self._agent.commit_position:
+            raise TerminationError(
+                f"a new leader's log ends at {position}, below the commit position {self._agent.commit_position}",
+                expected=False,
+            )
+        self._truncate_position = position
+        raise PeerError(f"Truncating Cluster Log - append position {self.append_position} to {position}")
+
+    def on_replay_new_leadership_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
+        """A term's first entry was consumed from the log, by replay or by catch-up."""
+        if self.state in (ElectionState.FOLLOWER_CATCHUP, ElectionState.FOLLOWER_REPLAY):
+            self._update_recording_log(
+                now, event.leadership_term_id, event.term_base_log_position, NULL_POSITION, event.timestamp
+            )
+            self.log_position = event.log_position

@@ -1,0 +1,87 @@
+"""The states of the member that won: from holding the term to appending its first log entry.
+
+Knows nothing of ballots, and of followers only the positions that they report.
+"""
+
+from upheaval_node.cluster.election_base import ElectionBase
+from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.cluster.members import has_quorum_at_position
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.types import NULL_POSITION, Now
+
+
+class LeaderStates(ElectionBase):
+    """Commit the whole old log on a quorum, replay it, open the new term."""
+
+    def _leader_log_replication(self, now: Now) -> int:
+        self._self.log_position = self.append_position
+        self._self.time_of_last_append_position_ns = now.ns
+        quorum = self._quorum_position(now)
+        work = self._announce_term_on_interval(now, quorum) + self._publish_commit_on_interval(now, quorum)
+        if quorum >= self.append_position:
+            self._enter(ElectionState.LEADER_REPLAY, now, "")
+        return work
+
+    def _leader_replay(self, now: Now) -> int:
+        work = 0
+        if self._replay is None:
+            self.is_leader_startup = self._is_node_startup
+            self._self.record(self.leadership_term_id, self.append_position, now.ns)
+            if self.log_position < self.append_position:
+                self._replay = self._agent.new_log_replay(now, self.log_position, self.append_position)
+                work = 1
+            else:
+                self._enter(ElectionState.LEADER_INIT, now, "")
+        else:
+            work = self._replay.do_work(now)
+            if self._replay.is_done:
+                self._replay.close(now)
+                self._replay = None
+                self.log_position = self.append_position
+                self._enter(ElectionState.LEADER_INIT, now, "")
+        quorum = self._quorum_position(now)
+        return work + self._announce_term_on_interval(now, quorum) + self._publish_commit_on_interval(now, quorum)
+
+    def _leader_init(self, now: Now) -> int:
+        if not self._agent.join_log_as_leader(now, self.leadership_term_id, self.log_position, self.is_leader_startup):
+            return 0
+        self._update_recording_log(now, self.leadership_term_id, self.log_position, NULL_POSITION)
+        self._enter(ElectionState.LEADER_READY, now, "")
+        return 1
+
+    def _leader_ready(self, now: Now) -> int:
+        work = self._agent.update_leader_position(now, self.append_position, self._quorum_position(now))
+        work += self._announce_term_on_interval(now, self._quorum_position(now))
+        if has_quorum_at_position(
+            self._members.values(),
+            self.leadership_term_id,
+            self.log_position,
+            now.ns,
+            self._timeouts.leader_heartbeat_ns,
+        ) and self._agent.append_new_leadership_term_event(now, self.leadership_term_id, self.log_position):
+            self._close(now)
+        return work
+
+    def _announce_term_on_interval(self, now: Now, quorum: int) -> int:
+        if now.ns < self._last_update_ns + self._timeouts.leader_heartbeat_interval_ns:
+            return 0
+        self._last_update_ns = now.ns
+        message = self._new_leadership_term(now, self.log_leadership_term_id, quorum)
+        if message is not None:
+            self._send_to_others(now, message)
+        return 1
+
+    def _publish_commit_on_interval(self, now: Now, quorum: int) -> int:
+        """On advance and on every interval; a position that went back is not published until it recovers."""
+        is_due = now.ns >= self._last_commit_update_ns + self._timeouts.leader_heartbeat_interval_ns
+        if not (quorum > self._last_published_commit or (quorum == self._last_published_commit and is_due)):
+            return 0
+        self._last_commit_update_ns = now.ns
+        self._last_published_commit = quorum
+        self._send_to_others(
+            now,
+            cm.CommitPosition(
+                leadership_term_id=self.leadership_term_id, log_position=quorum, leader_member_id=self._self.id
+            ),
+        )
+        return 1

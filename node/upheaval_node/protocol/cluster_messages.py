@@ -1,0 +1,862 @@
+"""Messages of schema 111, version 17. Generated: do not edit.
+
+Made from cluster-codecs.json by tools/generate_messages.py.
+
+A fixed field that the writer's version lacks, or that was left out, holds the SBE
+null of its type (a NULL_ constant, or the number given); a null boolean reads as False. Enum fields hold the
+member, or the plain number of a value that is unknown or null.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Final
+
+from upheaval_node.protocol.codec import NULL_UINT8, NULL_INT32, NULL_INT64, GroupEntry, Message, MessageSchema
+from upheaval_node.protocol.schema import load_schema
+
+
+class EventCode(IntEnum):
+    OK = 0
+    ERROR = 1
+    REDIRECT = 2
+    AUTHENTICATION_REJECTED = 3
+    CLOSED = 4
+
+
+class CloseReason(IntEnum):
+    CLIENT_ACTION = 0
+    SERVICE_ACTION = 1
+    TIMEOUT = 2
+
+
+class ClusterAction(IntEnum):
+    SUSPEND = 0
+    RESUME = 1
+    SNAPSHOT = 2
+
+
+class SnapshotMark(IntEnum):
+    BEGIN = 0
+    SECTION = 1
+    END = 2
+
+
+class ChangeType(IntEnum):
+    JOIN = 0
+    QUIT = 1
+
+
+class ClusterTimeUnit(IntEnum):
+    MILLIS = 0
+    MICROS = 1
+    NANOS = 2
+
+
+class AdminRequestType(IntEnum):
+    SNAPSHOT = 0
+
+
+class AdminResponseCode(IntEnum):
+    OK = 0
+    ERROR = 1
+    UNAUTHORISED_ACCESS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMessageHeader(Message):
+    """Template 1 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 1
+
+    leadership_term_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+    timestamp: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEvent(Message):
+    """Template 2 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 2
+
+    cluster_session_id: int = NULL_INT64
+    correlation_id: int = NULL_INT64
+    leadership_term_id: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+    code: EventCode | int = NULL_INT32
+    version: int = 0
+    leader_heartbeat_timeout_ns: int = NULL_INT64
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConnectRequest(Message):
+    """Template 3 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 3
+
+    correlation_id: int = NULL_INT64
+    response_stream_id: int = NULL_INT32
+    version: int = 0
+    response_channel: str = ""
+    encoded_credentials: bytes = b""
+    client_info: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCloseRequest(Message):
+    """Template 4 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 4
+
+    leadership_term_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeepAlive(Message):
+    """Template 5 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 5
+
+    leadership_term_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class NewLeaderEvent(Message):
+    """Template 6 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 6
+
+    leadership_term_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+    ingress_endpoints: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge(Message):
+    """Template 7 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 7
+
+    correlation_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+    encoded_challenge: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ChallengeResponse(Message):
+    """Template 8 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 8
+
+    correlation_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+    encoded_credentials: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class TimerEvent(Message):
+    """Template 20 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 20
+
+    leadership_term_id: int = NULL_INT64
+    correlation_id: int = NULL_INT64
+    timestamp: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class SessionOpenEvent(Message):
+    """Template 21 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 21
+
+    leadership_term_id: int = NULL_INT64
+    correlation_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    response_stream_id: int = NULL_INT32
+    response_channel: str = ""
+    encoded_principal: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCloseEvent(Message):
+    """Template 22 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 22
+
+    leadership_term_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    close_reason: CloseReason | int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterActionRequest(Message):
+    """Template 23 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 23
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    action: ClusterAction | int = NULL_INT32
+    flags: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class NewLeadershipTermEvent(Message):
+    """Template 24 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 24
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    term_base_log_position: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+    log_session_id: int = NULL_INT32
+    time_unit: ClusterTimeUnit | int = NULL_INT32
+    app_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipChangeEvent(Message):
+    """Template 25 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 25
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+    cluster_size: int = NULL_INT32
+    change_type: ChangeType | int = NULL_INT32
+    member_id: int = NULL_INT32
+    cluster_members: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AdminRequest(Message):
+    """Template 26 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 26
+
+    leadership_term_id: int = NULL_INT64
+    cluster_session_id: int = NULL_INT64
+    correlation_id: int = NULL_INT64
+    request_type: AdminRequestType | int = NULL_INT32
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class AdminResponse(Message):
+    """Template 27 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 27
+
+    cluster_session_id: int = NULL_INT64
+    correlation_id: int = NULL_INT64
+    request_type: AdminRequestType | int = NULL_INT32
+    response_code: AdminResponseCode | int = NULL_INT32
+    message: str = ""
+    payload: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class CloseSession(Message):
+    """Template 30 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 30
+
+    cluster_session_id: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduleTimer(Message):
+    """Template 31 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 31
+
+    correlation_id: int = NULL_INT64
+    deadline: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTimer(Message):
+    """Template 32 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 32
+
+    correlation_id: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAck(Message):
+    """Template 33 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 33
+
+    log_position: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    ack_id: int = NULL_INT64
+    relevant_id: int = NULL_INT64
+    service_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMembersQuery(Message):
+    """Template 34 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 34
+
+    correlation_id: int = NULL_INT64
+    extended: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RemoveMember(Message):
+    """Template 35 of schema 111, deprecated since version 12."""
+
+    TEMPLATE_ID: ClassVar[int] = 35
+
+    member_id: int = NULL_INT32
+    is_passive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class JoinLog(Message):
+    """Template 40 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 40
+
+    log_position: int = NULL_INT64
+    max_log_position: int = NULL_INT64
+    member_id: int = NULL_INT32
+    log_session_id: int = NULL_INT32
+    log_stream_id: int = NULL_INT32
+    is_startup: bool = False
+    role: int = NULL_INT32
+    is_standby: bool = False
+    log_channel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMembersResponse(Message):
+    """Template 41 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 41
+
+    correlation_id: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+    active_members: str = ""
+    passive_followers: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceTerminationPosition(Message):
+    """Template 42 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 42
+
+    log_position: int = NULL_INT64
+    ack_required: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMembersExtendedResponseActiveMember(GroupEntry):
+    """Entry of the group `ClusterMembersExtendedResponse.activeMembers`."""
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    time_of_last_append_ns: int = NULL_INT64
+    member_id: int = NULL_INT32
+    ingress_endpoint: str = ""
+    consensus_endpoint: str = ""
+    log_endpoint: str = ""
+    catchup_endpoint: str = ""
+    archive_endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMembersExtendedResponsePassiveMember(GroupEntry):
+    """Entry of the group `ClusterMembersExtendedResponse.passiveMembers`."""
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    time_of_last_append_ns: int = NULL_INT64
+    member_id: int = NULL_INT32
+    ingress_endpoint: str = ""
+    consensus_endpoint: str = ""
+    log_endpoint: str = ""
+    catchup_endpoint: str = ""
+    archive_endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMembersExtendedResponse(Message):
+    """Template 43 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 43
+
+    correlation_id: int = NULL_INT64
+    current_time_ns: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+    member_id: int = NULL_INT32
+    active_members: tuple[ClusterMembersExtendedResponseActiveMember, ...] = ()
+    passive_members: tuple[ClusterMembersExtendedResponsePassiveMember, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CanvassPosition(Message):
+    """Template 50 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 50
+
+    log_leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    leadership_term_id: int = NULL_INT64
+    follower_member_id: int = NULL_INT32
+    protocol_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RequestVote(Message):
+    """Template 51 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 51
+
+    log_leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    candidate_term_id: int = NULL_INT64
+    candidate_member_id: int = NULL_INT32
+    protocol_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Vote(Message):
+    """Template 52 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 52
+
+    candidate_term_id: int = NULL_INT64
+    log_leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    candidate_member_id: int = NULL_INT32
+    follower_member_id: int = NULL_INT32
+    vote: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewLeadershipTerm(Message):
+    """Template 53 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 53
+
+    log_leadership_term_id: int = NULL_INT64
+    next_leadership_term_id: int = NULL_INT64
+    next_term_base_log_position: int = NULL_INT64
+    next_log_position: int = NULL_INT64
+    leadership_term_id: int = NULL_INT64
+    term_base_log_position: int = NULL_INT64
+    log_position: int = NULL_INT64
+    leader_recording_id: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+    log_session_id: int = NULL_INT32
+    app_version: int = 0
+    is_startup: bool = False
+    commit_position: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class AppendPosition(Message):
+    """Template 54 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 54
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    follower_member_id: int = NULL_INT32
+    flags: int = NULL_UINT8
+
+
+@dataclass(frozen=True, slots=True)
+class CommitPosition(Message):
+    """Template 55 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 55
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class CatchupPosition(Message):
+    """Template 56 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 56
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    follower_member_id: int = NULL_INT32
+    catchup_endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StopCatchup(Message):
+    """Template 57 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 57
+
+    leadership_term_id: int = NULL_INT64
+    follower_member_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class AddPassiveMember(Message):
+    """Template 70 of schema 111, deprecated since version 12."""
+
+    TEMPLATE_ID: ClassVar[int] = 70
+
+    correlation_id: int = NULL_INT64
+    member_endpoints: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMembersChange(Message):
+    """Template 71 of schema 111, deprecated since version 12."""
+
+    TEMPLATE_ID: ClassVar[int] = 71
+
+    correlation_id: int = NULL_INT64
+    leader_member_id: int = NULL_INT32
+    active_members: str = ""
+    passive_members: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecordingQuery(Message):
+    """Template 72 of schema 111, deprecated since version 12."""
+
+    TEMPLATE_ID: ClassVar[int] = 72
+
+    correlation_id: int = NULL_INT64
+    request_member_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecordingsSnapshot(GroupEntry):
+    """Entry of the group `SnapshotRecordings.snapshots`."""
+
+    recording_id: int = NULL_INT64
+    leadership_term_id: int = NULL_INT64
+    term_base_log_position: int = NULL_INT64
+    log_position: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    service_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotRecordings(Message):
+    """Template 73 of schema 111, deprecated since version 12."""
+
+    TEMPLATE_ID: ClassVar[int] = 73
+
+    correlation_id: int = NULL_INT64
+    snapshots: tuple[SnapshotRecordingsSnapshot, ...] = ()
+    member_endpoints: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JoinCluster(Message):
+    """Template 74 of schema 111, deprecated since version 12."""
+
+    TEMPLATE_ID: ClassVar[int] = 74
+
+    leadership_term_id: int = NULL_INT64
+    member_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class TerminationPosition(Message):
+    """Template 75 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 75
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class TerminationAck(Message):
+    """Template 76 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 76
+
+    leadership_term_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    member_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class BackupQuery(Message):
+    """Template 77 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 77
+
+    correlation_id: int = NULL_INT64
+    response_stream_id: int = NULL_INT32
+    version: int = 0
+    log_position: int = NULL_INT64
+    response_channel: str = ""
+    encoded_credentials: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class BackupResponseSnapshot(GroupEntry):
+    """Entry of the group `BackupResponse.snapshots`."""
+
+    recording_id: int = NULL_INT64
+    leadership_term_id: int = NULL_INT64
+    term_base_log_position: int = NULL_INT64
+    log_position: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    service_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class BackupResponse(Message):
+    """Template 78 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 78
+
+    correlation_id: int = NULL_INT64
+    log_recording_id: int = NULL_INT64
+    log_leadership_term_id: int = NULL_INT64
+    log_term_base_log_position: int = NULL_INT64
+    last_leadership_term_id: int = NULL_INT64
+    last_term_base_log_position: int = NULL_INT64
+    commit_position_counter_id: int = NULL_INT32
+    leader_member_id: int = NULL_INT32
+    member_id: int = NULL_INT32
+    snapshots: tuple[BackupResponseSnapshot, ...] = ()
+    cluster_members: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatRequest(Message):
+    """Template 79 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 79
+
+    correlation_id: int = NULL_INT64
+    response_stream_id: int = NULL_INT32
+    response_channel: str = ""
+    encoded_credentials: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class HeartbeatResponse(Message):
+    """Template 80 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 80
+
+    correlation_id: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class StandbySnapshotSnapshot(GroupEntry):
+    """Entry of the group `StandbySnapshot.snapshots`."""
+
+    recording_id: int = NULL_INT64
+    leadership_term_id: int = NULL_INT64
+    term_base_log_position: int = NULL_INT64
+    log_position: int = NULL_INT64
+    timestamp: int = NULL_INT64
+    service_id: int = NULL_INT32
+    archive_endpoint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StandbySnapshot(Message):
+    """Template 81 of schema 111, since version 11."""
+
+    TEMPLATE_ID: ClassVar[int] = 81
+
+    correlation_id: int = NULL_INT64
+    version: int = NULL_INT32
+    response_stream_id: int = NULL_INT32
+    snapshots: tuple[StandbySnapshotSnapshot, ...] = ()
+    response_channel: str = ""
+    encoded_credentials: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotMarker(Message):
+    """Template 100 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 100
+
+    type_id: int = NULL_INT64
+    log_position: int = NULL_INT64
+    leadership_term_id: int = NULL_INT64
+    index: int = NULL_INT32
+    mark: SnapshotMark | int = NULL_INT32
+    time_unit: ClusterTimeUnit | int = NULL_INT32
+    app_version: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClientSession(Message):
+    """Template 102 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 102
+
+    cluster_session_id: int = NULL_INT64
+    response_stream_id: int = NULL_INT32
+    response_channel: str = ""
+    encoded_principal: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSession(Message):
+    """Template 103 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 103
+
+    cluster_session_id: int = NULL_INT64
+    correlation_id: int = NULL_INT64
+    opened_log_position: int = NULL_INT64
+    time_of_last_activity: int = NULL_INT64
+    close_reason: CloseReason | int = NULL_INT32
+    response_stream_id: int = NULL_INT32
+    response_channel: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Timer(Message):
+    """Template 104 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 104
+
+    correlation_id: int = NULL_INT64
+    deadline: int = NULL_INT64
+
+
+@dataclass(frozen=True, slots=True)
+class ConsensusModule(Message):
+    """Template 105 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 105
+
+    next_session_id: int = NULL_INT64
+    next_service_session_id: int = NULL_INT64
+    log_service_session_id: int = NULL_INT64
+    pending_message_capacity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterMembers(Message):
+    """Template 106 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 106
+
+    member_id: int = NULL_INT32
+    high_member_id: int = NULL_INT32
+    cluster_members: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingMessageTracker(Message):
+    """Template 107 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 107
+
+    next_service_session_id: int = NULL_INT64
+    log_service_session_id: int = NULL_INT64
+    pending_message_capacity: int = 0
+    service_id: int = NULL_INT32
+
+
+@dataclass(frozen=True, slots=True)
+class RequestServiceAck(Message):
+    """Template 108 of schema 111."""
+
+    TEMPLATE_ID: ClassVar[int] = 108
+
+    log_position: int = NULL_INT64
+
+
+SCHEMA: Final = MessageSchema(
+    load_schema("cluster-codecs"),
+    (
+        SessionMessageHeader,
+        SessionEvent,
+        SessionConnectRequest,
+        SessionCloseRequest,
+        SessionKeepAlive,
+        NewLeaderEvent,
+        Challenge,
+        ChallengeResponse,
+        TimerEvent,
+        SessionOpenEvent,
+        SessionCloseEvent,
+        ClusterActionRequest,
+        NewLeadershipTermEvent,
+        MembershipChangeEvent,
+        AdminRequest,
+        AdminResponse,
+        CloseSession,
+        ScheduleTimer,
+        CancelTimer,
+        ServiceAck,
+        ClusterMembersQuery,
+        RemoveMember,
+        JoinLog,
+        ClusterMembersResponse,
+        ServiceTerminationPosition,
+        ClusterMembersExtendedResponse,
+        CanvassPosition,
+        RequestVote,
+        Vote,
+        NewLeadershipTerm,
+        AppendPosition,
+        CommitPosition,
+        CatchupPosition,
+        StopCatchup,
+        AddPassiveMember,
+        ClusterMembersChange,
+        SnapshotRecordingQuery,
+        SnapshotRecordings,
+        JoinCluster,
+        TerminationPosition,
+        TerminationAck,
+        BackupQuery,
+        BackupResponse,
+        HeartbeatRequest,
+        HeartbeatResponse,
+        StandbySnapshot,
+        SnapshotMarker,
+        ClientSession,
+        ClusterSession,
+        Timer,
+        ConsensusModule,
+        ClusterMembers,
+        PendingMessageTracker,
+        RequestServiceAck,
+    ),
+    {
+        "ClusterMembersExtendedResponse.activeMembers": ClusterMembersExtendedResponseActiveMember,
+        "ClusterMembersExtendedResponse.passiveMembers": ClusterMembersExtendedResponsePassiveMember,
+        "SnapshotRecordings.snapshots": SnapshotRecordingsSnapshot,
+        "BackupResponse.snapshots": BackupResponseSnapshot,
+        "StandbySnapshot.snapshots": StandbySnapshotSnapshot,
+    },
+    (EventCode, CloseReason, ClusterAction, SnapshotMark, ChangeType, ClusterTimeUnit, AdminRequestType, AdminResponseCode),
+)

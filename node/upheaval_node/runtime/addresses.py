@@ -1,0 +1,104 @@
+"""Addresses of the process runtime: `host:port`, `[v6]:port` and `unix:PATH`, and the look-up of host names.
+
+Names are looked up in a thread of their own, which exists only when a name is dialled: a name server that does not
+answer would otherwise hold up the whole member for seconds. Numeric addresses and `localhost` need no look-up.
+"""
+
+import queue
+import socket
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from upheaval_node.errors import NetworkError
+from upheaval_node.runtime.loop import Loop
+
+UNIX_PREFIX: Final = "unix:"
+MAX_UNIX_PATH: Final = 107  # sizeof(sun_path) less the terminating zero (Linux, unix(7))
+
+SocketAddress = tuple[str, int] | tuple[str, int, int, int]
+LookupResult = tuple[socket.AddressFamily, SocketAddress]
+
+
+def unix_path(address: str) -> str | None:
+    """The path of a `unix:PATH` address, None for any other address. Raises `NetworkError` when it is too long."""
+    if not address.startswith(UNIX_PREFIX):
+        return None
+    path = address.removeprefix(UNIX_PREFIX)
+    if not path or len(path.encode()) > MAX_UNIX_PATH:
+        raise NetworkError(f"{address}: a Unix socket path has 1 to {MAX_UNIX_PATH} bytes")
+    return path
+
+
+def host_and_port(address: str) -> tuple[str, int]:
+    """Split `host:port` or `[v6]:port`. Raises `NetworkError` for anything else."""
+    host, separator, port_text = address.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not separator or not host or not port_text.isascii() or not port_text.isdigit() or int(port_text) > 65535:
+        raise NetworkError(f"{address!r} is no address of the form host:port")
+    return host, int(port_text)
+
+
+def format_address(socket_address: object) -> str:
+    """The text of what `getsockname` and `getpeername` return."""
+    if isinstance(socket_address, tuple):
+        host, port = str(socket_address[0]), socket_address[1]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"{UNIX_PREFIX}{socket_address or ''}"
+
+
+def without_lookup(host: str, port: int) -> LookupResult | None:
+    """The socket address of a numeric host or of `localhost`; None when the name has to be looked up."""
+    if host == "localhost":
+        host = "127.0.0.1"
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return family, (host, port) if family == socket.AF_INET else (host, port, 0, 0)
+    return None
+
+
+def look_up(host: str, port: int) -> LookupResult:
+    """Look a name up and wait for the answer. Raises `NetworkError`."""
+    try:
+        answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise NetworkError(f"cannot resolve {host!r}: {error}") from error
+    family, _, _, _, socket_address = answers[0]
+    return family, (str(socket_address[0]), port) if family == socket.AF_INET else (str(socket_address[0]), port, 0, 0)
+
+
+class NameLookup:
+    """Looks names up without holding up the loop; the answer arrives as a call from the loop."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._requests: queue.SimpleQueue[tuple[str, int, Callable[[LookupResult | NetworkError], None]]]
+        self._requests = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+
+    def start(self, host: str, port: int, done: Callable[[LookupResult | NetworkError], None]) -> None:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name="name-lookup", daemon=True)
+            self._thread.start()
+        self._requests.put((host, port, done))
+
+    def _run(self) -> None:
+        while True:
+            host, port, done = self._requests.get()
+            self._loop.call_from_thread(_bind(done, _answer(host, port)))
+
+
+def _answer(host: str, port: int) -> LookupResult | NetworkError:
+    try:
+        return look_up(host, port)
+    except NetworkError as error:
+        return error
+
+
+def _bind(
+    done: Callable[[LookupResult | NetworkError], None], result: LookupResult | NetworkError
+) -> Callable[[], None]:
+    return lambda: done(result)

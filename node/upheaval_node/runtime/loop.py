@@ -1,0 +1,128 @@
+"""The one selector loop of a process: readiness callbacks, timers, and work handed over from another thread.
+
+Knows nothing of sockets' contents, members or agents. Everything but `wake` and `call_from_thread` belongs to the
+thread that runs the loop. The selector is looked up when a loop is made, so that gevent's monkey patching works.
+"""
+
+import contextlib
+import heapq
+import selectors
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+READABLE: Final = selectors.EVENT_READ
+WRITABLE: Final = selectors.EVENT_WRITE
+
+_WAKE_READ_LENGTH: Final = 4096
+
+
+class Timer:
+    """A callback that waits for its time; `cancel` forgets it."""
+
+    __slots__ = ("_callback", "deadline_ns")
+
+    def __init__(self, deadline_ns: int, callback: Callable[[], None]) -> None:
+        self.deadline_ns = deadline_ns
+        self._callback: Callable[[], None] | None = callback
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._callback is None
+
+    def cancel(self) -> None:
+        self._callback = None
+
+    def fire(self) -> None:
+        callback, self._callback = self._callback, None
+        if callback is not None:
+            callback()
+
+
+class Loop:
+    """Waits for input with `run_once`, and calls back whoever the input is for."""
+
+    def __init__(self) -> None:
+        self._selector = selectors.DefaultSelector()
+        self._soon: deque[Callable[[], None]] = deque()
+        self._timers: list[tuple[int, int, Timer]] = []
+        self._timer_count = 0
+        self._wake_receiver, self._wake_sender = socket.socketpair()
+        self._wake_receiver.setblocking(False)
+        self._wake_sender.setblocking(False)
+        self.register(self._wake_receiver.fileno(), READABLE, self._on_wake)
+
+    def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        """Call `callback(ready events)` whenever `fd` is ready for one of `events`."""
+        self._selector.register(fd, events, callback)
+
+    def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        self._selector.modify(fd, events, callback)
+
+    def unregister(self, fd: int) -> None:
+        self._selector.unregister(fd)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call back from the next `run_once`, never from inside this call."""
+        self._soon.append(callback)
+
+    def call_from_thread(self, callback: Callable[[], None]) -> None:
+        """Hand work over from another thread: it runs in the loop's own thread, which wakes up for it."""
+        self._soon.append(callback)
+        self.wake()
+
+    def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> Timer:
+        """Call back at a time of `time.monotonic_ns`."""
+        timer = Timer(deadline_ns, callback)
+        self._timer_count += 1
+        heapq.heappush(self._timers, (deadline_ns, self._timer_count, timer))
+        return timer
+
+    def wake(self) -> None:
+        """Make a waiting `run_once` return. Safe in other threads and in signal handlers."""
+        # A full buffer means that a wake-up is pending already; a closed one, that nobody waits any more.
+        with contextlib.suppress(OSError):
+            self._wake_sender.send(b"\0")
+
+    def run_once(self, timeout_s: float | None) -> int:
+        """Wait at most `timeout_s` (None: without end) for input, deliver it, and return how many callbacks ran."""
+        done = 0
+        for key, events in self._selector.select(self._bounded_timeout(timeout_s)):
+            key.data(events)
+            done += 1
+        if self._timers:
+            done += self._fire_timers()
+        for _ in range(len(self._soon)):
+            self._soon.popleft()()
+            done += 1
+        return done
+
+    def close(self) -> None:
+        self._selector.close()
+        self._wake_receiver.close()
+        self._wake_sender.close()
+
+    def _bounded_timeout(self, timeout_s: float | None) -> float | None:
+        if self._soon:
+            return 0
+        while self._timers and self._timers[0][2].is_cancelled:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            return timeout_s
+        due_s = max(0.0, (self._timers[0][0] - time.monotonic_ns()) / 1e9)
+        return due_s if timeout_s is None else min(due_s, timeout_s)
+
+    def _fire_timers(self) -> int:
+        done = 0
+        now_ns = time.monotonic_ns()
+        while self._timers and self._timers[0][0] <= now_ns:
+            heapq.heappop(self._timers)[2].fire()
+            done += 1
+        return done
+
+    def _on_wake(self, events: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while len(self._wake_receiver.recv(_WAKE_READ_LENGTH)) == _WAKE_READ_LENGTH:
+                pass

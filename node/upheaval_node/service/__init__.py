@@ -1,0 +1,1 @@
+"""Clustered services: the interface that an application implements, and the container that runs it."""

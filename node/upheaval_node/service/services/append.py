@@ -1,0 +1,45 @@
+"""The append service: one list of values for each key, with append and read."""
+
+from typing import Final
+
+from upheaval_node.service.services.encoding import MAX_RESPONSE_LENGTH, Operation, Request, Response, Status
+from upheaval_node.service.services.operations import OperationError, OperationService, accepted, required_value
+
+MAX_KEYS: Final = 1_000_000
+MAX_LIST_BYTES: Final = MAX_RESPONSE_LENGTH - 1024
+"""A list must fit into one response (counted with the four bytes that each value adds)."""
+
+
+class Lists:
+    """The state and the operations on it. An absent key reads as the empty list."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, list[bytes]] = {}
+        self._lengths: dict[str, int] = {}
+        self.handlers = {Operation.APPEND: self.append, Operation.READ_LIST: self.read_list}
+
+    def append(self, request: Request, position: int) -> Response:
+        value = required_value(request)
+        key = request.key
+        length = self._lengths.get(key, 0) + len(value) + 4
+        if length > MAX_LIST_BYTES:
+            raise OperationError(f"the list of this key would be longer than {MAX_LIST_BYTES} bytes")
+        if key not in self.values:
+            if len(self.values) >= MAX_KEYS:
+                raise OperationError(f"there are already {MAX_KEYS} keys")
+            self.values[key] = []
+        self.values[key].append(value)
+        self._lengths[key] = length
+        return accepted(request, position)
+
+    def read_list(self, request: Request, position: int) -> Response:
+        values = tuple(self.values.get(request.key, ()))
+        return Response(request.operation_id, request.operation, Status.OK, position, values=values)
+
+
+class Append(OperationService):
+    """APPEND and READ_LIST by key."""
+
+    def __init__(self) -> None:
+        self.lists = Lists()
+        super().__init__(self.lists.handlers)

@@ -1,0 +1,219 @@
+"""The bytes of requests and responses of the services that come with the node.
+
+One encoding for all of them, little-endian, with one form for each value, so that equal requests have equal bytes:
+
+    request   int64 operation id | uint8 operation | uint8 version | uint16 key length | int32 value length |
+              int32 expected length | key (UTF-8) | value | expected
+    response  int64 operation id | int64 log position | uint8 operation | uint8 status | uint8 version | uint8 shape |
+              uint32 count | count times (uint32 length, bytes)
+
+A length of -1 says that the value is absent, which is not the same as empty. The operation id is chosen by the client
+and must be unique in a history: checkers find an operation in the recorded log by it. This module knows nothing of
+what the operations do.
+"""
+
+import struct
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from upheaval_node.errors import DecodeError, UsageError
+from upheaval_node.ports import Buffer
+
+VERSION: Final = 1
+MAX_KEY_LENGTH: Final = 1024
+MAX_VALUE_LENGTH: Final = 64 * 1024
+MAX_RESPONSE_LENGTH: Final = 1024 * 1024
+
+UNKNOWN_OPERATION_ID: Final = -1
+ABSENT: Final = -1
+
+_REQUEST: Final = struct.Struct("<qBBHii")
+_RESPONSE: Final = struct.Struct("<qqBBBBI")
+_LENGTH: Final = struct.Struct("<I")
+_OPERATION_ID: Final = struct.Struct("<q")
+
+_SHAPE_NOTHING: Final = 0
+_SHAPE_VALUE: Final = 1
+_SHAPE_LIST: Final = 2
+
+
+class Operation(IntEnum):
+    ECHO = 1
+    READ = 2
+    WRITE = 3
+    COMPARE_AND_SET = 4
+    APPEND = 5
+    READ_LIST = 6
+
+
+class Status(IntEnum):
+    OK = 0
+    CAS_FAILED = 1
+    ERROR = 2
+
+
+class Request(NamedTuple):
+    """One operation. `operation` is an `Operation`, or an unknown code as it came."""
+
+    operation_id: int
+    operation: int
+    key: str = ""
+    value: bytes | None = None
+    expected: bytes | None = None
+
+
+class Response(NamedTuple):
+    """The outcome of one operation.
+
+    `value` is what was read, or what a failed compare-and-set found; `values` is the list that was read; `error` is
+    the text of an ERROR. `position` is the log position of the entry, as the service saw it.
+    """
+
+    operation_id: int
+    operation: int
+    status: Status
+    position: int
+    value: bytes | None = None
+    values: tuple[bytes, ...] | None = None
+    error: str = ""
+
+
+def encode_request(request: Request) -> bytes:
+    """Raises `UsageError` for a key or a value that is too long, or an operation code that is no byte."""
+    key = request.key.encode()
+    value, expected = request.value, request.expected
+    longest = max(len(value or b""), len(expected or b""))
+    if len(key) > MAX_KEY_LENGTH or longest > MAX_VALUE_LENGTH:
+        raise UsageError(f"key of {len(key)} or value of {longest} bytes: limits are {MAX_KEY_LENGTH}, {MAX_VALUE_LENGTH}")
+    if not 0 <= request.operation <= 0xFF:
+        raise UsageError(f"operation {request.operation} is no operation code")
+    head = _REQUEST.pack(
+        request.operation_id,
+        request.operation,
+        VERSION,
+        len(key),
+        ABSENT if value is None else len(value),
+        ABSENT if expected is None else len(expected),
+    )
+    return b"".join((head, key, value or b"", expected or b""))
+
+
+def peek_operation_id(payload: Buffer) -> int:
+    """The operation id of a request or response that may be broken, UNKNOWN_OPERATION_ID when it is too short."""
+    if len(payload) < _OPERATION_ID.size:
+        return UNKNOWN_OPERATION_ID
+    operation_id: int = _OPERATION_ID.unpack_from(payload)[0]
+    return operation_id
+
+
+def peek_operation(payload: Buffer) -> int:
+    """The operation code of a request that may be broken, 0 when it is too short."""
+    return payload[8] if len(payload) > 8 else 0
+
+
+def decode_request(payload: Buffer) -> Request:
+    """Raises `DecodeError` for anything but the exact form that `encode_request` gives."""
+    if len(payload) < _REQUEST.size:
+        raise DecodeError(f"request of {len(payload)} bytes is shorter than its header")
+    operation_id, operation, version, key_length, value_length, expected_length = _REQUEST.unpack_from(payload)
+    if version != VERSION:
+        raise DecodeError(f"request encoding version {version}, this service reads {VERSION}")
+    if key_length > MAX_KEY_LENGTH:
+        raise DecodeError(f"key of {key_length} bytes, limit is {MAX_KEY_LENGTH}")
+    if not ABSENT <= value_length <= MAX_VALUE_LENGTH or not ABSENT <= expected_length <= MAX_VALUE_LENGTH:
+        raise DecodeError(f"value of {value_length} or {expected_length} bytes, limit is {MAX_VALUE_LENGTH}")
+    value_start = _REQUEST.size + key_length
+    expected_start = value_start + max(value_length, 0)
+    end = expected_start + max(expected_length, 0)
+    if end != len(payload):
+        raise DecodeError(f"request of {len(payload)} bytes says that it has {end}")
+    try:
+        key = str(payload[_REQUEST.size : value_start], "utf-8") if key_length else ""
+    except UnicodeDecodeError:
+        raise DecodeError("key is no UTF-8 text") from None
+    return Request(
+        operation_id,
+        operation,
+        key,
+        None if value_length < 0 else bytes(payload[value_start:expected_start]),
+        None if expected_length < 0 else bytes(payload[expected_start:end]),
+    )
+
+
+def encode_response(response: Response) -> bytes:
+    """Raises `UsageError` when the response is longer than MAX_RESPONSE_LENGTH."""
+    shape, values = _response_values(response)
+    head = _RESPONSE.pack(
+        response.operation_id,
+        response.position,
+        response.operation,
+        response.status,
+        VERSION,
+        shape,
+        len(values),
+    )
+    parts = [head]
+    for value in values:
+        parts.append(_LENGTH.pack(len(value)))
+        parts.append(value)
+    encoded = b"".join(parts)
+    if len(encoded) > MAX_RESPONSE_LENGTH:
+        raise UsageError(f"response of {len(encoded)} bytes, limit is {MAX_RESPONSE_LENGTH}")
+    return encoded
+
+
+def _response_values(response: Response) -> tuple[int, tuple[bytes, ...]]:
+    if response.status == Status.ERROR:
+        return _SHAPE_VALUE, (response.error.encode(),)
+    if response.values is not None:
+        return _SHAPE_LIST, response.values
+    if response.value is not None:
+        return _SHAPE_VALUE, (response.value,)
+    return _SHAPE_NOTHING, ()
+
+
+def decode_response(payload: Buffer) -> Response:
+    """Raises `DecodeError` for anything but the exact form that `encode_response` gives."""
+    if len(payload) < _RESPONSE.size:
+        raise DecodeError(f"response of {len(payload)} bytes is shorter than its header")
+    operation_id, position, operation, status, version, shape, count = _RESPONSE.unpack_from(payload)
+    if version != VERSION:
+        raise DecodeError(f"response encoding version {version}, this client reads {VERSION}")
+    values = _decode_values(payload, count)
+    if status not in (Status.OK, Status.CAS_FAILED, Status.ERROR):
+        raise DecodeError(f"response status {status} is unknown")
+    if (shape, len(values)) != (_SHAPE_NOTHING, 0) and (shape, len(values)) != (_SHAPE_VALUE, 1) and shape != _SHAPE_LIST:
+        raise DecodeError(f"response of shape {shape} with {len(values)} values")
+    if status == Status.ERROR:
+        if shape != _SHAPE_VALUE:
+            raise DecodeError("error response without a text")
+        try:
+            return Response(operation_id, operation, Status.ERROR, position, error=values[0].decode())
+        except UnicodeDecodeError:
+            raise DecodeError("error text is no UTF-8") from None
+    return Response(
+        operation_id,
+        operation,
+        Status(status),
+        position,
+        value=values[0] if shape == _SHAPE_VALUE else None,
+        values=tuple(values) if shape == _SHAPE_LIST else None,
+    )
+
+
+def _decode_values(payload: Buffer, count: int) -> list[bytes]:
+    values = []
+    offset = _RESPONSE.size
+    end = len(payload)
+    for _ in range(count):
+        if offset + _LENGTH.size > end:
+            raise DecodeError("response ends inside a value")
+        length = _LENGTH.unpack_from(payload, offset)[0]
+        offset += _LENGTH.size
+        if length > end - offset:
+            raise DecodeError("response ends inside a value")
+        values.append(bytes(payload[offset : offset + length]))
+        offset += length
+    if offset != end:
+        raise DecodeError(f"{end - offset} bytes after the response")
+    return values

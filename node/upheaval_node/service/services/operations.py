@@ -1,0 +1,65 @@
+"""A service whose requests are operations: decodes them, dispatches by operation code, answers.
+
+Nothing that a client sends raises: bytes that are no request, unknown operations and broken limits get an ERROR
+response with the text of what is wrong. This module knows nothing of what the operations do.
+"""
+
+from collections.abc import Callable, Mapping
+
+from upheaval_node.errors import DecodeError, NodeError
+from upheaval_node.service.api import ClientSession, ClusteredService
+from upheaval_node.service.services.encoding import (
+    Request,
+    Response,
+    Status,
+    decode_request,
+    encode_response,
+    peek_operation,
+    peek_operation_id,
+)
+
+Handler = Callable[[Request, int], Response]
+"""Does one operation: (request, log position of its entry) to the response."""
+
+
+class OperationError(NodeError):
+    """The request cannot be done; its text goes to the client. The state must be unchanged."""
+
+
+def accepted(request: Request, position: int, value: bytes | None = None) -> Response:
+    return Response(request.operation_id, request.operation, Status.OK, position, value)
+
+
+def required_value(request: Request) -> bytes:
+    if request.value is None:
+        raise OperationError("the request has no value")
+    return request.value
+
+
+class OperationService(ClusteredService):
+    """Runs the handlers of a table from operation code to handler."""
+
+    def __init__(self, handlers: Mapping[int, Handler]) -> None:
+        self._handlers = dict(handlers)
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
+    ) -> None:
+        response = self.execute(payload, position)
+        if session is not None:
+            session.respond(response)
+
+    def execute(self, payload: memoryview | bytes, position: int) -> bytes:
+        """Do the operation of one log entry and give the bytes of its response."""
+        try:
+            request = decode_request(payload)
+            handler = self._handlers.get(request.operation)
+            if handler is None:
+                raise OperationError(f"operation {request.operation} is unknown to this service")
+            return encode_response(handler(request, position))
+        except (DecodeError, OperationError) as error:
+            return encode_response(
+                Response(
+                    peek_operation_id(payload), peek_operation(payload), Status.ERROR, position, error=str(error)
+                )
+            )

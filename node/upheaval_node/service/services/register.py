@@ -1,0 +1,50 @@
+"""The register service: one value for each key, with read, write and compare-and-set."""
+
+from typing import Final
+
+from upheaval_node.service.services.encoding import Operation, Request, Response, Status
+from upheaval_node.service.services.operations import OperationError, OperationService, accepted, required_value
+
+MAX_KEYS: Final = 1_000_000
+"""Bounds the memory that clients can make a member use; the same on every member, so that all refuse alike."""
+
+
+class Registers:
+    """The state and the operations on it. An absent key reads as no value."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, bytes] = {}
+        self.handlers = {
+            Operation.READ: self.read,
+            Operation.WRITE: self.write,
+            Operation.COMPARE_AND_SET: self.compare_and_set,
+        }
+
+    def read(self, request: Request, position: int) -> Response:
+        return accepted(request, position, self.values.get(request.key))
+
+    def write(self, request: Request, position: int) -> Response:
+        self._set(request.key, required_value(request))
+        return accepted(request, position)
+
+    def compare_and_set(self, request: Request, position: int) -> Response:
+        """Sets when the current value equals `expected`; no expected value means that the key must be absent."""
+        value = required_value(request)
+        current = self.values.get(request.key)
+        if current != request.expected:
+            return Response(request.operation_id, request.operation, Status.CAS_FAILED, position, current)
+        self._set(request.key, value)
+        return accepted(request, position)
+
+    def _set(self, key: str, value: bytes) -> None:
+        if key not in self.values and len(self.values) >= MAX_KEYS:
+            raise OperationError(f"there are already {MAX_KEYS} keys")
+        self.values[key] = value
+
+
+class Register(OperationService):
+    """READ, WRITE and COMPARE_AND_SET by key."""
+
+    def __init__(self) -> None:
+        self.registers = Registers()
+        super().__init__(self.registers.handlers)
