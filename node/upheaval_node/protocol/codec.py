@@ -287,7 +287,12 @@ class _Mapped:
     __slots__ = ("cls", "converters", "get", "group_names", "groups", "is_flat", "pack", "plan", "var_data")
 
     def __init__(
-        self, plan: BlockPlan, cls: Callable[..., object], entries: _EntryClasses, enums: Mapping[str, type[IntEnum]], path: str
+        self,
+        plan: BlockPlan,
+        cls: Callable[..., object],
+        entries: _EntryClasses,
+        enums: Mapping[str, type[IntEnum]],
+        path: str,
     ) -> None:
         self.plan = plan
         self.cls = cls
@@ -383,7 +388,8 @@ class MessageSchema:
             template: MessageTable = table.messages[cls.TEMPLATE_ID]
             plan = self.raw.plans[cls.TEMPLATE_ID]
             mapped = _Mapped(plan, cls, entries, by_name, template.name)
-            header = _HEADER.pack(plan.table.block_length(table.version), cls.TEMPLATE_ID, table.schema_id, table.version)
+            length = plan.table.block_length(table.version)
+            header = _HEADER.pack(length, cls.TEMPLATE_ID, table.schema_id, table.version)
             self._by_template[cls.TEMPLATE_ID] = mapped
             self._by_class[cls] = (mapped, header)
 

@@ -90,7 +90,8 @@ def _append_fragments(
 
 def padding_header(*, length: int, term_offset: int, session_id: int, stream_id: int, term_id: int) -> bytes:
     """The 32 bytes that stand for a padding frame of `length` bytes: its body is never stored or sent."""
-    assert length % FRAME_ALIGNMENT == 0 and length >= FRAME_HEADER_LENGTH, length
+    assert length % FRAME_ALIGNMENT == 0, length
+    assert length >= FRAME_HEADER_LENGTH, length
     return _HEADER.pack(length, 0, FLAGS_UNFRAGMENTED, TYPE_PAD, term_offset, session_id, stream_id, term_id, 0)
 
 

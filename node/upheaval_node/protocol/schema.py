@@ -125,14 +125,16 @@ def load_schema(name: str) -> SchemaTable:
 
 def _message(entry: _Json) -> MessageTable:
     deprecated = entry.get("deprecatedSinceVersion")
-    return MessageTable(_integer(entry["templateId"]), _block(entry), None if deprecated is None else _integer(deprecated))
+    assert deprecated is None or isinstance(deprecated, int)
+    return MessageTable(_integer(entry["templateId"]), _block(entry), deprecated)
 
 
 def _block(entry: _Json) -> BlockTable:
     return BlockTable(
         name=str(entry["name"]),
         block_lengths=tuple(
-            (_integer(step["fromVersion"]), _integer(step["blockLength"])) for step in _list(entry["blockLengthByVersion"])
+            (_integer(step["fromVersion"]), _integer(step["blockLength"]))
+            for step in _list(entry["blockLengthByVersion"])
         ),
         fields=tuple(_field(field) for field in _list(entry["fields"])),
         groups=tuple(_block(group) for group in _list(entry["groups"])),
