@@ -194,7 +194,7 @@ def unpack_data_header(buffer: Buffer, offset: int = 0) -> DataHeader:
 def unpack_setup(buffer: Buffer, offset: int = 0) -> Setup:
     """A SETUP frame with valid lengths: power-of-two term, aligned offset inside it, aligned MTU. Or `DecodeError`."""
     common = _expect(buffer, offset, SETUP_LENGTH, TYPE_SETUP)
-    setup = Setup(*_SETUP.unpack_from(buffer, offset)[4:], flags=common.flags)
+    setup = Setup._make((*_SETUP.unpack_from(buffer, offset)[4:], common.flags))
     if not is_valid_term_length(setup.term_length):
         raise DecodeError(f"setup with term length {setup.term_length}")
     if not 0 <= setup.term_offset < setup.term_length or setup.term_offset % FRAME_ALIGNMENT:
@@ -216,7 +216,7 @@ def unpack_status(buffer: Buffer, offset: int = 0) -> StatusMessage:
     if common.frame_length == SM_GROUP_LENGTH:
         _expect(buffer, offset, SM_GROUP_LENGTH, TYPE_SM)
         group_tag = int.from_bytes(buffer[offset + SM_LENGTH : offset + SM_GROUP_LENGTH], "little", signed=True)
-    return StatusMessage(*values, flags=common.flags, group_tag=group_tag)
+    return StatusMessage._make((*values, common.flags, group_tag))
 
 
 def unpack_response_setup(buffer: Buffer, offset: int = 0) -> ResponseSetup:
