@@ -1,9 +1,10 @@
 """An election: from the loss of a leader, or a start, to being the leader or following one.
 
-One method a state, named after it; one method a message, named `on_<message>`. The states of a candidate or voter are in
-`election_ballot`, those of a leader in `election_leader`, those of a follower in `election_follower`; messages that any
-state may get are here. The election decides and asks the consensus module, through `ElectionAgent`, to act. It knows no
-streams, archives or services, and reads no clock. Source of the rules: Aeron Cluster's election, state by state.
+One method a state, named after it; one method a message, named `on_<message>`. The states of a candidate or voter are
+in `election_ballot`, those of a leader in `election_leader`, those of a follower in `election_follower`; messages that
+any state may get are here. The election decides and asks the consensus module, through `ElectionAgent`, to act. It
+knows no streams, archives or services, and reads no clock. Source of the rules: Aeron Cluster's election, state by
+state.
 """
 
 from collections.abc import Callable

@@ -10,7 +10,7 @@ from typing import Protocol
 from upheaval_node.cluster.members import ClusterMember
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
-from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import Message
 from upheaval_node.types import Now
 
 
@@ -83,7 +83,7 @@ class ElectionAgent(Protocol):
         """The epoch time in the cluster's unit, for messages and log entries."""
         ...
 
-    def send(self, now: Now, member_id: int, message: cm.Message) -> bool:
+    def send(self, now: Now, member_id: int, message: Message) -> bool:
         """Send on the consensus stream; False when it could not be handed over (not connected, back pressure)."""
         ...
 
@@ -94,7 +94,7 @@ class ElectionAgent(Protocol):
     # --- INIT ---
 
     def prepare_for_new_leadership(self, now: Now, log_position: int) -> int | None:
-        """Leave the old term: ingress, log reader, publication and recording are closed, uncommitted work is rolled back.
+        """Leave the old term: close ingress, log reader, publication and recording, roll back uncommitted work.
 
         Returns None while in progress, then the stop position of the log recording (-1 when there never was one).
         Also abandons a follower log subscription, local replays and catch-up replays that are still open.

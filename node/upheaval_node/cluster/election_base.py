@@ -11,6 +11,7 @@ from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, nex
 from upheaval_node.cluster.members import quorum_position
 from upheaval_node.errors import NodeError
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterTimeouts
 from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
 
@@ -202,7 +203,7 @@ class ElectionBase:
         self._agent.election_complete(now)
         self._enter(ElectionState.CLOSED, now, "")
 
-    def _send_to_others(self, now: Now, message: cm.Message) -> None:
+    def _send_to_others(self, now: Now, message: Message) -> None:
         for member in self._members.values():
             if member is not self._self:
                 self._agent.send(now, member.id, message)

@@ -1,0 +1,50 @@
+# Every verb sets up what it needs; the second time it starts its work at once.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+RUNS ?= runs
+
+.PHONY: help setup setup-dev demo check test sim docker-test bench clean
+
+help: ## Show the verbs
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(VENV)/.runtime ## Make the environment that demo and the command line need
+setup-dev: $(VENV)/.dev ## Add what check, test and bench need
+
+$(VENV)/.runtime: pyproject.toml requirements/build.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || { echo "Python 3.11 or newer with venv is needed: make setup PYTHON=/path/to/python3" >&2; exit 2; }
+	@$(PIP) install --quiet --require-hashes -r requirements/build.txt
+	@$(PIP) install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
+	@$(PIP) install --quiet --require-hashes -r requirements/dev.txt
+	@touch $@
+
+demo: $(VENV)/.runtime ## Start a cluster, break it, heal it, judge it
+	@$(BIN)/upheaval demo
+
+check: $(VENV)/.dev ## Lint, formatting, types and import contracts
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check --quiet .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports
+	@$(BIN)/yamllint .github
+
+test: $(VENV)/.dev check ## Everything that this machine can run, and what it could not
+	@$(BIN)/python tools/run_tests.py
+
+sim: $(VENV)/.dev ## The simulated runtime: digests and seeds
+	@$(BIN)/pytest tests/simulation
+
+docker-test: $(VENV)/.dev ## The suites that need a Docker engine
+	@$(BIN)/python tools/run_tests.py --only docker
+
+bench: $(VENV)/.dev ## Measure beside etcd and PySyncObj; writes bench/results.json
+	@$(BIN)/python bench/run.py
+
+clean: ## Remove environment, caches and runs
+	@rm -rf $(VENV) build dist $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

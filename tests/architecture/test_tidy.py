@@ -1,0 +1,194 @@
+"""House rules that a machine can check. What import rules can say stands in pyproject.toml (import-linter)."""
+
+import ast
+import re
+
+from architecture.source_tree import (
+    PACKAGES,
+    ROOT,
+    SourceFile,
+    attribute_calls,
+    functions,
+    imported_modules,
+    length,
+    python_files,
+    tracked_files,
+)
+
+LONGEST_FUNCTION = 70
+LONGEST_MODULE = 600
+CORE = (
+    "node/upheaval_node/protocol",
+    "node/upheaval_node/files",
+    "node/upheaval_node/media",
+    "node/upheaval_node/archive",
+    "node/upheaval_node/cluster",
+    "node/upheaval_node/service",
+    "node/upheaval_node/client",
+)
+IO_MODULES = {
+    "asyncio",
+    "fcntl",
+    "logging",
+    "mmap",
+    "os",
+    "selectors",
+    "shutil",
+    "signal",
+    "socket",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "uuid",
+}
+SHELLS = {"node/upheaval_node/client/driver.py"}
+"""Modules inside core folders that are thin shells around a core, and so may do I/O."""
+
+
+def test_no_function_outgrows_a_screen() -> None:
+    too_long = [
+        f"{file.path}:{f.lineno} {f.name} has {length(f)} lines"
+        for file in python_files(*PACKAGES, "tests", "tools", "bench", "examples")
+        for f in functions(file)
+        if length(f) > LONGEST_FUNCTION
+    ]
+    assert too_long == []
+
+
+def test_no_module_outgrows_one_job() -> None:
+    too_long = [
+        f"{file.path} has {file.text.count(chr(10))} lines"
+        for file in python_files(*PACKAGES, "tests", "tools", "bench", "examples")
+        if file.text.count("\n") > LONGEST_MODULE
+    ]
+    assert too_long == []
+
+
+def test_every_module_says_its_job() -> None:
+    silent = [
+        file.path for file in python_files(*PACKAGES, "tests", "tools", "bench") if not ast.get_docstring(file.tree)
+    ]
+    assert silent == []
+
+
+def core_files() -> list[SourceFile]:
+    return [file for file in python_files(*CORE) if file.path not in SHELLS]
+
+
+def test_the_core_imports_no_input_or_output() -> None:
+    leaks = [f"{file.path}: {name}" for file in core_files() for name in imported_modules(file) & IO_MODULES]
+    assert leaks == []
+
+
+def test_the_core_draws_no_randomness_of_its_own() -> None:
+    leaks = [
+        f"{file.path}:{line} {call}"
+        for file in core_files()
+        for call, line in attribute_calls(file)
+        if call.startswith(("random.", "secrets."))
+    ]
+    unseeded = [
+        f"{file.path}:{node.lineno} Random() without a seed"
+        for file in core_files()
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in ("Random", "SystemRandom")
+        and not node.args
+    ]
+    assert leaks + unseeded == []
+
+
+def test_only_the_writer_assigns_the_state_of_an_election() -> None:
+    writers = {
+        f"{file.path}:{f.name}"
+        for file in python_files("node/upheaval_node/cluster")
+        if "/election" in file.path
+        for f in functions(file)
+        for node in ast.walk(f)
+        if isinstance(node, ast.Assign)
+        and any(isinstance(t, ast.Attribute) and t.attr == "state" for t in node.targets)
+    }
+    path = "node/upheaval_node/cluster/election_base.py"
+    assert writers == {f"{path}:__init__", f"{path}:_enter"}
+
+
+def test_the_simulated_runtime_subclasses_nothing_of_the_core() -> None:
+    subclasses = []
+    for file in python_files("harness/upheaval/runtimes/simulated"):
+        core_names = {
+            alias.asname or alias.name
+            for node in ast.walk(file.tree)
+            if isinstance(node, ast.ImportFrom)
+            and (node.module or "").startswith("upheaval_node.")
+            and node.module not in ("upheaval_node.ports", "upheaval_node.errors")
+            for alias in node.names
+        }
+        subclasses += [
+            f"{file.path}:{node.lineno} {node.name}"
+            for node in ast.walk(file.tree)
+            if isinstance(node, ast.ClassDef)
+            and any(isinstance(base, ast.Name) and base.id in core_names for base in node.bases)
+        ]
+    assert subclasses == []
+
+
+def test_tests_wait_for_conditions_and_never_sleep() -> None:
+    sleeps = [
+        f"{file.path}:{line} {call}"
+        for file in python_files("tests", "examples")
+        for call, line in attribute_calls(file)
+        if call.endswith(".sleep")
+    ]
+    assert sleeps == []
+
+
+def test_tests_use_real_parts_and_run_always() -> None:
+    banned = re.compile(r"unittest\.mock|MagicMock|\bmocker\b|mark\.skip|pytest\.skip|importorskip|mark\.xfail")
+    found = [
+        f"{file.path}: {match.group()}"
+        for file in python_files("tests", "examples")
+        if not file.path.startswith("tests/architecture/")
+        for match in [banned.search(file.text)]
+        if match
+    ]
+    assert found == []
+
+
+def test_every_test_checks_something() -> None:
+    def can_fail(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+        return any(isinstance(node, ast.Assert | ast.Raise | ast.With | ast.Call) for node in ast.walk(function))
+
+    empty = [
+        f"{file.path}:{f.name}"
+        for file in python_files("tests", "examples")
+        for f in functions(file)
+        if f.name.startswith("test") and not can_fail(f)
+    ]
+    assert empty == []
+
+
+def test_nothing_unfinished_is_left() -> None:
+    mark = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|NotImplementedError")
+    found = [
+        f"{file.path}: {match.group()}"
+        for file in python_files(*PACKAGES, "tools", "bench", "examples")
+        for match in [mark.search(file.text)]
+        if match
+    ]
+    assert found == []
+
+
+def test_no_file_names_a_registry_or_a_place_of_one_machine() -> None:
+    address = re.compile(
+        r"https?://[^\s\"'<>)]*(pypi|pythonhosted|debian\.org|docker\.io|maven|npmjs|crates\.io|golang\.org)"
+    )
+    local = re.compile(r"\.\./shared\b|/work/(main|shared|notes)")
+    found = []
+    for path in tracked_files():
+        if path.endswith((".png", ".rec", ".dat")) or path.startswith("tests/architecture/"):
+            continue
+        text = (ROOT / path).read_text(encoding="utf-8", errors="replace")
+        found += [f"{path}: {m.group()}" for pattern in (address, local) for m in [pattern.search(text)] if m]
+    assert found == []
