@@ -1,0 +1,1 @@
+"""The runtimes a cluster can run in: simulated, process, docker."""

@@ -1,0 +1,328 @@
+"""A member's disk: what the processes see, and what of it would survive a power cut.
+
+The model is the page cache of a journalling file system. A write is visible at once and survives the process. It
+survives a power cut when a `sync` that began after it has completed, or when the kernel has written it back
+(`Disk.write_back`). On a power cut every dirty page falls back to one of the versions it had since the last completed
+sync, or to a mix of two of them by sectors (a torn write); the file's length likewise.
+
+Names: a new file's name becomes durable with the first completed sync of that file (as on ext4 and xfs) or with
+`sync_directory` of its folder; a rename or removal with `sync_directory`, else a drawn prefix of them survives.
+
+This module knows nothing of members; it is told who owns a handle only to deliver completions in that loop.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Final, Protocol
+
+from upheaval_node.errors import StorageError
+from upheaval_node.ports import Buffer
+
+from upheaval.runtimes.simulated.world import Action, World
+
+PAGE: Final = 4096
+SECTOR: Final = 512
+SYNC_LATENCY_MIN_NS: Final = 100_000
+SYNC_LATENCY_SPREAD_NS: Final = 2_000_000
+# Linux writes dirty pages back after some seconds (dirty_writeback_centisecs, dirty_expire_centisecs).
+WRITE_BACK_INTERVAL_NS: Final = 5_000_000_000
+
+
+class Owner(Protocol):
+    """The process that holds handles: completions run in its loop while it lives."""
+
+    @property
+    def alive(self) -> bool: ...
+
+    def post(self, action: Action) -> None: ...
+
+
+class _Generation:
+    """What the dirty pages and the length were when this span between two syncs first changed them."""
+
+    __slots__ = ("pages", "size")
+
+    def __init__(self) -> None:
+        self.pages: dict[int, bytes] = {}
+        self.size: int | None = None
+
+
+class Inode:
+    """One file: visible content, and the older versions that a power cut may bring back."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+        self.size = 0
+        self.generations = [_Generation()]
+
+    def read(self, offset: int, length: int) -> bytes:
+        end = min(offset + length, self.size)
+        if end <= offset:
+            return b""
+        found = bytes(self.data[offset:end])
+        return found + bytes(end - offset - len(found))
+
+    def write(self, offset: int, block: Buffer) -> None:
+        end = offset + len(block)
+        if end == offset:
+            return
+        self._save(offset, end)
+        if len(self.data) < offset:
+            self.data.extend(bytes(offset - len(self.data)))
+        self.data[offset:end] = block
+        self.size = max(self.size, end)
+
+    def truncate(self, length: int) -> None:
+        if length < self.size:
+            self._save(length, self.size)
+            # One page after a cut must read as zeros when the file grows again.
+            del self.data[length:]
+        elif self.generations[-1].size is None:
+            self.generations[-1].size = self.size
+        self.size = length
+
+    def _save(self, start: int, end: int) -> None:
+        generation = self.generations[-1]
+        if generation.size is None:
+            generation.size = self.size
+        pages = generation.pages
+        for index in range(start // PAGE, min(end - 1, max(len(self.data) - 1, start)) // PAGE + 1):
+            if index not in pages:
+                pages[index] = bytes(self.data[index * PAGE : (index + 1) * PAGE])
+        for index in range(max(start, len(self.data)) // PAGE, (end - 1) // PAGE + 1):
+            pages.setdefault(index, b"")
+
+    @property
+    def dirty(self) -> bool:
+        return any(generation.size is not None for generation in self.generations)
+
+    def begin_sync(self) -> _Generation:
+        """Close the present span; `end_sync` of it makes everything up to here durable."""
+        closed = self.generations[-1]
+        self.generations.append(_Generation())
+        return closed
+
+    def end_sync(self, closed: _Generation) -> None:
+        if closed in self.generations:
+            del self.generations[: self.generations.index(closed) + 1]
+
+    def power_cut(self, random: Random) -> None:
+        """Fall back, page by page, to some version since the last completed sync."""
+        sizes = [generation.size for generation in self.generations if generation.size is not None]
+        size = random.choice([*sizes, self.size])
+        for index in sorted({index for generation in self.generations for index in generation.pages}):
+            versions = [g.pages[index] for g in self.generations if index in g.pages]
+            versions.append(bytes(self.data[index * PAGE : (index + 1) * PAGE]))
+            self._put_page(index, _survivor(versions, random))
+        del self.data[size:]
+        self.size = size
+        self.generations = [_Generation()]
+
+    def _put_page(self, index: int, content: bytes) -> None:
+        start = index * PAGE
+        if len(self.data) < start:
+            self.data.extend(bytes(start - len(self.data)))
+        self.data[start : start + PAGE] = content.ljust(min(PAGE, max(len(self.data) - start, len(content))), b"\0")
+
+
+def _survivor(versions: list[bytes], random: Random) -> bytes:
+    if random.random() < 0.75:
+        return random.choice(versions)
+    old, new = sorted(random.sample(range(len(versions)), 2))
+    torn = bytearray(versions[old].ljust(PAGE, b"\0"))
+    fresh = versions[new].ljust(PAGE, b"\0")
+    for sector in range(0, PAGE, SECTOR):
+        if random.random() < 0.5:
+            torn[sector : sector + SECTOR] = fresh[sector : sector + SECTOR]
+    return bytes(torn)
+
+
+class Disk:
+    """The files of one host. Outlives the processes; `power_cut` is the only thing that takes something away."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self._world = world
+        self._random = world.stream(f"disk/{name}")
+        self._visible: dict[str, Inode] = {}
+        self._durable: dict[str, Inode] = {}
+        # Changes of names that are not durable yet, in order: (path, inode or None when the name goes away).
+        self._journal: list[tuple[str, Inode | None]] = []
+        self.sync_count = 0
+        world.after(int(self._random.random() * WRITE_BACK_INTERVAL_NS), self._write_back_periodically)
+
+    def storage(self, owner: Owner) -> "SimulatedStorage":
+        """The `ports.Storage` of one process."""
+        return SimulatedStorage(self, self._world, owner)
+
+    @property
+    def paths(self) -> list[str]:
+        """Sorted paths of all visible files."""
+        return sorted(self._visible)
+
+    def read(self, path: str) -> bytes:
+        """The whole visible content of a file, for collectors of a run's outcome."""
+        inode = self.find(path)
+        return inode.read(0, inode.size)
+
+    def find(self, path: str) -> Inode:
+        inode = self._visible.get(_clean(path))
+        if inode is None:
+            raise StorageError(f"no such file: {path}")
+        return inode
+
+    def has(self, path: str) -> bool:
+        """Whether a file or a folder of this name is visible."""
+        path = _clean(path)
+        return path in self._visible or any(name.startswith(path + "/") for name in self._visible)
+
+    def create(self, path: str) -> Inode:
+        inode = Inode()
+        self._change(path, inode)
+        return inode
+
+    def rename(self, path: str, new_path: str) -> None:
+        inode = self.find(path)
+        self._change(new_path, inode)
+        self._change(path, None)
+
+    def remove(self, path: str) -> None:
+        self.find(path)
+        self._change(path, None)
+
+    def names(self, directory: str) -> list[str]:
+        prefix = _clean(directory) + "/" if _clean(directory) else ""
+        return sorted({name[len(prefix) :].split("/")[0] for name in self._visible if name.startswith(prefix)})
+
+    def _change(self, path: str, inode: Inode | None) -> None:
+        path = _clean(path)
+        if inode is None:
+            del self._visible[path]
+        else:
+            self._visible[path] = inode
+        self._journal.append((path, inode))
+
+    def commit_names(self, belongs: Callable[[str, Inode | None], bool]) -> None:
+        """Make the name changes for which `belongs(path, inode)` holds durable, in order."""
+        if not self._journal:
+            return
+        kept: list[tuple[str, Inode | None]] = []
+        for path, inode in self._journal:
+            if belongs(path, inode):
+                self._apply(path, inode)
+            else:
+                kept.append((path, inode))
+        self._journal = kept
+
+    def _apply(self, path: str, inode: Inode | None) -> None:
+        if inode is None:
+            self._durable.pop(path, None)
+        else:
+            self._durable[path] = inode
+
+    def sync_latency_ns(self) -> int:
+        self.sync_count += 1
+        return SYNC_LATENCY_MIN_NS + int(self._random.random() * SYNC_LATENCY_SPREAD_NS)
+
+    def write_back(self) -> None:
+        """What the kernel does every few seconds: make all that is dirty durable."""
+        for inode in self._visible.values():
+            if inode.dirty:
+                inode.end_sync(inode.begin_sync())
+        self.commit_names(lambda _path, _inode: True)
+
+    def _write_back_periodically(self) -> None:
+        self.write_back()
+        self._world.after(WRITE_BACK_INTERVAL_NS, self._write_back_periodically)
+
+    def power_cut(self) -> None:
+        """Keep what is durable, plus a drawn part of what is not."""
+        for path, inode in self._journal[: self._random.randint(0, len(self._journal))]:
+            self._apply(path, inode)
+        self._journal = []
+        self._visible = dict(self._durable)
+        for path in sorted(self._visible):
+            if self._visible[path].dirty:
+                self._visible[path].power_cut(self._random)
+
+
+def _clean(path: str) -> str:
+    return "/".join(part for part in path.split("/") if part not in ("", "."))
+
+
+class SimulatedFile:
+    """`ports.File` over an inode."""
+
+    def __init__(self, disk: Disk, world: World, owner: Owner, inode: Inode) -> None:
+        self._disk = disk
+        self._world = world
+        self._owner = owner
+        self._inode = inode
+
+    def read(self, offset: int, length: int) -> bytes:
+        return self._inode.read(offset, length)
+
+    def write(self, offset: int, parts: Sequence[Buffer]) -> None:
+        for part in parts:
+            self._inode.write(offset, part)
+            offset += len(part)
+
+    def size(self) -> int:
+        return self._inode.size
+
+    def truncate(self, length: int) -> None:
+        self._inode.truncate(length)
+
+    def sync(self, level: int) -> None:
+        if level > 0:
+            self._disk.sync_count += 1
+            self._complete(self._inode.begin_sync())
+
+    def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
+        if level == 0:
+            self._owner.post(lambda: done(None))
+            return
+        closed = self._inode.begin_sync()
+
+        def complete() -> None:
+            self._complete(closed)
+            if self._owner.alive:
+                self._owner.post(lambda: done(None))
+
+        self._world.after(self._disk.sync_latency_ns(), complete)
+
+    def _complete(self, closed: _Generation) -> None:
+        self._inode.end_sync(closed)
+        self._disk.commit_names(lambda _path, inode: inode is self._inode)
+
+    def close(self) -> None:
+        """Nothing to give back: closing makes nothing durable."""
+
+
+class SimulatedStorage:
+    """`ports.Storage` of one process over its host's disk."""
+
+    def __init__(self, disk: Disk, world: World, owner: Owner) -> None:
+        self._disk = disk
+        self._world = world
+        self._owner = owner
+
+    def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        if create and not self._disk.has(path):
+            self._disk.create(path)
+        return SimulatedFile(self._disk, self._world, self._owner, self._disk.find(path))
+
+    def exists(self, path: str) -> bool:
+        return self._disk.has(path)
+
+    def names(self, directory: str) -> list[str]:
+        return self._disk.names(directory)
+
+    def remove(self, path: str) -> None:
+        self._disk.remove(path)
+
+    def rename(self, path: str, new_path: str) -> None:
+        self._disk.rename(path, new_path)
+
+    def sync_directory(self, directory: str) -> None:
+        folder = _clean(directory)
+        self._disk.commit_names(lambda path, _inode: path.rpartition("/")[0] == folder)

@@ -1,0 +1,550 @@
+"""The network of a simulation: TCP-like byte streams between named hosts, over links that can be cut.
+
+Every directed pair of hosts is a link with a latency of its own, drawn from the seed. Bytes arrive in order, in chunks
+that are drawn too, so that frames arrive in parts. As with TCP:
+
+* a cut link is a black hole: what is sent waits, and arrives some time after the link heals (retransmission), or ends
+  the connection when it is not acknowledged within the user time-out;
+* dialling a port where nobody listens is refused; dialling through a cut or to a dead host is tried again for a while;
+* a process that dies loses its sockets: peers see the end of the stream, or a reset when it had not read everything;
+* a host that loses power says nothing; whoever sends to it after it came back gets a reset.
+
+`unix:` addresses and a host's own names stay inside the host: such streams are never cut.
+This module knows nothing of what the bytes mean.
+"""
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from upheaval_node.errors import NetworkError
+from upheaval_node.ports import Buffer, Connection, ConnectionHandler
+
+from upheaval.runtimes.simulated.world import Action, World
+
+# Send buffer and receive buffer of one direction together; what does not fit waits at the sender.
+PIPE_CAPACITY: Final = 512 * 1024
+LOCAL_LATENCY_NS: Final = 15_000
+SPLIT_PROBABILITY: Final = 0.06
+# The process runtime sets TCP_USER_TIMEOUT to this: unacknowledged bytes, SYN included, end the connection.
+UNACKNOWLEDGED_NS: Final = 5_000_000_000
+# Linux sends a SYN again after 1 and 3 seconds; the next would come after the time-out above.
+SYN_RETRIES_NS: Final = (1_000_000_000, 2_000_000_000)
+# After an outage the next retransmission comes at an arbitrary time within the back-off reached so far.
+RETRANSMIT_MAX_NS: Final = 3_000_000_000
+FIRST_EPHEMERAL_PORT: Final = 40_000
+
+
+class Owner(Protocol):
+    """The process that holds a socket: its input is delivered in its loop."""
+
+    @property
+    def host(self) -> str: ...
+
+    @property
+    def alive(self) -> bool: ...
+
+    def post(self, action: Action) -> None: ...
+
+
+@dataclass(slots=True)
+class Link:
+    """One direction between two hosts."""
+
+    latency_ns: int
+    jitter_ns: int
+    bytes_per_second: int | None = None
+    cut_since_ns: int | None = None
+    free_at_ns: int = 0
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cut_since_ns is not None
+
+
+@dataclass(frozen=True, slots=True)
+class LinkProfile:
+    """The range from which the links of a run are drawn."""
+
+    latency_min_ns: int = 30_000
+    latency_max_ns: int = 250_000
+    jitter_max_ns: int = 120_000
+
+
+class Pipe:
+    """One direction of a connection: bytes under way to `receiver`."""
+
+    __slots__ = (
+        "_fabric",
+        "blocked",
+        "freed",
+        "last_arrival_ns",
+        "link",
+        "outstanding",
+        "receiver",
+        "reverse",
+        "segments",
+        "stalled_since_ns",
+    )
+
+    def __init__(self, fabric: "Fabric", link: Link, reverse: Link) -> None:
+        self._fabric = fabric
+        self.link = link
+        self.reverse = reverse
+        self.receiver: StreamEnd
+        self.segments: deque[tuple[int, bytes, str]] = deque()
+        self.outstanding = 0
+        self.freed = 0
+        self.blocked = False
+        self.stalled_since_ns: int | None = None
+        self.last_arrival_ns = 0
+
+    def push(self, data: bytes) -> None:
+        """Put bytes on the way, sometimes in two chunks."""
+        fabric = self._fabric
+        self.outstanding += len(data)
+        arrival_ns = fabric.arrival_ns(self.link, len(data), self.last_arrival_ns)
+        if len(data) > 1 and fabric.draw() < SPLIT_PROBABILITY:
+            cut = 1 + int(fabric.draw() * (len(data) - 1))
+            self._plan(arrival_ns, data[:cut], "")
+            arrival_ns += int(fabric.draw() * self.link.latency_ns)
+            data = data[cut:]
+        self._plan(arrival_ns, data, "")
+
+    def push_end(self, reason: str) -> None:
+        """The last thing that arrives here: the stream is over, because of `reason`."""
+        self._plan(self._fabric.arrival_ns(self.link, 0, self.last_arrival_ns), b"", reason)
+
+    def _plan(self, arrival_ns: int, data: bytes, end: str) -> None:
+        self.last_arrival_ns = arrival_ns
+        self.segments.append((arrival_ns, data, end))
+        self._fabric.world.at(arrival_ns, self.arrive)
+
+    def arrive(self) -> None:
+        """Hand over what is due, unless the link is cut or the host is off."""
+        now_ns = self._fabric.world.now_ns
+        if self._is_dead:
+            self._stall()
+            return
+        while self.segments and self.segments[0][0] <= now_ns:
+            _, data, end = self.segments.popleft()
+            self.receiver.receive(data, end)
+
+    @property
+    def _is_dead(self) -> bool:
+        return self.link.cut_since_ns is not None or self.receiver.is_ghost
+
+    def _stall(self) -> None:
+        if self.stalled_since_ns is None:
+            since_ns = self.stalled_since_ns = self._fabric.world.now_ns
+            self._fabric.world.after(UNACKNOWLEDGED_NS, lambda: self._give_up(since_ns))
+
+    def _give_up(self, since_ns: int) -> None:
+        """Nothing was acknowledged for the whole time-out: the sender's kernel ends the connection, silently."""
+        sender = self.receiver.other
+        if self.stalled_since_ns == since_ns and sender is not None:
+            self.segments.clear()
+            sender.time_out()
+
+    def consumed(self, length: int) -> None:
+        """The reader took bytes: the sender may send again once it hears of it."""
+        self.freed += length
+        if self.reverse.cut_since_ns is None:
+            self._acknowledge()
+        else:
+            self._stall()
+
+    def _acknowledge(self) -> None:
+        self.outstanding -= self.freed
+        self.freed = 0
+        if self.blocked and self.outstanding <= PIPE_CAPACITY // 2:
+            self.blocked = False
+            self._fabric.world.after(self.reverse.latency_ns, self._wake_sender)
+
+    def _wake_sender(self) -> None:
+        if self.receiver.other is not None:
+            self.receiver.other.writable()
+
+    def heal(self, outage_ns: int) -> None:
+        """The link works again: what waited arrives with the next retransmission."""
+        self.stalled_since_ns = None
+        if not self.segments:
+            return
+        delay_ns = int(self._fabric.draw() * min(outage_ns, RETRANSMIT_MAX_NS)) + self.link.latency_ns
+        first_ns = self._fabric.world.now_ns + delay_ns
+        self.segments = deque((max(time_ns, first_ns), data, end) for time_ns, data, end in self.segments)
+        self.last_arrival_ns = max(self.last_arrival_ns, first_ns)
+        for time_ns in sorted({time_ns for time_ns, _, _ in self.segments}):
+            self._fabric.world.at(time_ns, self.arrive)
+
+    def heal_reverse(self) -> None:
+        if not self._is_dead:
+            self.stalled_since_ns = None
+        if self.freed:
+            self._acknowledge()
+
+    def drop_after(self, time_ns: int) -> None:
+        """A reset overtakes what would arrive after `time_ns`."""
+        while self.segments and self.segments[-1][0] > time_ns:
+            self.segments.pop()
+
+
+class StreamEnd:
+    """One end of a connection: `ports.Connection` for its owner."""
+
+    def __init__(self, fabric: "Fabric", owner: Owner, peer: str, outgoing: Pipe, incoming: Pipe) -> None:
+        self._fabric = fabric
+        self.owner = owner
+        self._peer = peer
+        self.outgoing = outgoing
+        self.incoming = incoming
+        self.other: StreamEnd | None = None
+        self.handler: ConnectionHandler | None = None
+        self.is_established = False
+        self.is_closed = False
+        # Closed in order: what still arrives is thrown away, because the other end hears of the close anyway.
+        self.is_lingering = False
+        # Died with the power of its host, which answers nothing.
+        self.is_ghost = False
+        self._inbox: deque[bytes] = deque()
+        self._end_reason = ""
+        self._is_paused = False
+        self._is_posted = False
+        self._is_silent = False
+        incoming.receiver = self
+
+    @property
+    def peer(self) -> str:
+        return self._peer
+
+    @property
+    def has_unread(self) -> bool:
+        return bool(self._inbox)
+
+    def send(self, parts: Sequence[Buffer]) -> int:
+        if self.is_closed or self._end_reason:
+            return 0
+        pipe = self.outgoing
+        if not self.is_established:
+            pipe.blocked = True
+            return 0
+        data = b"".join(parts)
+        room = PIPE_CAPACITY - pipe.outstanding
+        if len(data) > room:
+            pipe.blocked = True
+            data = data[: max(room, 0)]
+        if data:
+            pipe.push(data)
+        return len(data)
+
+    def pause_reading(self, paused: bool) -> None:
+        self._is_paused = paused
+        if not paused:
+            self.post_delivery()
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_lingering = True
+            self._fabric.close_end(self)
+
+    def time_out(self) -> None:
+        """The kernel gives up on unacknowledged bytes."""
+        if not self.is_closed:
+            self._inbox.clear()
+            self._is_silent = True
+            self._end_reason = "connection timed out"
+            self.post_delivery()
+
+    def connected(self) -> None:
+        """The handshake is over; runs in the owner's loop."""
+        if self.is_closed or self.handler is None or self._end_reason:
+            return
+        self.is_established = True
+        tried_to_send, self.outgoing.blocked = self.outgoing.blocked, False
+        self.handler.on_connected(self)
+        if tried_to_send:
+            self._deliver_writable()
+
+    def receive(self, data: bytes, end: str) -> None:
+        """Bytes or the end of the stream arrive at this host."""
+        if self.is_closed:
+            if data and not self.is_lingering:
+                self._fabric.reset_peer(self)
+            return
+        if end:
+            self._end_reason = self._end_reason or end
+        else:
+            self._inbox.append(data)
+        self.post_delivery()
+
+    def writable(self) -> None:
+        self.owner.post(self._deliver_writable)
+
+    def _deliver_writable(self) -> None:
+        if not self.is_closed and not self._end_reason and self.handler is not None:
+            self.handler.on_writable()
+
+    def post_delivery(self) -> None:
+        if not self._is_posted and not self.is_closed:
+            self._is_posted = True
+            self.owner.post(self._deliver)
+
+    def _deliver(self) -> None:
+        self._is_posted = False
+        while self._inbox and not self._is_paused and not self.is_closed and self.handler is not None:
+            data = self._inbox.popleft()
+            self.incoming.consumed(len(data))
+            self.handler.on_data(memoryview(data))
+        if self._end_reason and not self._inbox and not self.is_closed and self.handler is not None:
+            self._fabric.close_end(self, is_silent=self._is_silent)
+            self.handler.on_closed(self._end_reason)
+
+
+@dataclass(slots=True)
+class _Listener:
+    """A bound address of one process."""
+
+    address: str
+    owner: Owner
+    accept: Callable[[Connection], ConnectionHandler]
+    bound: dict[tuple[str, str], "_Listener"]
+    key: tuple[str, str]
+
+    def close(self) -> None:
+        if self.bound.get(self.key) is self:
+            del self.bound[self.key]
+
+
+class ProcessNetwork:
+    """`ports.Network` of one process."""
+
+    def __init__(self, fabric: "Fabric", owner: Owner) -> None:
+        self._fabric = fabric
+        self._owner = owner
+
+    def listen(self, address: str, accept: Callable[[Connection], ConnectionHandler]) -> _Listener:
+        return self._fabric.listen(self._owner, address, accept)
+
+    def dial(self, address: str, handler: ConnectionHandler) -> StreamEnd:
+        return self._fabric.dial(self._owner, address, handler)
+
+
+@dataclass(slots=True)
+class _Dial:
+    """A connection attempt under way."""
+
+    end: StreamEnd
+    host: str
+    port: str
+    source: str
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class _Host:
+    off_since_ns: int | None = None
+    # Ends that died with the power; whoever sends to them is answered once the host is back.
+    ghosts: list[StreamEnd] = field(default_factory=list)
+
+
+class Fabric:
+    """All hosts, links, listeners and connections of one world."""
+
+    def __init__(self, world: World, profile: LinkProfile | None = None) -> None:
+        self.world = world
+        self._profile = profile or LinkProfile()
+        self._random = world.stream("network")
+        self.draw = self._random.random
+        self._links: dict[tuple[str, str], Link] = {}
+        self._local = Link(LOCAL_LATENCY_NS, LOCAL_LATENCY_NS)
+        self._hosts: dict[str, _Host] = {}
+        self._listeners: dict[tuple[str, str], _Listener] = {}
+        self._ends: dict[StreamEnd, None] = {}
+        self._next_port = FIRST_EPHEMERAL_PORT
+
+    def network(self, owner: Owner) -> ProcessNetwork:
+        """The `ports.Network` of one process."""
+        return ProcessNetwork(self, owner)
+
+    # --- links -----------------------------------------------------------------------------------------------------
+
+    def link(self, source: str, target: str) -> Link:
+        """The link from one host to another, drawn when it is first used."""
+        if source == target:
+            return self._local
+        key = (source, target)
+        if key not in self._links:
+            draw = self.world.stream(f"link/{source}/{target}")
+            profile = self._profile
+            self._links[key] = Link(
+                draw.randint(profile.latency_min_ns, profile.latency_max_ns), draw.randint(0, profile.jitter_max_ns)
+            )
+        return self._links[key]
+
+    def arrival_ns(self, link: Link, length: int, not_before_ns: int) -> int:
+        """When bytes that are sent now arrive."""
+        start_ns = self.world.now_ns
+        if link.bytes_per_second is not None:
+            start_ns = max(start_ns, link.free_at_ns) + length * 1_000_000_000 // link.bytes_per_second
+            link.free_at_ns = start_ns
+        return max(start_ns + link.latency_ns + int(self.draw() * link.jitter_ns), not_before_ns)
+
+    def cut(self, source: str, target: str) -> None:
+        """Make the link from `source` to `target` a black hole."""
+        link = self.link(source, target)
+        if source != target and link.cut_since_ns is None:
+            link.cut_since_ns = self.world.now_ns
+
+    def heal(self, source: str, target: str) -> None:
+        link = self.link(source, target)
+        if link.cut_since_ns is None:
+            return
+        outage_ns = self.world.now_ns - link.cut_since_ns
+        link.cut_since_ns = None
+        for end in list(self._ends):
+            if end.incoming.link is link:
+                end.incoming.heal(outage_ns)
+            if end.incoming.reverse is link:
+                end.incoming.heal_reverse()
+
+    def heal_all(self) -> None:
+        for (source, target), link in list(self._links.items()):
+            if link.is_cut:
+                self.heal(source, target)
+
+    def reset(self, first: str, second: str) -> int:
+        """Reset every connection between two hosts; returns how many."""
+        pair = {first, second}
+        hit = [end for end in self._ends if end.other and {end.owner.host, end.other.owner.host} == pair]
+        for end in hit:
+            end.receive(b"", "reset by the network")
+        return len(hit) // 2
+
+    # --- connections -----------------------------------------------------------------------------------------------
+
+    def listen(self, owner: Owner, address: str, accept: Callable[[Connection], ConnectionHandler]) -> _Listener:
+        host, port = self._split(owner.host, address)
+        if host != owner.host:
+            raise NetworkError(f"cannot bind {address}: {owner.host} has no such address")
+        if port == "0":
+            self._next_port += 1
+            port = str(self._next_port)
+            address = f"{host}:{port}"
+        if (host, port) in self._listeners:
+            raise NetworkError(f"cannot bind {address}: address in use")
+        listener = _Listener(address, owner, accept, self._listeners, (host, port))
+        self._listeners[host, port] = listener
+        return listener
+
+    def dial(self, owner: Owner, address: str, handler: ConnectionHandler) -> StreamEnd:
+        host, port = self._split(owner.host, address)
+        self._next_port += 1
+        outgoing = Pipe(self, self.link(owner.host, host), self.link(host, owner.host))
+        incoming = Pipe(self, outgoing.reverse, outgoing.link)
+        end = StreamEnd(self, owner, address, outgoing, incoming)
+        end.handler = handler
+        self._ends[end] = None
+        self._send_syn(_Dial(end, host, port, f"{owner.host}:{self._next_port}"))
+        return end
+
+    @staticmethod
+    def _split(own_host: str, address: str) -> tuple[str, str]:
+        if address.startswith("unix:"):
+            return own_host, address
+        host, separator, port = address.rpartition(":")
+        if not separator or not port.isdigit():
+            raise NetworkError(f"not an address: {address!r}")
+        return own_host if host in ("", "localhost", "127.0.0.1", "0.0.0.0") else host, port
+
+    def _send_syn(self, dial: _Dial) -> None:
+        self.world.at(self.arrival_ns(dial.end.outgoing.link, 0, 0), lambda: self._syn_arrives(dial))
+
+    def _syn_arrives(self, dial: _Dial) -> None:
+        end = dial.end
+        if end.is_closed:
+            return
+        is_cut = end.outgoing.link.is_cut or end.incoming.link.is_cut
+        if is_cut or self._host(dial.host).off_since_ns is not None:
+            if dial.attempts < len(SYN_RETRIES_NS):
+                self.world.after(SYN_RETRIES_NS[dial.attempts], lambda: self._syn_arrives(dial))
+            else:
+                self.world.after(UNACKNOWLEDGED_NS - sum(SYN_RETRIES_NS), end.time_out)
+            dial.attempts += 1
+            return
+        listener = self._listeners.get((dial.host, dial.port))
+        if listener is None:
+            end.incoming.push_end("connection refused")
+            return
+        server = StreamEnd(self, listener.owner, dial.source, end.incoming, end.outgoing)
+        server.other, end.other = end, server
+        self._ends[server] = None
+        server.is_established = True
+        listener.owner.post(lambda: self._accept(listener, server))
+        back_ns = self.arrival_ns(end.incoming.link, 0, 0)
+        end.incoming.last_arrival_ns = back_ns
+        self.world.at(back_ns, lambda: end.owner.post(end.connected))
+
+    def _accept(self, listener: _Listener, server: StreamEnd) -> None:
+        if server.is_closed:
+            return
+        handler = listener.accept(server)
+        if not server.is_closed:
+            server.handler = handler
+            handler.on_connected(server)
+            server.post_delivery()
+
+    def close_end(self, end: StreamEnd, *, is_silent: bool = False) -> None:
+        """This end is gone; the other one hears of it in order, unless it is `is_silent`."""
+        end.is_closed = True
+        self._ends.pop(end, None)
+        if end.other is not None and not end.other.is_closed and not is_silent:
+            end.outgoing.push_end("closed by peer")
+
+    def reset_peer(self, end: StreamEnd) -> None:
+        """The socket of `end` no longer exists: tell the other one, ahead of what is still under way to it."""
+        if end.other is None or end.other.is_closed:
+            return
+        pipe = end.outgoing
+        pipe.drop_after(self.world.now_ns + pipe.link.latency_ns)
+        pipe.last_arrival_ns = min(pipe.last_arrival_ns, self.world.now_ns)
+        pipe.push_end("reset by peer")
+
+    # --- death -----------------------------------------------------------------------------------------------------
+
+    def kill(self, owner: Owner) -> None:
+        """The process died: its kernel closes its sockets."""
+        self._drop_listeners(owner)
+        for end in [end for end in self._ends if end.owner is owner]:
+            is_reset = end.has_unread or self.draw() < 0.3
+            self.close_end(end, is_silent=is_reset)
+            if is_reset:
+                self.reset_peer(end)
+
+    def power_off(self, host: str) -> None:
+        """The host is gone without a word; whoever dials it or sends to it waits."""
+        state = self._host(host)
+        state.off_since_ns = self.world.now_ns
+        for end in [end for end in self._ends if end.owner.host == host]:
+            end.is_ghost = True
+            self.close_end(end, is_silent=True)
+            state.ghosts.append(end)
+        for listener in [listener for listener in self._listeners.values() if listener.owner.host == host]:
+            listener.close()
+
+    def power_on(self, host: str) -> None:
+        """The host is back and knows nothing of its old connections: peers that still use them get a reset."""
+        state = self._host(host)
+        outage_ns = self.world.now_ns - (state.off_since_ns or self.world.now_ns)
+        state.off_since_ns = None
+        for end in state.ghosts:
+            end.is_ghost = False
+            end.incoming.heal(outage_ns)
+        state.ghosts = []
+
+    def _drop_listeners(self, owner: Owner) -> None:
+        for listener in [listener for listener in self._listeners.values() if listener.owner is owner]:
+            listener.close()
+
+    def _host(self, name: str) -> _Host:
+        return self._hosts.setdefault(name, _Host())

@@ -1,0 +1,142 @@
+"""A simulated process: the duty cycle of the process runtime, on virtual time.
+
+Input that arrives is queued and wakes the process; a cycle delivers the queue to its handlers, then calls every
+agent in turn until a whole round finds nothing to do, and plans the next cycle for the earliest deadline. A cycle
+takes no virtual time, but the next one begins a drawn moment later, as a scheduler would have it.
+This module knows agents only by `ports.Agent`.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from upheaval_node.errors import TerminationError
+from upheaval_node.ports import Agent
+from upheaval_node.types import MAX_POSITION, Now
+
+from upheaval.runtimes.simulated.world import Action, World
+
+MAX_ROUNDS: Final = 100
+# A cycle does not begin sooner than this after the one before, nor later than twice this after its input.
+TURN_NS: Final = 20_000
+
+
+class SimulatedProcess:
+    """One incarnation of a process on a host. Once dead it stays dead; a restart is a new one."""
+
+    def __init__(self, world: World, host: str, name: str, *, on_exit: Callable[["SimulatedProcess"], None]) -> None:
+        self._world = world
+        self._host = host
+        self.name = name
+        self._on_exit = on_exit
+        self._random = world.stream(f"schedule/{name}").random
+        self._agents: Sequence[Agent] = ()
+        self._inbox: list[Action] = []
+        self._wake_ns = MAX_POSITION
+        self._busy_until_ns = 0
+        self._is_alive = True
+        self._is_paused = False
+        self._in_cycle = False
+        self.clock_skew_ms = 0
+        self.failure: BaseException | None = None
+        self.cycles = 0
+        self.idle_wakes = 0
+        self.longest_stall_ns = 0
+        self._paused_since_ns = 0
+
+    @property
+    def host(self) -> str:
+        return self._host
+
+    @property
+    def alive(self) -> bool:
+        return self._is_alive
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    def start(self, agents: Sequence[Agent]) -> None:
+        """Begin to run `agents`."""
+        self._agents = agents
+        self._plan(self._world.now_ns)
+
+    def now(self) -> Now:
+        return Now(self._world.now_ns, self._world.epoch_ms + self.clock_skew_ms)
+
+    def post(self, action: Action) -> None:
+        """Run `action` in the loop of this process: input, or the completion of something it asked for."""
+        if self._is_alive:
+            self._inbox.append(action)
+            if not self._in_cycle:
+                self._plan(self._world.now_ns + int(self._random() * TURN_NS))
+
+    def pause(self) -> None:
+        """Stop it as SIGSTOP does: nothing runs, input waits."""
+        if not self._is_paused:
+            self._is_paused = True
+            self._paused_since_ns = self._world.now_ns
+
+    def resume(self) -> None:
+        if self._is_paused:
+            self._is_paused = False
+            self.longest_stall_ns = max(self.longest_stall_ns, self._world.now_ns - self._paused_since_ns)
+            self._plan(self._world.now_ns)
+
+    def kill(self) -> None:
+        """Everything in memory is gone. The caller tells the network and the disk what kind of death it was."""
+        self._is_alive = False
+        self._inbox.clear()
+        self._agents = ()
+
+    def _plan(self, time_ns: int) -> None:
+        time_ns = max(time_ns, self._busy_until_ns)
+        if self._is_alive and time_ns < self._wake_ns:
+            self._wake_ns = time_ns
+            self._world.at(time_ns, self._wake)
+
+    def _wake(self) -> None:
+        # An event of an earlier plan that a sooner one replaced finds another time noted down.
+        if self._world.now_ns != self._wake_ns or not self._is_alive or self._is_paused:
+            if self._is_paused and self._world.now_ns == self._wake_ns:
+                self._wake_ns = MAX_POSITION
+            return
+        self._wake_ns = MAX_POSITION
+        self._in_cycle = True
+        try:
+            self._cycle()
+        except TerminationError as termination:
+            self._end(None if termination.expected else termination)
+        except Exception as failure:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it
+            self._end(failure)
+        finally:
+            self._in_cycle = False
+        if self._is_alive:
+            self._plan_next()
+
+    def _cycle(self) -> None:
+        self.cycles += 1
+        now = self.now()
+        is_idle = not self._inbox
+        for _ in range(MAX_ROUNDS):
+            work = len(self._inbox)
+            inbox, self._inbox = self._inbox, []
+            for action in inbox:
+                action()
+            for agent in self._agents:
+                work += agent.do_work(now)
+            if work == 0:
+                break
+            is_idle = False
+        self.idle_wakes += is_idle
+
+    def _plan_next(self) -> None:
+        now_ns = self._world.now_ns
+        self._busy_until_ns = now_ns + TURN_NS
+        deadline_ns = now_ns if self._inbox else min((a.next_deadline_ns() for a in self._agents), default=MAX_POSITION)
+        if deadline_ns < MAX_POSITION:
+            self._plan(deadline_ns)
+
+    def _end(self, failure: BaseException | None) -> None:
+        self.failure = failure
+        self.kill()
+        self._on_exit(self)

@@ -1,0 +1,91 @@
+"""The virtual clock and the event heap: everything that happens in a simulation happens in `World.step`.
+
+Events are ordered by time and, at equal times, by the order in which they were planned, so that one seed gives one
+execution. This module knows nothing of networks, disks or nodes, and reads no real clock.
+"""
+
+import heapq
+from collections.abc import Callable
+from random import Random
+from typing import Final
+
+from upheaval.runtimes.simulated.errors import SimulationError
+
+# A run begins here on the monotonic clock: not at 0, so that "never happened" and "at the start" stay different.
+START_NS: Final = 1_000_000_000
+# The wall clock at the start of every run. Arbitrary and fixed, because it goes into messages and files.
+START_EPOCH_MS: Final = 1_700_000_000_000
+# More events than this without the clock moving is a livelock, not a busy instant.
+MAX_EVENTS_AT_ONE_INSTANT: Final = 200_000
+# How often, in virtual time, a wait looks at its condition.
+CONDITION_INTERVAL_NS: Final = 500_000
+
+Action = Callable[[], None]
+
+
+class World:
+    """One simulated universe: a seed, a clock, a heap of planned events and the run's source of randomness."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.now_ns = START_NS
+        self.event_count = 0
+        self._heap: list[tuple[int, int, Action]] = []
+        self._planned = 0
+
+    @property
+    def epoch_ms(self) -> int:
+        """The true wall clock; a host's own clock may be skewed against it."""
+        return START_EPOCH_MS + (self.now_ns - START_NS) // 1_000_000
+
+    def stream(self, purpose: str) -> Random:
+        """A generator of its own for one purpose, so that a draw here never shifts the draws there.
+
+        Seeded by text, which Random hashes with SHA-512: the same on every machine and under every PYTHONHASHSEED.
+        """
+        return Random(f"{self.seed}/{purpose}")
+
+    def at(self, time_ns: int, action: Action) -> None:
+        """Plan `action` for `time_ns`; a time that has passed means now, after what is already planned for now."""
+        heapq.heappush(self._heap, (max(time_ns, self.now_ns), self._planned, action))
+        self._planned += 1
+
+    def after(self, delay_ns: int, action: Action) -> None:
+        self.at(self.now_ns + delay_ns, action)
+
+    def step(self) -> bool:
+        """Run the next event; False when nothing is planned."""
+        if not self._heap:
+            return False
+        time_ns, _, action = heapq.heappop(self._heap)
+        self.now_ns = time_ns
+        self.event_count += 1
+        action()
+        return True
+
+    def run_until(self, condition: Callable[[], bool], timeout_ns: int) -> bool:
+        """Run events until `condition` holds (True) or `timeout_ns` of virtual time has passed (False)."""
+        deadline_ns = self.now_ns + timeout_ns
+        while not condition():
+            if self.now_ns >= deadline_ns:
+                return False
+            # Nothing changes before the next event, however far away it is.
+            next_ns = self._heap[0][0] if self._heap else deadline_ns
+            self._run_to(min(max(next_ns, self.now_ns + CONDITION_INTERVAL_NS), deadline_ns))
+        return True
+
+    def run_for(self, duration_ns: int) -> None:
+        """Run everything that is planned for the next `duration_ns`, and leave the clock at their end."""
+        self._run_to(self.now_ns + duration_ns)
+
+    def _run_to(self, end_ns: int) -> None:
+        heap = self._heap
+        instant_ns, budget = -1, 0
+        while heap and heap[0][0] <= end_ns:
+            if heap[0][0] != instant_ns:
+                instant_ns, budget = heap[0][0], MAX_EVENTS_AT_ONE_INSTANT
+            budget -= 1
+            if budget < 0:
+                raise SimulationError(f"seed {self.seed}: over {MAX_EVENTS_AT_ONE_INSTANT} events at {instant_ns} ns")
+            self.step()
+        self.now_ns = max(self.now_ns, end_ns)

@@ -1,0 +1,82 @@
+from upheaval.runtimes.simulated.world import START_NS, World
+from upheaval_node.errors import TerminationError
+
+from simulation.parties import Beacon, Failing, Passive, Spinning, running
+
+MS = 1_000_000
+
+
+def test_an_agent_runs_at_its_deadlines_and_not_between() -> None:
+    world = World(1)
+    beacon = Beacon(10 * MS)
+    process = running(world, [beacon])
+    world.run_for(100 * MS)
+    assert beacon.times == [START_NS + step * 10 * MS for step in range(11)]
+    assert process.cycles == 11
+
+
+def test_posted_input_runs_in_the_loop_a_moment_later() -> None:
+    world = World(1)
+    process = running(world, [Passive()])
+    ran: list[int] = []
+    world.after(MS, lambda: process.post(lambda: ran.append(world.now_ns)))
+    world.run_for(2 * MS)
+    assert len(ran) == 1
+    assert 0 <= ran[0] - START_NS - MS < MS
+
+
+def test_a_dead_process_runs_nothing() -> None:
+    world = World(1)
+    beacon = Beacon(10 * MS)
+    process = running(world, [beacon])
+    world.run_for(15 * MS)
+    process.kill()
+    process.post(lambda: beacon.times.append(0))
+    world.run_for(100 * MS)
+    assert len(beacon.times) == 2
+
+
+def test_a_paused_process_keeps_its_input_and_knows_how_long_it_stalled() -> None:
+    world = World(1)
+    beacon = Beacon(10 * MS)
+    process = running(world, [beacon])
+    world.run_for(15 * MS)
+    process.pause()
+    seen: list[int] = []
+    process.post(lambda: seen.append(1))
+    world.run_for(100 * MS)
+    assert len(beacon.times) == 2
+    assert seen == []
+    process.resume()
+    world.run_for(MS)
+    assert len(beacon.times) == 3
+    assert seen == [1]
+    assert process.longest_stall_ns == 100 * MS
+
+
+def test_a_defect_ends_the_process_and_is_kept_and_an_orderly_end_is_none() -> None:
+    world = World(1)
+    broken = running(world, [Failing(ValueError("defect"), START_NS + MS)])
+    ended = running(world, [Failing(TerminationError("done", expected=True), START_NS + MS)])
+    failed = running(world, [Failing(TerminationError("no disk", expected=False), START_NS + MS)])
+    world.run_for(2 * MS)
+    assert not any(process.alive for process in (broken, ended, failed))
+    assert str(broken.failure) == "defect"
+    assert ended.failure is None
+    assert str(failed.failure) == "no disk"
+
+
+def test_an_agent_that_is_always_due_does_not_stop_the_clock() -> None:
+    world = World(1)
+    process = running(world, [Spinning()])
+    world.run_for(10 * MS)
+    assert world.now_ns == START_NS + 10 * MS
+    assert process.idle_wakes > 100
+
+
+def test_the_wall_clock_of_a_process_can_be_skewed_without_its_monotonic_one() -> None:
+    world = World(1)
+    process = running(world, [Passive()])
+    true = process.now()
+    process.clock_skew_ms = -5000
+    assert process.now() == (true.ns, true.epoch_ms - 5000)
