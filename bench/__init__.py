@@ -1,0 +1,1 @@
+"""Measurements beside other systems, and of our own time-outs and sizes. Not part of the distribution."""
