@@ -1,11 +1,12 @@
+"""The simulated disk: what a power cut leaves."""
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulation.parties import Direct
 from upheaval.runtimes.simulated.disk import PAGE, SECTOR, Disk
 from upheaval.runtimes.simulated.world import World
 from upheaval_node.errors import StorageError
-
-from simulation.parties import Direct
 
 writes = st.lists(st.tuples(st.integers(0, 3 * PAGE), st.integers(1, 2 * PAGE), st.integers(1, 255)), max_size=8)
 

@@ -1,9 +1,10 @@
+"""The simulated network: streams, cuts, resets, dead hosts."""
+
 import pytest
+from simulation.parties import Direct, Pair, Talker
 from upheaval.runtimes.simulated.network import PIPE_CAPACITY, UNACKNOWLEDGED_NS, Fabric
 from upheaval.runtimes.simulated.world import World
 from upheaval_node.errors import NetworkError
-
-from simulation.parties import Direct, Pair, Talker
 
 SECOND = 1_000_000_000
 

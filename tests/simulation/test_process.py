@@ -1,7 +1,8 @@
-from upheaval.runtimes.simulated.world import START_NS, World
-from upheaval_node.errors import TerminationError
+"""The duty cycle of a simulated process."""
 
 from simulation.parties import Beacon, Failing, Passive, Spinning, running
+from upheaval.runtimes.simulated.world import START_NS, World
+from upheaval_node.errors import TerminationError
 
 MS = 1_000_000
 

@@ -1,3 +1,5 @@
+"""The virtual clock and its events."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -55,6 +55,7 @@ class Link:
     latency_ns: int
     jitter_ns: int
     bytes_per_second: int | None = None
+    extra_latency_ns: int = 0
     cut_since_ns: int | None = None
     free_at_ns: int = 0
 
@@ -388,7 +389,8 @@ class Fabric:
         if link.bytes_per_second is not None:
             start_ns = max(start_ns, link.free_at_ns) + length * 1_000_000_000 // link.bytes_per_second
             link.free_at_ns = start_ns
-        return max(start_ns + link.latency_ns + int(self.draw() * link.jitter_ns), not_before_ns)
+        latency_ns = link.latency_ns + link.extra_latency_ns + int(self.draw() * link.jitter_ns)
+        return max(start_ns + latency_ns, not_before_ns)
 
     def cut(self, source: str, target: str) -> None:
         """Make the link from `source` to `target` a black hole."""

@@ -1,0 +1,56 @@
+"""Traces of a simulated run: the lines that the process runtime writes, kept in memory in the order of the run.
+
+This module knows nothing of what the events mean.
+"""
+
+import hashlib
+import json
+
+from upheaval_node.types import Now
+
+
+class Journal:
+    """Every trace line of a run, by member and hashed in the order in which they were emitted."""
+
+    def __init__(self) -> None:
+        self.lines: dict[int, list[str]] = {}
+        self._hash = hashlib.sha256()
+
+    def add(self, member_id: int, line: str) -> None:
+        self.lines.setdefault(member_id, []).append(line)
+        self._hash.update(line.encode())
+        self._hash.update(b"\n")
+
+    def digest(self) -> "hashlib._Hash":
+        """A copy of the running hash, to be continued with other parts of the outcome."""
+        return self._hash.copy()
+
+
+class SimulatedTracer:
+    """`ports.Tracer` of one incarnation of a member. The fields are those of the process runtime's tracer."""
+
+    def __init__(self, journal: Journal, *, member_id: int, component: str, incarnation: int) -> None:
+        self._journal = journal
+        self._member_id = member_id
+        self._origin: dict[str, int | str] = {"member": member_id, "component": component, "pid": incarnation}
+
+    def emit(self, now: Now, event: str, **fields: int | str | bool | None) -> None:
+        record: dict[str, int | str | bool | None]
+        record = {"ts": now.ns, "epoch_ms": now.epoch_ms, **self._origin, "event": event}
+        for name, value in fields.items():
+            record[f"field_{name}" if name in record else name] = value
+        self._journal.add(self._member_id, json.dumps(record, separators=(",", ":")))
+
+
+class ErrorLog:
+    """`ports.ErrorSink` of a run: errors in order, counted by kind."""
+
+    def __init__(self, journal: Journal, member_id: int) -> None:
+        self._journal = journal
+        self._member_id = member_id
+        self.counts: dict[str, int] = {}
+
+    def report(self, now: Now, kind: str, text: str) -> None:
+        self.counts[kind] = self.counts.get(kind, 0) + 1
+        record = {"ts": now.ns, "epoch_ms": now.epoch_ms, "member": self._member_id, "event": "error", "kind": kind}
+        self._journal.add(self._member_id, json.dumps({**record, "text": text}, separators=(",", ":")))
