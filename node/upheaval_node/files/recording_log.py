@@ -1,0 +1,393 @@
+"""`recording.log`: the leadership terms of the log, and the snapshots that exist (Aeron Cluster: recording log).
+
+The file keeps records in the order in which they were appended; in memory they are sorted by term, base, kind and
+position. What an archive knows about a recording comes in as a `RecordingExtent`; this module never asks.
+
+Every change is written, and at sync level 1 and 2 synced, before the call returns.
+"""
+
+from bisect import insort
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from upheaval_node.errors import DecodeError, UsageError
+from upheaval_node.files import layout
+from upheaval_node.files.recording_log_entry import (
+    CONSENSUS_MODULE_ID,
+    LOG_POSITION_OFFSET,
+    RECORD_ALIGNMENT,
+    REMOVED_TYPE,
+    TYPE_OFFSET,
+    Entry,
+    EntryType,
+    encode_entry,
+    encode_position,
+    encode_type,
+    read_entries,
+    sort_key,
+)
+from upheaval_node.files.recovery_plan import RecordingExtent, RecoveryPlan, make_recovery_plan
+from upheaval_node.ports import File, Storage
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, align
+
+__all__ = ["Entry", "EntryType", "RecordingExtent", "RecordingLog", "RecoveryPlan"]
+
+# Far above what a cluster ever writes (64 bytes a term or snapshot); a longer file is not a recording log.
+MAX_FILE_LENGTH: Final = 256 * 1024 * 1024
+
+
+class RecordingLog:
+    """The recording log of one member. Misuse raises `UsageError`, a damaged file `DecodeError`."""
+
+    def __init__(
+        self, storage: Storage, path: str = layout.RECORDING_LOG, sync_level: int = 0, *, create: bool = True
+    ) -> None:
+        """Open and read the file; make an empty one where it is missing (`StorageError` unless `create`)."""
+        self._storage = storage
+        self._path = path
+        self._sync_level = sync_level
+        is_new = not storage.exists(path)
+        self._file: File = storage.open(path, create=create)
+        self._entries: list[Entry] = []
+        self._terms: dict[int, Entry] = {}
+        self._next_index = 0
+        if is_new:
+            storage.sync_directory(layout.parent(path))
+        self.reload()
+
+    # --- reading
+
+    @property
+    def entries(self) -> Sequence[Entry]:
+        """All entries that were not removed, invalid ones included, in sorted order."""
+        return self._entries
+
+    @property
+    def next_entry_index(self) -> int:
+        """Ordinal that the next appended record gets."""
+        return self._next_index
+
+    def is_unknown(self, leadership_term_id: int) -> bool:
+        """Whether there is no valid entry for this term."""
+        return leadership_term_id not in self._terms
+
+    def find_last_term(self) -> Entry | None:
+        """The valid TERM entry with the highest term id."""
+        return self._terms[max(self._terms)] if self._terms else None
+
+    def find_last_term_recording_id(self) -> int:
+        """Recording id of the log, -1 while there is no term."""
+        last = self.find_last_term()
+        return NULL_VALUE if last is None else last.recording_id
+
+    def find_term_entry(self, leadership_term_id: int) -> Entry | None:
+        return self._terms.get(leadership_term_id)
+
+    def get_term_entry(self, leadership_term_id: int) -> Entry:
+        """Raises `UsageError` when the term is unknown."""
+        entry = self._terms.get(leadership_term_id)
+        if entry is None:
+            raise UsageError(f"unknown leadership term {leadership_term_id}")
+        return entry
+
+    def get_term_timestamp(self, leadership_term_id: int) -> int:
+        """When the term began, -1 when it is unknown."""
+        entry = self._terms.get(leadership_term_id)
+        return NULL_VALUE if entry is None else entry.timestamp
+
+    def get_latest_snapshot(self, service_id: int = CONSENSUS_MODULE_ID) -> Entry | None:
+        """The newest valid snapshot entry of a service (-1: of the consensus module) that belongs to a valid set."""
+        for index in range(len(self._entries) - 1, -1, -1):
+            if self._entries[index].is_module_snapshot:
+                at = index - (service_id + 1)
+                entry = self._entries[at] if at >= 0 else None
+                if entry is not None and entry.is_valid_snapshot and entry.service_id == service_id:
+                    return entry
+        return None
+
+    def find_snapshot_at_or_before_or_lowest(self, position: int, service_count: int) -> list[Entry]:
+        """The newest complete snapshot set at or before `position`, else the lowest complete one, else nothing.
+
+        In recording-log order: highest service first, the consensus module last.
+        """
+        lowest: list[Entry] = []
+        for index in range(len(self._entries) - 1, service_count - 1, -1):
+            module = self._entries[index]
+            if module.is_module_snapshot:
+                found = self._entries[index - service_count : index + 1]
+                if all(entry.is_same_set(module) for entry in found):
+                    if module.log_position <= position:
+                        return found
+                    lowest = found
+        return lowest
+
+    def latest_standby_snapshots(self, service_count: int) -> dict[str, list[Entry]]:
+        """For every archive endpoint the standby snapshots of its highest complete position."""
+        by_place: dict[tuple[str, int], list[Entry]] = {}
+        for entry in self._entries:
+            if entry.is_valid and entry.type is EntryType.STANDBY_SNAPSHOT:
+                by_place.setdefault((entry.archive_endpoint, entry.log_position), []).append(entry)
+        latest: dict[str, list[Entry]] = {}
+        for (endpoint, position), entries in by_place.items():
+            if len(entries) == service_count + 1:
+                known = latest.get(endpoint)
+                if known is None or known[0].log_position < position:
+                    latest[endpoint] = entries
+        return latest
+
+    def create_recovery_plan(self, service_count: int, extent: RecordingExtent | None = None) -> RecoveryPlan:
+        """What the member starts from. `extent` is what the archive knows about the log's recording.
+
+        The recording to ask about is `find_last_term_recording_id()`; with an empty recording log it may be one that
+        was replicated from elsewhere. Raises `UsageError` when the extent of a known log is missing or another's, or
+        a service's snapshot is missing.
+        """
+        return make_recovery_plan(self._entries, self.find_last_term(), service_count, extent)
+
+    # --- writing
+
+    def append_term(
+        self, recording_id: int, leadership_term_id: int, term_base_log_position: int, timestamp: int
+    ) -> Entry:
+        """Append a TERM: ends the term before at its base, and ends where the term after begins if that is known."""
+        _check_recording_id(recording_id)
+        if leadership_term_id in self._terms:
+            raise UsageError(f"leadership term {leadership_term_id} is already known")
+        for entry in self._entries:
+            if entry.type is EntryType.TERM and entry.recording_id != recording_id:
+                raise UsageError(f"terms are in recording {entry.recording_id}, not {recording_id}")
+        if leadership_term_id - 1 in self._terms:
+            self.commit_log_position(leadership_term_id - 1, term_base_log_position)
+        following = self._terms.get(leadership_term_id + 1)
+        end = NULL_POSITION if following is None else following.term_base_log_position
+        return self._append(
+            Entry(
+                recording_id,
+                leadership_term_id,
+                term_base_log_position,
+                end,
+                timestamp,
+                CONSENSUS_MODULE_ID,
+                EntryType.TERM,
+            )
+        )
+
+    def commit_log_position(self, leadership_term_id: int, log_position: int) -> None:
+        """Write where a term ends. Raises `UsageError` when the term is unknown."""
+        entry = self.get_term_entry(leadership_term_id)
+        if entry.log_position != log_position:
+            self._write(entry.offset + LOG_POSITION_OFFSET, encode_position(log_position))
+            self._replace(entry, replace(entry, log_position=log_position))
+
+    def append_snapshot(
+        self,
+        recording_id: int,
+        leadership_term_id: int,
+        term_base_log_position: int,
+        log_position: int,
+        timestamp: int,
+        service_id: int,
+    ) -> Entry:
+        """Append a SNAPSHOT, or make an invalidated entry for the same one valid again. The module's goes last."""
+        return self._append_snapshot(
+            Entry(
+                recording_id,
+                leadership_term_id,
+                term_base_log_position,
+                log_position,
+                timestamp,
+                service_id,
+                EntryType.SNAPSHOT,
+            )
+        )
+
+    def append_standby_snapshot(
+        self,
+        recording_id: int,
+        leadership_term_id: int,
+        term_base_log_position: int,
+        log_position: int,
+        timestamp: int,
+        service_id: int,
+        archive_endpoint: str,
+    ) -> Entry:
+        """The same for a snapshot that a standby took; `archive_endpoint` tells where it can be fetched.
+
+        An invalidated entry comes to life again only if its endpoint is the same too: Aeron fails to rewrite one.
+        """
+        if not archive_endpoint:
+            raise UsageError("a standby snapshot needs an archive endpoint")
+        return self._append_snapshot(
+            Entry(
+                recording_id,
+                leadership_term_id,
+                term_base_log_position,
+                log_position,
+                timestamp,
+                service_id,
+                EntryType.STANDBY_SNAPSHOT,
+                archive_endpoint=archive_endpoint,
+            )
+        )
+
+    def invalidate_entry(self, entry_index: int) -> None:
+        """Mark the entry with this ordinal as invalid; a term then is unknown."""
+        entry = self._entry_at(entry_index)
+        if entry.is_valid:
+            invalid = replace(entry, is_valid=False)
+            self._write(entry.offset + TYPE_OFFSET, encode_type(invalid))
+            self._replace(entry, invalid)
+
+    def invalidate_latest_snapshot(self) -> bool:
+        """Invalidate the newest snapshot, local and standby sets of that position alike. False if there is none.
+
+        Raises `UsageError` when the term of the snapshot is unknown.
+        """
+        heads = [e for e in self._entries if e.is_valid and e.is_snapshot and e.service_id == CONSENSUS_MODULE_ID]
+        if not heads:
+            return False
+        highest = max(entry.log_position for entry in heads)
+        for head in heads:
+            if head.log_position == highest:
+                self.get_term_entry(head.leadership_term_id)
+                for entry in self._set_of(head):
+                    self.invalidate_entry(entry.entry_index)
+        return True
+
+    def remove_entry(self, leadership_term_id: int, entry_index: int) -> None:
+        """Erase an entry; its record keeps its place in the file. Raises `UsageError` if there is no such entry."""
+        entry = self._entry_at(entry_index)
+        if entry.leadership_term_id != leadership_term_id:
+            raise UsageError(f"entry {entry_index} belongs to term {entry.leadership_term_id}")
+        # Readers step over a removed record by 64 bytes, whatever its length was: each such piece is marked.
+        for offset in range(entry.offset, entry.offset + len(encode_entry(entry)), RECORD_ALIGNMENT):
+            self._write(offset + TYPE_OFFSET, REMOVED_TYPE)
+        self.reload()
+
+    def ensure_coherent(
+        self,
+        recording_id: int,
+        initial_log_leadership_term_id: int,
+        initial_term_base_log_position: int,
+        leadership_term_id: int,
+        term_base_log_position: int,
+        log_position: int,
+        timestamp: int,
+    ) -> None:
+        """Make the terms up to `leadership_term_id` known without a gap (Aeron Cluster: recording-log coherence).
+
+        `term_base_log_position` and `log_position` (the end of the term) are -1 where unknown; missing terms become
+        terms without length. Does nothing while the log has no recording (-1). Raises `UsageError` when an open term
+        would have to end at an unknown base.
+        """
+        if recording_id == NULL_VALUE:
+            return
+        last = self.find_last_term()
+        if last is None:
+            first = max(0, initial_log_leadership_term_id)
+            missing = range(first, leadership_term_id)
+            self._append_terms(recording_id, missing, initial_term_base_log_position, timestamp)
+            is_base_known = term_base_log_position != NULL_POSITION
+            base = term_base_log_position if is_base_known else initial_term_base_log_position
+            self.append_term(recording_id, leadership_term_id, base, timestamp)
+        elif last.leadership_term_id < leadership_term_id:
+            end = last.log_position
+            if end == NULL_POSITION:
+                if term_base_log_position == NULL_POSITION:
+                    raise UsageError(f"term {last.leadership_term_id} is open and no base of the next term is known")
+                end = term_base_log_position
+                self.commit_log_position(last.leadership_term_id, end)
+            missing = range(last.leadership_term_id + 1, leadership_term_id + 1)
+            self._append_terms(recording_id, missing, end, timestamp)
+        if log_position != NULL_POSITION:
+            self.commit_log_position(leadership_term_id, log_position)
+
+    def force(self, level: int) -> None:
+        """Sync the file at `level`, whatever the level of this log is."""
+        self._file.sync(level)
+
+    def close(self) -> None:
+        self._file.close()
+
+    def reload(self) -> None:
+        """Read the file again. Raises `DecodeError` when it breaks the rules of the format."""
+        size = self._file.size()
+        if size > MAX_FILE_LENGTH:
+            raise DecodeError(f"recording log of {size} bytes")
+        entries, self._next_index, end = read_entries(self._file.read(0, size))
+        # A record cut off at the end was never reported as written.
+        if end < size:
+            self._file.truncate(end)
+        terms: dict[int, Entry] = {}
+        recording_id: int | None = None
+        for entry in entries:
+            if entry.type is EntryType.TERM:
+                if recording_id not in (None, entry.recording_id):
+                    raise DecodeError(f"terms in the recordings {recording_id} and {entry.recording_id}")
+                recording_id = entry.recording_id
+                if entry.is_valid and terms.setdefault(entry.leadership_term_id, entry) is not entry:
+                    raise DecodeError(f"two entries for leadership term {entry.leadership_term_id}")
+        self._entries = sorted(entries, key=sort_key)
+        self._terms = terms
+
+    # --- helpers
+
+    def _append_terms(self, recording_id: int, terms: Iterable[int], base: int, timestamp: int) -> None:
+        for leadership_term_id in terms:
+            self.append_term(recording_id, leadership_term_id, base, timestamp)
+
+    def _append_snapshot(self, entry: Entry) -> Entry:
+        _check_recording_id(entry.recording_id)
+        for known in self._entries:
+            if not known.is_valid and known.is_same_snapshot(entry):
+                revived = replace(entry, entry_index=known.entry_index, offset=known.offset)
+                self._write(revived.offset, encode_entry(revived))
+                self._replace(known, revived)
+                return revived
+        return self._append(entry)
+
+    def _append(self, entry: Entry) -> Entry:
+        entry = replace(entry, entry_index=self._next_index, offset=align(self._file.size(), RECORD_ALIGNMENT))
+        self._write(entry.offset, encode_entry(entry))
+        self._next_index += 1
+        insort(self._entries, entry, key=sort_key)
+        if entry.type is EntryType.TERM:
+            self._terms[entry.leadership_term_id] = entry
+        return entry
+
+    def _replace(self, old: Entry, new: Entry) -> None:
+        """Put `new` where `old` was; the fields that decide the order are the same in both."""
+        self._entries[self._entries.index(old)] = new
+        if new.type is EntryType.TERM:
+            if new.is_valid:
+                self._terms[new.leadership_term_id] = new
+            else:
+                self._terms.pop(new.leadership_term_id, None)
+
+    def _entry_at(self, entry_index: int) -> Entry:
+        for entry in self._entries:
+            if entry.entry_index == entry_index:
+                return entry
+        raise UsageError(f"no entry with index {entry_index}")
+
+    def _set_of(self, head: Entry) -> list[Entry]:
+        """The snapshot entry of the module and, directly before it, those of services 0, 1, ..."""
+        index = self._entries.index(head)
+        found = [head]
+        while index >= len(found):
+            entry = self._entries[index - len(found)]
+            is_next = entry.is_valid and entry.type is head.type and entry.service_id == len(found) - 1
+            if not is_next or entry.log_position != head.log_position:
+                break
+            found.append(entry)
+        return found
+
+    def _write(self, offset: int, content: bytes) -> None:
+        self._file.write(offset, [content])
+        self._file.sync(self._sync_level)
+
+
+def _check_recording_id(recording_id: int) -> None:
+    if recording_id == NULL_VALUE:
+        raise UsageError("an entry needs a recording")

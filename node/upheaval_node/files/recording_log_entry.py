@@ -1,0 +1,188 @@
+"""One record of the recording log: its value, its order among others, its bytes.
+
+Records are multiples of 64 bytes: recordingId, leadershipTermId, termBaseLogPosition, logPosition, timestamp (int64
+each), serviceId, entryType (int32 each), and for standby snapshots length and text of an archive endpoint. Bit 31 of
+the type marks an entry as invalid; a type of -1 stands for a removed one (Aeron Cluster: recording log).
+"""
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Final
+
+from upheaval_node.errors import DecodeError, UsageError
+from upheaval_node.types import NULL_VALUE, align
+
+CONSENSUS_MODULE_ID: Final = -1
+
+RECORD_ALIGNMENT: Final = 64
+MAX_RECORD_LENGTH: Final = 4096
+LOG_POSITION_OFFSET: Final = 24
+TYPE_OFFSET: Final = 44
+ENDPOINT_OFFSET: Final = 48
+MAX_ENDPOINT_LENGTH: Final = MAX_RECORD_LENGTH - ENDPOINT_OFFSET - 4
+
+REMOVED_TYPE: Final = b"\xff\xff\xff\xff"
+
+_RECORD: Final = struct.Struct("<qqqqqiI")
+_INVALID_FLAG: Final = 1 << 31
+_REMOVED: Final = 0xFFFFFFFF
+
+
+class EntryType(IntEnum):
+    TERM = 0
+    SNAPSHOT = 1
+    STANDBY_SNAPSHOT = 2
+
+
+_TYPES: Final = {int(member): member for member in EntryType}
+
+# A complete set of snapshots ends with the module's, which sorts last for its service id of -1.
+_TYPE_ORDER: Final = {EntryType.TERM: 0, EntryType.STANDBY_SNAPSHOT: 1, EntryType.SNAPSHOT: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record. `log_position` of a TERM is where it ends, -1 while open; of a snapshot where it was taken.
+
+    `timestamp` is in the cluster's time unit; `service_id` is -1 for terms and for the module's snapshot;
+    `entry_index` is the ordinal of the record in the file, `offset` its place in bytes.
+    """
+
+    recording_id: int
+    leadership_term_id: int
+    term_base_log_position: int
+    log_position: int
+    timestamp: int
+    service_id: int
+    type: EntryType
+    is_valid: bool = True
+    entry_index: int = NULL_VALUE
+    offset: int = NULL_VALUE
+    archive_endpoint: str = ""
+
+    @property
+    def is_snapshot(self) -> bool:
+        """A snapshot of either kind, valid or not."""
+        return self.type is not EntryType.TERM
+
+    @property
+    def is_valid_snapshot(self) -> bool:
+        """A valid local snapshot."""
+        return self.is_valid and self.type is EntryType.SNAPSHOT
+
+    @property
+    def is_module_snapshot(self) -> bool:
+        """A valid local snapshot of the consensus module: the head of a set."""
+        return self.is_valid_snapshot and self.service_id == CONSENSUS_MODULE_ID
+
+    @property
+    def is_invalid_snapshot(self) -> bool:
+        return not self.is_valid and self.type is EntryType.SNAPSHOT
+
+    def is_same_set(self, module: "Entry") -> bool:
+        """Whether this is a local snapshot of the same term and position as the module's."""
+        is_same = (self.leadership_term_id, self.log_position) == (module.leadership_term_id, module.log_position)
+        return is_same and self.type is EntryType.SNAPSHOT
+
+    def is_same_snapshot(self, other: "Entry") -> bool:
+        """Whether both records stand for the same snapshot, wherever it is recorded."""
+        return self.is_snapshot and _identity(self) == _identity(other)
+
+
+def _identity(entry: Entry) -> tuple[int | str, ...]:
+    return (
+        int(entry.type),
+        entry.leadership_term_id,
+        entry.term_base_log_position,
+        entry.log_position,
+        entry.service_id,
+        entry.archive_endpoint,
+    )
+
+
+def sort_key(entry: Entry) -> tuple[int, int, int, int, int]:
+    """Order in memory: by term, base and kind; terms by their place in the file, snapshots by position, services last
+    to first."""
+    head = (entry.leadership_term_id, entry.term_base_log_position, _TYPE_ORDER[entry.type])
+    if entry.type is EntryType.TERM:
+        return (*head, entry.entry_index, 0)
+    return (*head, entry.log_position, -entry.service_id)
+
+
+def _type_number(entry: Entry) -> int:
+    return int(entry.type) | (0 if entry.is_valid else _INVALID_FLAG)
+
+
+def encode_type(entry: Entry) -> bytes:
+    return struct.pack("<I", _type_number(entry))
+
+
+def encode_position(position: int) -> bytes:
+    return struct.pack("<q", position)
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """The whole record, zeros behind its content. Raises `UsageError` when a value or the endpoint does not fit."""
+    try:
+        record = _RECORD.pack(
+            entry.recording_id,
+            entry.leadership_term_id,
+            entry.term_base_log_position,
+            entry.log_position,
+            entry.timestamp,
+            entry.service_id,
+            _type_number(entry),
+        )
+    except struct.error as error:
+        raise UsageError(f"{entry} does not fit a record: {error}") from error
+    if entry.type is EntryType.STANDBY_SNAPSHOT:
+        endpoint = entry.archive_endpoint.encode("ascii", "replace")
+        if len(endpoint) > MAX_ENDPOINT_LENGTH:
+            raise UsageError(f"archive endpoint of {len(endpoint)} characters")
+        record += struct.pack("<i", len(endpoint)) + endpoint
+    return record.ljust(align(len(record), RECORD_ALIGNMENT), b"\0")
+
+
+def read_entries(content: bytes) -> tuple[list[Entry], int, int]:
+    """All entries of a file in file order, the number of records, and where the last whole record ends.
+
+    Raises `DecodeError` for an unknown type or an impossible endpoint.
+    """
+    entries: list[Entry] = []
+    count = 0
+    offset = 0
+    while offset + RECORD_ALIGNMENT <= len(content):
+        recording_id, term, base, position, timestamp, service_id, type_number = _RECORD.unpack_from(content, offset)
+        length = RECORD_ALIGNMENT
+        if type_number != _REMOVED:
+            kind = _TYPES.get(type_number & ~_INVALID_FLAG)
+            if kind is None:
+                raise DecodeError(f"recording log entry {count} has the unknown type {type_number}")
+            endpoint = ""
+            if kind is EntryType.STANDBY_SNAPSHOT:
+                decoded = _endpoint(content, offset, count)
+                if decoded is None:
+                    break
+                endpoint, length = decoded
+            is_valid = not type_number & _INVALID_FLAG
+            values = (recording_id, term, base, position, timestamp, service_id)
+            entries.append(Entry(*values, kind, is_valid, count, offset, endpoint))
+        count += 1
+        offset += length
+    return entries, count, offset
+
+
+def _endpoint(content: bytes, offset: int, index: int) -> tuple[str, int] | None:
+    """Archive endpoint and record length of the standby snapshot at `offset`; None if the file ends inside it."""
+    (size,) = struct.unpack_from("<i", content, offset + ENDPOINT_OFFSET)
+    if not 0 <= size <= MAX_ENDPOINT_LENGTH:
+        raise DecodeError(f"recording log entry {index} has an endpoint of {size} characters")
+    start = offset + ENDPOINT_OFFSET + 4
+    length = align(ENDPOINT_OFFSET + 4 + size, RECORD_ALIGNMENT)
+    if offset + length > len(content):
+        return None
+    try:
+        return content[start : start + size].decode("ascii"), length
+    except UnicodeDecodeError as error:
+        raise DecodeError(f"recording log entry {index} has an endpoint that is no text") from error
