@@ -1,0 +1,1 @@
+"""Spark jobs that read the run folders of many runs."""
