@@ -49,6 +49,8 @@ class Loop:
         self._soon: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[int, int, Timer]] = []
         self._timer_count = 0
+        self.woke_ns = time.monotonic_ns()
+        """When the last wait ended: whatever passes from here to the next wait is work."""
         self._wake_receiver, self._wake_sender = socket.socketpair()
         self._wake_receiver.setblocking(False)
         self._wake_sender.setblocking(False)
@@ -89,7 +91,9 @@ class Loop:
     def run_once(self, timeout_s: float | None) -> int:
         """Wait at most `timeout_s` (None: without end) for input, deliver it, and return how many callbacks ran."""
         done = 0
-        for key, events in self._selector.select(self._bounded_timeout(timeout_s)):
+        ready = self._selector.select(self._bounded_timeout(timeout_s))
+        self.woke_ns = time.monotonic_ns()
+        for key, events in ready:
             key.data(events)
             done += 1
         if self._timers:
@@ -122,7 +126,7 @@ class Loop:
             done += 1
         return done
 
-    def _on_wake(self, events: int) -> None:
+    def _on_wake(self, _events: int) -> None:
         with contextlib.suppress(BlockingIOError):
             while len(self._wake_receiver.recv(_WAKE_READ_LENGTH)) == _WAKE_READ_LENGTH:
                 pass

@@ -112,6 +112,7 @@ class SelectorConnection:
         self._is_connected = False
         self._is_paused = False
         self._wants_write = False
+        self._is_send_broken = False
         self._is_closed = False
 
     @property
@@ -120,8 +121,8 @@ class SelectorConnection:
 
     def send(self, parts: Sequence[Buffer]) -> int:
         """Accepts bytes only while connected; parts are buffers of single bytes."""
-        if not self._is_connected or self._is_closed:
-            self._wants_write = True
+        if not self._is_connected or self._is_closed or self._is_send_broken:
+            self._wants_write = not self._is_connected
             return 0
         assert self._socket is not None
         accepted = 0
@@ -132,9 +133,11 @@ class SelectorConnection:
                 sent = self._socket.sendmsg(chunk)
             except (BlockingIOError, InterruptedError):
                 sent = 0
-            except OSError as error:
-                self._is_connected = False
-                self.fail_later(_reason(error))
+            except OSError:
+                # What the peer sent before it went is still to be read; reading then finds the end and reports it.
+                self._is_send_broken = True
+                self._wants_write = False
+                self._apply_interest()
                 return accepted
             accepted += sent
             if sent < length:
@@ -223,13 +226,12 @@ class SelectorConnection:
         else:
             if events & READABLE and not self._is_paused:
                 self._read()
-            if events & WRITABLE and self._wants_write and not self._is_closed and self._handler is not None:
-                self._wants_write = False
-                self._handler.on_writable()
-                self._apply_interest()
+            if events & WRITABLE and self._wants_write:
+                self._resume_writing()
 
     def _finish_connecting(self) -> None:
-        assert self._socket is not None and self._handler is not None
+        assert self._socket is not None
+        assert self._handler is not None
         error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
         if error != 0:
             self._fail(_reason(OSError(error, os.strerror(error))))
@@ -257,7 +259,8 @@ class SelectorConnection:
             return False
 
     def _read(self) -> None:
-        assert self._socket is not None and self._handler is not None
+        assert self._socket is not None
+        assert self._handler is not None
         buffer = self._network.read_buffer
         try:
             length = self._socket.recv_into(buffer)
@@ -270,6 +273,12 @@ class SelectorConnection:
             self._fail("closed by the peer")
         else:
             self._handler.on_data(buffer[:length])
+
+    def _resume_writing(self) -> None:
+        if self._handler is not None:
+            self._wants_write = False
+            self._handler.on_writable()
+            self._apply_interest()
 
     def _discard_input(self) -> None:
         if self._socket is None:
@@ -370,7 +379,7 @@ class SelectorListener:
             with contextlib.suppress(OSError):
                 os.unlink(self._address.removeprefix(UNIX_PREFIX))
 
-    def _on_ready(self, events: int) -> None:
+    def _on_ready(self, _events: int) -> None:
         for _ in range(ACCEPT_LIMIT):
             if self._is_closed:
                 return

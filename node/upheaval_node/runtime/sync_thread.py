@@ -45,21 +45,19 @@ class SyncThread:
             self._thread = None
 
     def _run(self) -> None:
-        while True:
+        is_last = False
+        while not is_last:
             batch, is_last = self._next_batch()
             results: dict[tuple[int, int], Exception | None] = {}
             answers: list[tuple[Callable[[Exception | None], None], Exception | None]] = []
             for request in batch:
                 if request.key not in results:
-                    results[request.key] = _attempt(request.sync)
-                answers.append((request.done, results[request.key]))
-                if len(results) > 1:
-                    # Another file is about to be synced: do not keep the first one's answer back for it.
+                    # Another sync begins: do not keep the answers of the earlier ones back for it.
                     self._deliver(answers)
                     answers = []
+                    results[request.key] = _attempt(request.sync)
+                answers.append((request.done, results[request.key]))
             self._deliver(answers)
-            if is_last:
-                return
 
     def _next_batch(self) -> tuple[list[SyncRequest], bool]:
         batch: list[SyncRequest] = []
@@ -80,7 +78,7 @@ class SyncThread:
 def _attempt(sync: Callable[[], None]) -> Exception | None:
     try:
         sync()
-    except Exception as error:  # the loop's side decides what a failure means
+    except OSError as error:  # the loop's side decides what a failure means
         return error
     return None
 

@@ -1,0 +1,103 @@
+"""The duty cycle of a process: input, then all agents in turn until none finds work, then wait.
+
+Knows agents only by `ports.Agent`. Nothing runs when nothing is due: the wait lasts until input or until the earliest
+deadline that an agent named. The simulated runtime runs the same cycle on virtual time.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from upheaval_node.ports import Agent
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.types import MAX_POSITION, Now
+
+MAX_ROUNDS: Final = 100  # of all agents before input is looked at again
+MAX_WAIT_NS: Final = 60_000_000_000
+STALL_REPORT_NS: Final = 50_000_000  # shorter stalls cannot explain a missed heartbeat of any profile
+
+
+class Clock(Protocol):
+    def now(self) -> Now: ...
+
+
+class DutyCycle:
+    """Runs agents on a loop until told to stop.
+
+    `after_work` is called after every cycle in which an agent did something, before the next wait. `on_stall` gets the
+    length of every stall of 50 ms or more, while it can still be written down; `longest_stall_ns` keeps the longest. A
+    stall is the time in which the process could not have reacted: its work in one cycle, and the time by which it woke
+    up too late (a stopped or starved process).
+    """
+
+    def __init__(
+        self,
+        loop: Loop,
+        clock: Clock,
+        agents: Sequence[Agent],
+        *,
+        after_work: Callable[[], None] | None = None,
+        on_stall: Callable[[Now, int], None] | None = None,
+    ) -> None:
+        self._loop = loop
+        self._clock = clock
+        self._agents = tuple(agents)
+        self._after_work = after_work
+        self._on_stall = on_stall
+        self._is_stopping = False
+        self._late_ns = 0
+        self.longest_stall_ns = 0
+        self.cycles = 0
+
+    def request_stop(self) -> None:
+        """End `run` after the current cycle. Safe in a signal handler."""
+        self._is_stopping = True
+        self._loop.wake()
+
+    def run(self) -> None:
+        """Run until `request_stop`. What an agent raises ends the run."""
+        while not self._is_stopping:
+            self.run_once(MAX_WAIT_NS)
+
+    def run_until(self, condition: Callable[[], bool], deadline_ns: int) -> bool:
+        """Run until `condition` holds; returns whether it did before the monotonic `deadline_ns`."""
+        while not condition():
+            left_ns = deadline_ns - time.monotonic_ns()
+            if left_ns <= 0:
+                return False
+            self.run_once(left_ns)
+        return True
+
+    def run_once(self, max_wait_ns: int) -> None:
+        """One wait, of at most `max_wait_ns`, and the cycle after it."""
+        self._wait(max_wait_ns)
+        self._work()
+        stall_ns = time.monotonic_ns() - self._loop.woke_ns + self._late_ns
+        if stall_ns > self.longest_stall_ns:
+            self.longest_stall_ns = stall_ns
+        if stall_ns >= STALL_REPORT_NS and self._on_stall is not None:
+            self._on_stall(self._clock.now(), stall_ns)
+
+    def _wait(self, max_wait_ns: int) -> None:
+        now_ns = time.monotonic_ns()
+        deadline_ns = min((agent.next_deadline_ns() for agent in self._agents), default=MAX_POSITION)
+        wait_ns = max(0, min(deadline_ns - now_ns, max_wait_ns))
+        self._loop.run_once(wait_ns / 1e9)
+        self._late_ns = max(0, self._loop.woke_ns - now_ns - wait_ns)
+
+    def _work(self) -> None:
+        self.cycles += 1
+        has_worked = False
+        for _ in range(MAX_ROUNDS):
+            now = self._clock.now()
+            done = 0
+            for agent in self._agents:
+                done += agent.do_work(now)
+            if done == 0:
+                break
+            has_worked = True
+        else:
+            # There is more to do: look at the input, but do not wait for it.
+            self._loop.wake()
+        if has_worked and self._after_work is not None:
+            self._after_work()
