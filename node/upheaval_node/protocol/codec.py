@@ -433,13 +433,16 @@ class MessageSchema:
         assert isinstance(message, Message)
         return message, end
 
-    def decode_body(self, cls: type[_M], buffer: Buffer, offset: int = 0) -> _M:
-        """A record that lies without a message header at `offset`, in the newest layout. Raises `DecodeError`."""
+    def decode_body(self, cls: type[_M], buffer: Buffer, offset: int = 0, version: int | None = None) -> _M:
+        """A record that lies without a message header at `offset`, as a writer of `version` (ours if None) laid it out.
+
+        Raises `DecodeError`.
+        """
         if offset < 0:
             raise DecodeError(f"negative offset {offset}")
         plan = self._lookup(cls)[0]
-        length = plan.plan.table.block_length(self.table.version)
-        message, _ = plan.read(buffer, offset, length, self.table.version)
+        writer = self.table.version if version is None else version
+        message, _ = plan.read(buffer, offset, plan.plan.table.block_length(writer), writer)
         assert isinstance(message, cls)
         return message
 

@@ -1,0 +1,206 @@
+"""Mark files: `archive-mark.dat`, `cluster-mark.dat`, `cluster-mark-service-N.dat` (Aeron: mark files).
+
+A mark file tells tools who runs here with which streams and directories, keeps a component from being started twice in
+one folder, and holds its error log. Layout: SBE header, a block of 128 bytes, var data, and from 8192 on the errors.
+Its owner keeps `activityTimestamp` young; this module reads no clock and checks no process ids.
+"""
+
+import struct
+from dataclasses import dataclass, replace
+from typing import Final, Generic, TypeVar
+
+from upheaval_node.errors import DecodeError, UsageError
+from upheaval_node.files import layout
+from upheaval_node.files.error_log import ErrorLog, ErrorRecord, read_errors
+from upheaval_node.ports import File, Storage
+from upheaval_node.protocol import archive_mark_messages as amm
+from upheaval_node.protocol import cluster_mark_messages as cmm
+from upheaval_node.protocol.codec import MessageSchema
+from upheaval_node.types import NULL_VALUE, align
+
+ArchiveMarkHeader = amm.MarkFileHeader
+ClusterMarkHeader = cmm.MarkFileHeader
+Header = TypeVar("Header", bound=amm.MarkFileHeader | cmm.MarkFileHeader)
+
+HEADER_LENGTH: Final = 8192
+ERROR_BUFFER_LENGTH: Final = 1 << 20
+MAX_ERROR_BUFFER_LENGTH: Final = (1 << 31) - 1 - HEADER_LENGTH
+PAGE_LENGTH: Final = 4096
+LIVENESS_TIMEOUT_MS: Final = 10_000
+
+# Semantic versions 3.1.0 and 0.3.0; the major part of an existing file must be ours.
+ARCHIVE_MARK_VERSION: Final = 196864
+CLUSTER_MARK_VERSION: Final = 768
+VERSION_FAILED: Final = -1
+
+ACTIVATION_IN_PROGRESS: Final = (1 << 63) - 1
+
+_BLOCK_OFFSET: Final = 8
+_VERSION_OFFSET: Final = _BLOCK_OFFSET
+_ACTIVITY_OFFSET: Final = _BLOCK_OFFSET + 8
+_CLUSTER_MEMBER_ID_OFFSET: Final = _BLOCK_OFFSET + 56
+_TEMPLATE_ID: Final = 200
+_MESSAGE_HEADER: Final = struct.Struct("<HHHH")
+
+
+@dataclass(frozen=True, slots=True)
+class MarkFileContent(Generic[Header]):
+    """What a mark file says. `is_legacy`: written without a message header by an early release."""
+
+    header: Header
+    errors: list[ErrorRecord]
+    is_legacy: bool
+
+
+def is_active(
+    header: ArchiveMarkHeader | ClusterMarkHeader, now_ms: int, timeout_ms: int = LIVENESS_TIMEOUT_MS
+) -> bool:
+    """Whether the owner has shown itself within the time-out."""
+    return now_ms - header.activity_timestamp < timeout_ms
+
+
+def read_mark_file(storage: Storage, path: str, kind: type[Header]) -> MarkFileContent[Header]:
+    """Read a mark file of either layout. Raises `DecodeError` for anything else, `StorageError` if it is missing."""
+    file = storage.open(path)
+    try:
+        head = file.read(0, HEADER_LENGTH)
+        header, is_legacy = _decode(kind, head)
+        start = header.header_length if header.header_length > 0 else HEADER_LENGTH
+        length = header.error_buffer_length
+        errors = read_errors(file.read(start, length)) if 0 < length <= MAX_ERROR_BUFFER_LENGTH else []
+        return MarkFileContent(header, errors, is_legacy)
+    finally:
+        file.close()
+
+
+def _decode(kind: type[Header], head: bytes) -> tuple[Header, bool]:
+    schema = _schema(kind)
+    if len(head) < _MESSAGE_HEADER.size:
+        raise DecodeError(f"mark file of {len(head)} bytes")
+    _, template_id, schema_id, _ = _MESSAGE_HEADER.unpack_from(head)
+    if (template_id, schema_id) != (_TEMPLATE_ID, schema.table.schema_id):
+        return schema.decode_body(kind, head, 0, 0), True
+    message = schema.decode(head)
+    assert isinstance(message, kind)
+    return message, False
+
+
+def _schema(kind: type[object]) -> MessageSchema:
+    return amm.SCHEMA if kind is ArchiveMarkHeader else cmm.SCHEMA
+
+
+class MarkFile(Generic[Header]):
+    """The mark file of a running component: opened once, before anything else is touched in the folder."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        path: str,
+        header: Header,
+        *,
+        now_ms: int,
+        error_buffer_length: int = ERROR_BUFFER_LENGTH,
+        liveness_timeout_ms: int = LIVENESS_TIMEOUT_MS,
+    ) -> None:
+        """Make or take over the file. `header` gives identity, streams and texts; versions, times and lengths are set
+        here.
+
+        Raises `UsageError` when another owner is active or of another kind, `DecodeError` for a file of another major
+        version. A candidate term that an earlier release left in the file is kept.
+        """
+        if not ERROR_BUFFER_LENGTH <= error_buffer_length <= MAX_ERROR_BUFFER_LENGTH:
+            raise UsageError(f"error buffer of {error_buffer_length} bytes")
+        self.previous_errors: list[ErrorRecord] = []
+        kind = type(header)
+        self._version = ARCHIVE_MARK_VERSION if kind is ArchiveMarkHeader else CLUSTER_MARK_VERSION
+        exists = storage.exists(path)
+        if exists:
+            old = read_mark_file(storage, path, kind)
+            self._check_takeover(path, old.header, header, now_ms, liveness_timeout_ms)
+            self.previous_errors = old.errors
+            header = _with_candidate_term(header, old.header)
+        else:
+            header = _with_candidate_term(header, None)
+        self.header: Header = replace(
+            header,
+            version=0,
+            activity_timestamp=ACTIVATION_IN_PROGRESS,
+            start_timestamp=now_ms,
+            header_length=HEADER_LENGTH,
+            error_buffer_length=error_buffer_length,
+        )
+        self._file: File = storage.open(path, create=True)
+        self._write_all()
+        if not exists:
+            storage.sync_directory(layout.parent(path))
+        self.error_log = ErrorLog(self._file, HEADER_LENGTH, error_buffer_length)
+
+    def signal_ready(self, now_ms: int) -> None:
+        """The component has started: write activity, then the version that makes the file valid, and flush."""
+        self.update_activity(now_ms)
+        self._write_version(self._version)
+        self._file.sync(1)
+
+    def signal_failed_start(self) -> None:
+        """The component could not start; the next one may take the file over at once."""
+        self._write_version(VERSION_FAILED)
+        self.update_activity(NULL_VALUE)
+        self._file.sync(1)
+
+    def signal_terminated(self) -> None:
+        """The component ends in an orderly way."""
+        self.update_activity(NULL_VALUE)
+        self._file.sync(1)
+
+    def update_activity(self, now_ms: int) -> None:
+        """Show that the owner lives: about once a second."""
+        self.header = replace(self.header, activity_timestamp=now_ms)
+        self._file.write(_ACTIVITY_OFFSET, [struct.pack("<q", now_ms)])
+
+    def update_member_id(self, member_id: int) -> None:
+        """A service learns its member id only from JoinLog. Raises `UsageError` for an archive's file."""
+        header = self.header
+        if not isinstance(header, ClusterMarkHeader):
+            raise UsageError("an archive's mark file has no member id")
+        self.header = replace(header, member_id=member_id)
+        self._file.write(_CLUSTER_MEMBER_ID_OFFSET, [struct.pack("<i", member_id)])
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _check_takeover(self, path: str, old: Header, new: Header, now_ms: int, timeout_ms: int) -> None:
+        if old.version != VERSION_FAILED and old.version >> 16 != self._version >> 16:
+            raise DecodeError(f"{path} has version {old.version}, ours is {self._version}")
+        if isinstance(old, ClusterMarkHeader) and isinstance(new, ClusterMarkHeader):
+            is_backup_promoted = (old.component_type, new.component_type) == (
+                cmm.ClusterComponentType.BACKUP,
+                cmm.ClusterComponentType.CONSENSUS_MODULE,
+            )
+            is_same = old.component_type in (cmm.ClusterComponentType.UNKNOWN, new.component_type)
+            if not is_same and not is_backup_promoted:
+                raise UsageError(f"{path} belongs to component type {old.component_type}, not {new.component_type}")
+        # An owner that died while starting leaves a time of its own making, which must not lock the folder for ever.
+        if old.activity_timestamp != ACTIVATION_IN_PROGRESS and is_active(old, now_ms, timeout_ms):
+            raise UsageError(f"{path} is active: its owner showed itself {now_ms - old.activity_timestamp} ms ago")
+
+    def _write_all(self) -> None:
+        content = _schema(type(self.header)).encode(self.header)
+        if len(content) > HEADER_LENGTH:
+            raise UsageError(f"mark file texts of {len(content)} bytes do not fit")
+        length = align(HEADER_LENGTH + self.header.error_buffer_length, PAGE_LENGTH)
+        self._file.truncate(0)
+        self._file.truncate(length)
+        self._file.write(0, [content])
+
+    def _write_version(self, version: int) -> None:
+        self.header = replace(self.header, version=version)
+        self._file.write(_VERSION_OFFSET, [struct.pack("<i", version)])
+
+
+def _with_candidate_term(header: Header, old: Header | None) -> Header:
+    """New files say -1: the term lies in the node state file. What an earlier release stored here is kept."""
+    if not isinstance(header, ClusterMarkHeader):
+        return header
+    return replace(
+        header, candidate_term_id=old.candidate_term_id if isinstance(old, ClusterMarkHeader) else NULL_VALUE
+    )
