@@ -25,6 +25,7 @@ The names and the meaning follow Aeron Cluster's ClusteredService, Cluster and C
 of how a container does it.
 """
 
+# ruff: noqa: B027 - a service overrides only the callbacks that it needs
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import IntEnum
@@ -151,7 +152,7 @@ class Cluster(Protocol):
         ...
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """Cancel a timer. False when the request could not be sent now. It may still fire if it already is in the log."""
+        """Cancel a timer. False when the request could not be sent now. It may still fire if it is in the log."""
         ...
 
     def offer(self, *parts: Buffer) -> int:
@@ -232,7 +233,7 @@ class ClusteredService(ABC):
     def on_terminate(self, cluster: Cluster) -> None:
         """The container ends. *Must not send.*"""
 
-    def do_background_work(self, now_ns: int) -> int:
+    def do_background_work(self, now_ns: int) -> int:  # noqa: ARG002 - for those who override it
         """Work outside the log, in every duty cycle: it must not change the state. Returns how much was done.
 
         *Must not send.* `now_ns` is a monotonic clock.

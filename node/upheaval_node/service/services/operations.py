@@ -59,7 +59,5 @@ class OperationService(ClusteredService):
             return encode_response(handler(request, position))
         except (DecodeError, OperationError) as error:
             return encode_response(
-                Response(
-                    peek_operation_id(payload), peek_operation(payload), Status.ERROR, position, error=str(error)
-                )
+                Response(peek_operation_id(payload), peek_operation(payload), Status.ERROR, position, error=str(error))
             )

@@ -1,0 +1,80 @@
+"""The `Cluster` that a service sees: the state of the container at the entry that is being delivered.
+
+The container and the log consumer write the fields; the service reads them. Knows nothing of how entries arrive.
+"""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from types import MappingProxyType
+from typing import Never
+
+from upheaval_node.errors import UsageError
+from upheaval_node.ports import Buffer
+from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUnit
+from upheaval_node.service.module_proxy import ModuleProxy
+from upheaval_node.service.session import ContainerSession
+from upheaval_node.types import NULL_VALUE
+
+
+class ClusterView:
+    """Implements `api.Cluster`. `callback` names the life-cycle callback that is running, in which nothing is sent."""
+
+    def __init__(self, module: ModuleProxy) -> None:
+        self.member_id = NULL_VALUE
+        self.role = ClusterRole.FOLLOWER
+        self.log_position = 0
+        self.time = 0
+        self.time_unit = ClusterTimeUnit.MILLIS
+        self.leadership_term_id = NULL_VALUE
+        self.callback: str | None = None
+        self.sessions: dict[int, ContainerSession] = {}
+        self.backlog: dict[int, ContainerSession] = {}
+        self.dropped_responses = 0
+        self._module = module
+
+    @property
+    def client_sessions(self) -> Mapping[int, ClientSession]:
+        return MappingProxyType(self.sessions)
+
+    def client_session(self, session_id: int) -> ClientSession | None:
+        return self.sessions.get(session_id)
+
+    def close_client_session(self, session_id: int) -> bool:
+        self._check_may_send("closing a session")
+        session = self.sessions.get(session_id)
+        if session is None:
+            raise UsageError(f"there is no client session {session_id}")
+        if not session.is_closing:
+            session.is_closing = self._module.close_session(session_id)
+        return session.is_closing
+
+    def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        self._check_may_send("scheduling a timer")
+        return self._module.schedule_timer(correlation_id, deadline)
+
+    def cancel_timer(self, correlation_id: int) -> bool:
+        self._check_may_send("cancelling a timer")
+        return self._module.cancel_timer(correlation_id)
+
+    def offer(self, *parts: Buffer) -> int:
+        self._check_may_send("offering to the log")
+        return self._module.offer(self.leadership_term_id, self.time, parts)
+
+    # --- for the container ---
+
+    @contextmanager
+    def during(self, callback: str) -> Iterator[None]:
+        """Mark a life-cycle callback as running."""
+        assert self.callback is None, (self.callback, callback)
+        self.callback = callback
+        try:
+            yield
+        finally:
+            self.callback = None
+
+    def refuse_in_callback(self, what: str) -> Never:
+        raise UsageError(f"{what} is not allowed inside {self.callback}")
+
+    def _check_may_send(self, what: str) -> None:
+        if self.callback is not None:
+            self.refuse_in_callback(what)

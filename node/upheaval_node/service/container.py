@@ -1,0 +1,488 @@
+"""The agent that runs one service of a member (Aeron Cluster: clustered service agent).
+
+It reads the log itself, never beyond the commit position, and talks to its consensus module over two streams of the
+control channel: 104 from the module, 105 to it. `states` tells how it proceeds; nothing in here waits, every wait is
+a state that the next duty cycle looks at again. It may not know of other members, elections or recordings.
+"""
+
+import struct
+from random import Random
+from typing import Final, assert_never
+
+from upheaval_node import counters as counter_types
+from upheaval_node.counters import Counter, Counters
+from upheaval_node.errors import NodeError, PeerError, TerminationError, UsageError
+from upheaval_node.media.api import Image, Media, Message, Subscription
+from upheaval_node.ports import ErrorSink, Storage, Tracer
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.service.api import ClusteredService, ClusterRole
+from upheaval_node.service.cluster_view import ClusterView
+from upheaval_node.service.entries import EntryApplier
+from upheaval_node.service.log_consumer import LogConsumer
+from upheaval_node.service.module_proxy import ModuleProxy
+from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
+from upheaval_node.settings import MS, ClusterSettings, S
+from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
+
+CONTROL_CHANNEL: Final = "aeron:ipc?term-length=128k"
+SERVICE_STREAM_ID: Final = 104
+MODULE_STREAM_ID: Final = 105
+
+COUNTER_CHECK_INTERVAL_NS: Final = 10 * MS
+"""How often to look for a counter that another process may have added; nothing announces it."""
+
+LIVENESS_CHECK_INTERVAL_NS: Final = S
+RETRY_INTERVAL_NS: Final = 10 * MS
+"""When to try again to send what the transport did not take, if nothing else wakes the container before."""
+
+TERMINATION_ACK_TIMEOUT_NS: Final = S
+"""Stands for the five attempts of Aeron's agent: a module that is gone takes no ack."""
+
+_RECOVERY_HEAD: Final = struct.Struct("<qqqii")
+_CLUSTER_ID_OFFSET: Final = 24
+
+
+class ServiceContainer:
+    """One service of one member. Implements `ports.Agent`.
+
+    `do_work` raises `TerminationError` when the container has ended by itself: told to by the module, because the
+    module is gone, or by a failure that it cannot go on after. Errors that it can live with go to `errors`.
+    """
+
+    def __init__(
+        self,
+        media: Media,
+        counters: Counters,
+        service: ClusteredService,
+        settings: ClusterSettings,
+        *,
+        service_id: int = 0,
+        storage: Storage | None = None,
+        tracer: Tracer,
+        errors: ErrorSink,
+        random: Random | None = None,
+        is_responding: bool = True,
+        control_channel: str = CONTROL_CHANNEL,
+    ) -> None:
+        if not 0 <= service_id < settings.service_count:
+            raise UsageError(f"service id {service_id}, but the member runs {settings.service_count} services")
+        self.service_id = service_id
+        self.client_id = media.next_correlation_id()
+        self._media = media
+        self._counters = counters
+        self._service = service
+        self._settings = settings
+        self._storage = storage
+        self._random = random
+        self._tracer = tracer
+        self._errors = errors
+        self._now = Now(0, 0)
+        self._state = ContainerState.AWAIT_COMMIT_COUNTER
+        self._log_state = LogState.NONE
+        self._commit: Counter | None = None
+        self._check_deadline_ns = 0
+        self._next_ack_id = 0
+        self._start_error: Exception | None = None
+        self._pending_join: cm.JoinLog | None = None
+        self._joining: cm.JoinLog | None = None
+        self._log_subscription: Subscription | None = None
+        self._termination: cm.ServiceTerminationPosition | None = None
+        self._termination_deadline_ns = MAX_POSITION
+        self._requested_ack_position: int | None = None
+        self._owes_ack = False
+        self._module = ModuleProxy(media.add_publication(control_channel, MODULE_STREAM_ID), service_id)
+        self._control = media.add_subscription(control_channel, SERVICE_STREAM_ID)
+        self.view = ClusterView(self._module)
+        self._entries = EntryApplier(
+            media,
+            service,
+            self.view,
+            app_version=settings.app_version,
+            is_responding=is_responding,
+            on_snapshot=self._on_snapshot,
+            report=self._report,
+        )
+        self._log = LogConsumer(service, self.view, self._entries.apply, self._on_delivery_error)
+
+    @property
+    def state(self) -> ContainerState:
+        return self._state
+
+    @property
+    def log_state(self) -> LogState:
+        return self._log_state
+
+    # --- duty cycle ---
+
+    def do_work(self, now: Now) -> int:
+        self._now = now
+        try:
+            return self._work()
+        except PeerError as error:
+            self._report("module", str(error))
+            return 1
+        except TerminationError:
+            self.close()
+            raise
+
+    def _work(self) -> int:
+        match self._state:
+            case ContainerState.AWAIT_COMMIT_COUNTER:
+                return self._await_commit_counter()
+            case ContainerState.AWAIT_RECOVERY_STATE:
+                return self._await_recovery_state()
+            case ContainerState.AWAIT_START_ACK:
+                return self._await_start_ack()
+            case ContainerState.ACTIVE:
+                return self._run()
+            case ContainerState.TERMINATING:
+                return self._terminate()
+            case ContainerState.CLOSED:
+                return 0
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    def next_deadline_ns(self) -> int:
+        if self._state is ContainerState.CLOSED:
+            return MAX_POSITION
+        if self._owes_ack or self.view.backlog or self._state is ContainerState.TERMINATING:
+            return self._now.ns + RETRY_INTERVAL_NS
+        return self._check_deadline_ns
+
+    def close(self) -> None:
+        """End without having been told to: the service still hears `on_terminate` if it was started."""
+        if self._state is ContainerState.CLOSED:
+            return
+        was_active = self._state is ContainerState.ACTIVE
+        self._enter(ContainerState.CLOSED)
+        if was_active:
+            self._call_on_terminate()
+        self._leave_log(LogState.NONE)
+        for session in self.view.sessions.values():
+            session.disconnect()
+        self._control.close()
+        self._module.close()
+
+    # --- start ---
+
+    def _await_commit_counter(self) -> int:
+        self._check_deadline_ns = self._now.ns + COUNTER_CHECK_INTERVAL_NS
+        key = counter_types.cluster_key(self._settings.cluster_id)
+        self._commit = self._counters.find(counter_types.COMMIT_POSITION, key)
+        if self._commit is None:
+            return 0
+        self._enter(ContainerState.AWAIT_RECOVERY_STATE)
+        return 1
+
+    def _await_recovery_state(self) -> int:
+        self._check_deadline_ns = self._now.ns + COUNTER_CHECK_INTERVAL_NS
+        self._check_module_lives()
+        key = self._find_recovery_key()
+        if key is None:
+            return 0
+        term_id, log_position, timestamp, _, _ = _RECOVERY_HEAD.unpack_from(key)
+        view = self.view
+        view.log_position, view.time, view.leadership_term_id = log_position, timestamp, term_id
+        self._enter(ContainerState.AWAIT_START_ACK)
+        try:
+            self._load_snapshot(term_id)
+            with view.during("on_start"):
+                self._service.on_start(view, None)
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the module is told that the service could not start
+            self._start_error = error
+        self._owes_ack = True
+        return 1
+
+    def _find_recovery_key(self) -> bytes | None:
+        found: list[bytes] = []
+        cluster_id = self._settings.cluster_id
+
+        def visit(_counter: Counter, type_id: int, key: bytes, _label: str) -> None:
+            if (
+                type_id == counter_types.RECOVERY_STATE
+                and struct.unpack_from("<i", key, _CLUSTER_ID_OFFSET)[0] == cluster_id
+            ):
+                found.append(key)
+
+        self._counters.for_each(visit)
+        return found[0] if found else None
+
+    def _load_snapshot(self, leadership_term_id: int) -> None:
+        if leadership_term_id != NULL_VALUE:
+            raise UsageError("this container cannot load snapshots: start the member without one")
+
+    def _await_start_ack(self) -> int:
+        relevant_id = NULL_VALUE if self._start_error is not None else self.client_id
+        if not self._send_ack(self.view.log_position, relevant_id):
+            return 0
+        if self._start_error is not None:
+            text = f"service {self.service_id} failed to start: {_text(self._start_error)}"
+            raise TerminationError(text, expected=False) from self._start_error
+        self._check_deadline_ns = self._now.ns + LIVENESS_CHECK_INTERVAL_NS
+        self._enter(ContainerState.ACTIVE)
+        return 1
+
+    # --- active ---
+
+    def _run(self) -> int:
+        if self._now.ns >= self._check_deadline_ns:
+            self._check_deadline_ns = self._now.ns + LIVENESS_CHECK_INTERVAL_NS
+            self._check_module_lives()
+        work = self._control.poll(self._on_control, 1)
+        work += self._act_on_control()
+        if self._state is not ContainerState.ACTIVE:
+            return work + 1
+        if self._log_state is LogState.READING:
+            work += self._read_log()
+        elif self._log_state is not LogState.NONE:
+            work += self._continue_join()
+        if self.view.backlog:
+            work += sum(session.flush() for session in list(self.view.backlog.values()))
+        return work + self._call_background_work()
+
+    def _on_control(self, message: Message) -> None:
+        decoded = cm.SCHEMA.decode(message.payload)
+        match decoded:
+            case cm.JoinLog():
+                self._log.max_log_position = decoded.log_position
+                self._pending_join = decoded
+            case cm.ServiceTerminationPosition():
+                self._termination = decoded
+            case cm.RequestServiceAck():
+                self._requested_ack_position = decoded.log_position
+            case _:
+                # Answers to membership queries of tools share the stream.
+                return
+
+    def _act_on_control(self) -> int:
+        """In Aeron's order: join, terminate, acknowledge."""
+        if self._pending_join is None and self._termination is None and self._requested_ack_position is None:
+            return 0
+        work = 0
+        if self._pending_join is not None and self._log_state in (LogState.NONE, LogState.AWAIT_IMAGE):
+            self._start_join(self._pending_join)
+            self._pending_join = None
+            work += 1
+        if self._termination is not None and self._has_reached(self._termination.log_position):
+            self._begin_termination()
+            return work + 1
+        if self._requested_ack_position is not None and self._has_reached(self._requested_ack_position):
+            work += self._answer_ack_request(self._requested_ack_position)
+        return work
+
+    def _has_reached(self, position: int) -> bool:
+        # Padding is no entry; a position behind padding is reached by having consumed it.
+        log = self._log
+        if self.view.log_position < position and log.is_attached and log.position == position:
+            self.view.log_position = position
+        return self.view.log_position >= position
+
+    def _answer_ack_request(self, position: int) -> int:
+        if self.view.log_position > position:
+            self._report("module", f"ack requested at {position}, the service is at {self.view.log_position}")
+        if not self._send_ack(self.view.log_position, NULL_VALUE):
+            return 0
+        self._requested_ack_position = None
+        return 1
+
+    # --- the log ---
+
+    def _start_join(self, join: cm.JoinLog) -> None:
+        """A join that still waits for its image is given up: the module that sent it counts no ack for it."""
+        if self._log_state is LogState.AWAIT_IMAGE:
+            self._leave_log(LogState.NONE)
+        if join.role != ClusterRole.LEADER:
+            self._disconnect_egress()
+        if join.log_position != self.view.log_position:
+            raise self._broken_join(join, f"it joins at {join.log_position}")
+        self._entries.is_standby = join.is_standby
+        self._joining = join
+        channel = str(Channel.parse(join.log_channel).with_(alias=f"log-service-{self.service_id}"))
+        self._log_subscription = self._media.add_subscription(channel, join.log_stream_id)
+        self._enter_log(LogState.AWAIT_IMAGE)
+        self._continue_join()
+
+    def _continue_join(self) -> int:
+        join = self._joining
+        assert join is not None
+        assert self._log_subscription is not None
+        if self._log_state is LogState.AWAIT_IMAGE:
+            image = self._log_subscription.image(join.log_session_id)
+            if image is None:
+                return 0
+            self._attach(join, image)
+        if not self._send_ack(join.log_position, NULL_VALUE):
+            return 1
+        self._finish_join(join)
+        return 1
+
+    def _attach(self, join: cm.JoinLog, image: Image) -> None:
+        if image.join_position != self.view.log_position:
+            raise self._broken_join(join, f"its image begins at {image.join_position}")
+        self._log.attach(image, join.max_log_position)
+        self._owes_ack = True
+        self._enter_log(LogState.AWAIT_JOIN_ACK)
+
+    def _broken_join(self, join: cm.JoinLog, what: str) -> TerminationError:
+        text = f"log must be contiguous: {what}, the service is at {self.view.log_position} ({join.log_channel})"
+        return TerminationError(text, expected=False)
+
+    def _finish_join(self, join: cm.JoinLog) -> None:
+        self._joining = None
+        self._enter_log(LogState.READING)
+        self.view.member_id = join.member_id
+        if join.role == ClusterRole.LEADER:
+            for session in self.view.sessions.values():
+                if not join.is_startup:
+                    self._entries.connect(session)
+                session.is_closing = False
+        self._change_role(ClusterRole.LEADER if join.role == ClusterRole.LEADER else ClusterRole.FOLLOWER)
+
+    def _read_log(self) -> int:
+        assert self._commit is not None
+        frames = self._log.poll(self._commit.get())
+        if frames == 0 and self._log.is_done:
+            self._close_log()
+            return 1
+        return frames
+
+    def _close_log(self) -> None:
+        self.view.log_position = max(self.view.log_position, self._log.position)
+        self._leave_log(LogState.NONE)
+        self._disconnect_egress()
+        self._change_role(ClusterRole.FOLLOWER)
+
+    def _leave_log(self, state: LogState) -> None:
+        self._joining = None
+        self._owes_ack = False
+        self._log.detach()
+        if self._log_subscription is not None:
+            self._log_subscription.close()
+            self._log_subscription = None
+        if self._log_state is not state:
+            self._enter_log(state)
+
+    def _disconnect_egress(self) -> None:
+        for session in self.view.sessions.values():
+            session.disconnect()
+
+    def _change_role(self, role: ClusterRole) -> None:
+        view = self.view
+        if view.role is role:
+            return
+        view.role = role
+        self._tracer.emit(self._now, "service-role", service_id=self.service_id, role=role.name)
+        try:
+            with view.during("on_role_change"):
+                self._service.on_role_change(role)
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the service's failure is reported
+            self._report("service", f"on_role_change: {_text(error)}")
+
+    def _on_snapshot(self, entry: cm.ClusterActionRequest) -> None:
+        """The module waits for an ack of every service; -1 tells it that this one has no snapshot."""
+        self._report("snapshot", f"this container cannot take the snapshot at {entry.log_position}")
+        if not self._send_ack(entry.log_position, NULL_VALUE):
+            raise TerminationError("the consensus module takes no snapshot ack", expected=False)
+
+    def _on_delivery_error(self, error: Exception) -> None:
+        """An entry whose delivery failed counts as delivered: the same happens on every member."""
+        if isinstance(error, AssertionError | TerminationError):
+            raise error
+        kind = "log" if isinstance(error, PeerError) else "service"
+        self._report(kind, f"entry ending at {self.view.log_position}: {_text(error)}")
+
+    # --- end ---
+
+    def _begin_termination(self) -> None:
+        assert self._termination is not None
+        self._termination_deadline_ns = self._now.ns + TERMINATION_ACK_TIMEOUT_NS
+        self._enter(ContainerState.TERMINATING)
+        self._call_on_terminate()
+        self._terminate()
+
+    def _terminate(self) -> int:
+        termination = self._termination
+        assert termination is not None
+        is_done = not termination.ack_required or self._send_ack(self.view.log_position, NULL_VALUE)
+        if not is_done and self._now.ns < self._termination_deadline_ns:
+            return 0
+        expected = self.view.log_position == termination.log_position
+        text = f"told to terminate at {termination.log_position}, the service is at {self.view.log_position}"
+        if not expected:
+            self._report("module", text)
+        raise TerminationError(text, expected=expected)
+
+    def _check_module_lives(self) -> None:
+        if self._commit is not None and self._commit.is_closed:
+            raise TerminationError("the commit counter is gone: the consensus module has ended", expected=True)
+        if self._media.is_closed:
+            raise TerminationError("the media driver is gone", expected=False)
+
+    # --- helpers ---
+
+    def _send_ack(self, log_position: int, relevant_id: int) -> bool:
+        self._owes_ack = not self._module.ack(
+            log_position=log_position, timestamp=self.view.time, ack_id=self._next_ack_id, relevant_id=relevant_id
+        )
+        if self._owes_ack:
+            return False
+        self._tracer.emit(
+            self._now,
+            "service-ack",
+            service_id=self.service_id,
+            ack_id=self._next_ack_id,
+            log_position=log_position,
+            relevant_id=relevant_id,
+        )
+        self._next_ack_id += 1
+        return True
+
+    def _call_on_terminate(self) -> None:
+        try:
+            with self.view.during("on_terminate"):
+                self._service.on_terminate(self.view)
+        except Exception as error:  # noqa: BLE001 - the container ends anyway
+            self._report("service", f"on_terminate: {_text(error)}")
+
+    def _call_background_work(self) -> int:
+        view = self.view
+        view.callback = "do_background_work"
+        try:
+            return self._service.do_background_work(self._now.ns)
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the service's failure is reported
+            self._report("service", f"do_background_work: {_text(error)}")
+            return 0
+        finally:
+            view.callback = None
+
+    def _report(self, kind: str, text: str) -> None:
+        self._errors.report(self._now, f"service-{self.service_id}-{kind}", text)
+
+    def _enter(self, state: ContainerState) -> None:
+        assert state in LEGAL_MOVES[self._state], (self._state, state)
+        self._tracer.emit(self._now, "service-state", service_id=self.service_id, old=self._state.name, new=state.name)
+        self._state = state
+
+    def _enter_log(self, state: LogState) -> None:
+        assert state in LEGAL_LOG_MOVES[self._log_state], (self._log_state, state)
+        self._tracer.emit(
+            self._now,
+            "service-log",
+            service_id=self.service_id,
+            old=self._log_state.name,
+            new=state.name,
+            log_position=self.view.log_position,
+        )
+        self._log_state = state
+
+
+def _text(error: Exception) -> str:
+    name = "" if isinstance(error, NodeError) else f"{type(error).__name__}: "
+    return f"{name}{error}"

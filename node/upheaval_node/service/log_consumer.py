@@ -1,0 +1,153 @@
+"""Reads the log for one service, bounded by the commit position, and delivers its entries in order.
+
+The log is read in blocks of frames. Messages of clients, of which there are many, are found by index operations on
+the block and cost one call each; every other entry is decoded and handed to the container. Nothing beyond the commit
+position is ever looked at, because it may still be replaced. Knows nothing of acks, roles or sessions' connections.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from upheaval_node.media.api import Block, Image
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import session_header
+from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.fragments import FragmentAssembler
+from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, TYPE_PAD
+from upheaval_node.protocol.session_header import HEADER_WORD
+from upheaval_node.service.api import ClusteredService
+from upheaval_node.service.cluster_view import ClusterView
+from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, MAX_POSITION
+
+MAX_BLOCK_LENGTH: Final = 64 * 1024
+"""Log bytes delivered in one duty cycle: a few milliseconds of callbacks, so that acks and egress are not held up."""
+
+_SHORTEST_MESSAGE: Final = FRAME_HEADER_LENGTH + session_header.LENGTH
+_FRAME_HEADER_LONGS: Final = FRAME_HEADER_LENGTH // 8
+
+EntryHandler = Callable[[Message, int], None]
+"""Takes a decoded entry that is no client message, and the position after it."""
+
+CallbackErrorHandler = Callable[[Exception], None]
+"""Told of an exception that left a callback of the service, or of an entry that is broken. May raise to stop."""
+
+
+class LogConsumer:
+    """Delivers one log at a time, from an image that `attach` gives it."""
+
+    def __init__(
+        self,
+        service: ClusteredService,
+        view: ClusterView,
+        on_entry: EntryHandler,
+        on_error: CallbackErrorHandler,
+    ) -> None:
+        self.max_log_position = MAX_POSITION
+        self._on_message = service.on_session_message
+        self._view = view
+        self._on_entry = on_entry
+        self._on_error = on_error
+        self._image: Image | None = None
+        self._assembler = FragmentAssembler()
+        self._position = 0
+
+    @property
+    def is_attached(self) -> bool:
+        return self._image is not None
+
+    @property
+    def position(self) -> int:
+        """Position up to which the image was consumed; padding counts."""
+        return self._position
+
+    @property
+    def is_done(self) -> bool:
+        """Nothing more will come out of this log: its bound is reached, or the stream has ended or is closed."""
+        image = self._image
+        assert image is not None
+        return self._position >= self.max_log_position or image.is_closed or image.is_end_of_stream
+
+    def attach(self, image: Image, max_log_position: int) -> None:
+        assert self._image is None
+        self._image = image
+        self._position = image.join_position
+        self.max_log_position = max_log_position
+        self._assembler.reset()
+
+    def detach(self) -> None:
+        self._image = None
+        self._assembler.reset()
+
+    def poll(self, commit_position: int) -> int:
+        """Deliver what is committed, at most MAX_BLOCK_LENGTH bytes, and return the number of frames."""
+        image = self._image
+        assert image is not None
+        limit = min(commit_position, self.max_log_position)
+        if self._position >= limit:
+            return 0
+        block = image.next_block(limit, MAX_BLOCK_LENGTH)
+        if block is None:
+            return 0
+        try:
+            return self._deliver(block)
+        finally:
+            image.consume(self._position)
+
+    def _deliver(self, block: Block) -> int:
+        data = block.data
+        words = data.cast("i")
+        longs = data.cast("q")
+        end = len(data)
+        view = self._view
+        sessions = view.sessions
+        on_message = self._on_message
+        position = block.start
+        offset = 0
+        frames = 0
+        while offset < end:
+            word = offset >> 2
+            length = words[word]
+            assert length > 0, f"frame of length {length} at {position} of the log"
+            aligned = (length + FRAME_ALIGNMENT - 1) & -FRAME_ALIGNMENT
+            start, position = position, position + aligned
+            # Moved before the callback: an entry whose callback failed counts as delivered.
+            self._position = position
+            long = (offset >> 3) + _FRAME_HEADER_LONGS
+            if words[word + 1] == DATA_UNFRAGMENTED and length >= _SHORTEST_MESSAGE and longs[long] == HEADER_WORD:
+                view.log_position = position
+                view.time = timestamp = longs[long + 3]
+                session = sessions.get(longs[long + 2])
+                payload = data[offset + _SHORTEST_MESSAGE : offset + length]
+                try:
+                    on_message(session, timestamp, payload, position)
+                except Exception as error:  # noqa: BLE001 - the container decides what it means
+                    self._on_error(error)
+            else:
+                self._on_other_frame(data[offset : offset + length], words[word + 1], start, position)
+            offset += aligned
+            frames += 1
+        return frames
+
+    def _on_other_frame(self, frame: memoryview, version_flags_type: int, start: int, end: int) -> None:
+        if version_flags_type >> 16 == TYPE_PAD:
+            return
+        flags = (version_flags_type >> 8) & 0xFF
+        message = self._assembler.on_fragment(flags, frame[FRAME_HEADER_LENGTH:], start, end)
+        if message is None:
+            return
+        self._view.log_position = end
+        try:
+            self._on_whole_entry(memoryview(message), end)
+        except Exception as error:  # noqa: BLE001 - the container decides what it means
+            self._on_error(error)
+
+    def _on_whole_entry(self, entry: memoryview, position: int) -> None:
+        decoded = cm.SCHEMA.decode(entry)
+        if isinstance(decoded, cm.SessionMessageHeader):
+            view = self._view
+            view.time = decoded.timestamp
+            session = view.sessions.get(decoded.cluster_session_id)
+            payload = entry[session_header.LENGTH :]
+            self._on_message(session, decoded.timestamp, payload, position)
+        elif decoded is not None:
+            self._on_entry(decoded, position)

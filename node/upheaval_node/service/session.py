@@ -1,0 +1,158 @@
+"""The client sessions of one service: what a service sees of a client, and its egress publication on the leader.
+
+Knows nothing of the log. The response channel comes from a client, so it is hostile: only what an egress needs is
+taken from it, and a channel that cannot be used leaves the session without a connection.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from upheaval_node.errors import NodeError, UsageError
+from upheaval_node.media.api import BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Media, Publication
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import channel as channels
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.session_header import pack_session_header
+from upheaval_node.service.api import MOCKED_OFFER, ClusterRole
+
+if TYPE_CHECKING:
+    from upheaval_node.service.cluster_view import ClusterView
+
+MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
+"""Bytes of responses kept for one client that does not take them; more than the longest message."""
+
+MAX_FLUSHED: Final = 256
+"""Queued messages of one session sent in one duty cycle."""
+
+_EGRESS_PARAMETERS: Final = (
+    channels.ENDPOINT,
+    channels.CONTROL,
+    channels.CONTROL_MODE,
+    channels.RESPONSE_CORRELATION_ID,
+    channels.ALIAS,
+)
+
+
+def egress_channel(response_channel: str) -> str:
+    """The channel for a client's egress, cut down to what it may decide. Raises `UsageError` for one of no use.
+
+    A client must not make a service write into the streams of its own member, so `aeron:ipc` and spies are refused.
+    """
+    channel = Channel.parse(response_channel)
+    if channel.is_spy or channel.media == "ipc":
+        raise UsageError(f"{response_channel!r} is no channel to a client")
+    if channel.get(channels.CONTROL_MODE) not in (None, channels.CONTROL_MODE_RESPONSE):
+        raise UsageError(f"{response_channel!r} has a control mode that is not for clients")
+    params = {key: value for key in _EGRESS_PARAMETERS if (value := channel.get(key)) is not None}
+    return str(Channel(channel.media, params))
+
+
+class ContainerSession:
+    """Implements `api.ClientSession`."""
+
+    __slots__ = (
+        "_publication",
+        "_queue",
+        "_queued_length",
+        "_view",
+        "encoded_principal",
+        "id",
+        "is_closing",
+        "response_channel",
+        "response_stream_id",
+    )
+
+    def __init__(
+        self,
+        view: "ClusterView",
+        session_id: int,
+        response_stream_id: int,
+        response_channel: str,
+        encoded_principal: bytes,
+    ) -> None:
+        self.id = session_id
+        self.response_stream_id = response_stream_id
+        self.response_channel = response_channel
+        self.encoded_principal = encoded_principal
+        self.is_closing = False
+        self._view = view
+        self._publication: Publication | None = None
+        self._queue: deque[bytes] = deque()
+        self._queued_length = 0
+
+    def offer(self, *parts: Buffer) -> int:
+        view = self._view
+        if view.callback is not None:
+            view.refuse_in_callback("sending to a client")
+        if view.role is not ClusterRole.LEADER:
+            return MOCKED_OFFER
+        publication = self._publication
+        if publication is None:
+            return NOT_CONNECTED
+        if self._queue:
+            return BACK_PRESSURED
+        return publication.offer(pack_session_header(view.leadership_term_id, self.id, view.time), *parts)
+
+    def respond(self, *parts: Buffer) -> bool:
+        result = self.offer(*parts)
+        if result > 0:
+            return True
+        if self._publication is None or result in (CLOSED, MAX_POSITION_EXCEEDED):
+            return False
+        view = self._view
+        message = b"".join((pack_session_header(view.leadership_term_id, self.id, view.time), *parts))
+        if self._queued_length + len(message) > MAX_QUEUED_LENGTH:
+            view.dropped_responses += 1
+            return False
+        self._queue.append(message)
+        self._queued_length += len(message)
+        view.backlog[self.id] = self
+        return True
+
+    def close(self) -> bool:
+        return self._view.close_client_session(self.id)
+
+    # --- for the container ---
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is an egress publication; the client may not have taken it up yet."""
+        return self._publication is not None
+
+    def connect(self, media: Media) -> None:
+        """Open the egress publication. Raises `NodeError` when the client's channel cannot be used."""
+        assert self._publication is None, self.id
+        self._publication = media.add_publication(egress_channel(self.response_channel), self.response_stream_id)
+
+    def disconnect(self) -> None:
+        """Close the egress and drop what is queued for it."""
+        publication, self._publication = self._publication, None
+        self._queue.clear()
+        self._queued_length = 0
+        self._view.backlog.pop(self.id, None)
+        if publication is not None:
+            publication.close()
+
+    def flush(self) -> int:
+        """Send what is queued, as far as the transport takes it, and return how many messages went."""
+        publication = self._publication
+        assert publication is not None, "a queue without a publication was dropped by disconnect"
+        sent = 0
+        while self._queue and sent < MAX_FLUSHED:
+            message = self._queue[0]
+            try:
+                result = publication.offer(message)
+            except NodeError:
+                result = CLOSED
+            if result in (CLOSED, MAX_POSITION_EXCEEDED):
+                self._queue.clear()
+                self._queued_length = 0
+                break
+            if result < 0:
+                return sent
+            self._queue.popleft()
+            self._queued_length -= len(message)
+            sent += 1
+        if not self._queue:
+            self._view.backlog.pop(self.id, None)
+        return sent

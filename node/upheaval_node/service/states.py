@@ -1,0 +1,54 @@
+"""The state machines of a service container, as data.
+
+Theory of operation. A container starts by waiting for two counters of its consensus module: the commit position,
+which bounds what may be delivered, and the recovery state, which says from where to start. It runs `on_start`,
+acknowledges with number 0 and is ACTIVE. From then on the module tells it which log to read (JoinLog): first replays
+of its own recording, then the live log, and again at every election. A log is read up to the commit position and up to
+the position at which the next log joins. The module ends the container with ServiceTerminationPosition.
+
+The codes are ours: Aeron's clustered service agent waits in loops where this one has states.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import Final
+
+
+class ContainerState(IntEnum):
+    AWAIT_COMMIT_COUNTER = 0
+    AWAIT_RECOVERY_STATE = 1
+    AWAIT_START_ACK = 2
+    ACTIVE = 3
+    TERMINATING = 4
+    CLOSED = 5
+
+
+class LogState(IntEnum):
+    """What the container does about the log."""
+
+    NONE = 0
+    AWAIT_IMAGE = 1
+    AWAIT_JOIN_ACK = 2
+    READING = 3
+
+
+LEGAL_MOVES: Final[Mapping[ContainerState, frozenset[ContainerState]]] = MappingProxyType(
+    {
+        ContainerState.AWAIT_COMMIT_COUNTER: frozenset({ContainerState.AWAIT_RECOVERY_STATE, ContainerState.CLOSED}),
+        ContainerState.AWAIT_RECOVERY_STATE: frozenset({ContainerState.AWAIT_START_ACK, ContainerState.CLOSED}),
+        ContainerState.AWAIT_START_ACK: frozenset({ContainerState.ACTIVE, ContainerState.CLOSED}),
+        ContainerState.ACTIVE: frozenset({ContainerState.TERMINATING, ContainerState.CLOSED}),
+        ContainerState.TERMINATING: frozenset({ContainerState.CLOSED}),
+        ContainerState.CLOSED: frozenset(),
+    }
+)
+
+LEGAL_LOG_MOVES: Final[Mapping[LogState, frozenset[LogState]]] = MappingProxyType(
+    {
+        LogState.NONE: frozenset({LogState.AWAIT_IMAGE}),
+        LogState.AWAIT_IMAGE: frozenset({LogState.AWAIT_JOIN_ACK, LogState.NONE}),
+        LogState.AWAIT_JOIN_ACK: frozenset({LogState.READING, LogState.NONE}),
+        LogState.READING: frozenset({LogState.NONE}),
+    }
+)
