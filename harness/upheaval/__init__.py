@@ -1,0 +1,1 @@
+"""What people import and run."""

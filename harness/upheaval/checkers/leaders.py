@@ -1,0 +1,38 @@
+"""One leader a term: from what the members traced, and from what their logs announce.
+
+This module knows nothing of files; it gets claims.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from upheaval.checkers.verdict import Finding, Verdict
+
+ONE_LEADER_A_TERM = "one leader a term"
+
+
+@dataclass(frozen=True, slots=True)
+class LeaderClaim:
+    """Somebody's word that a member led a term. `source` says where it stands."""
+
+    leadership_term_id: int
+    leader_member_id: int
+    source: str
+
+
+def one_leader_a_term(claims: Iterable[LeaderClaim]) -> Finding:
+    """No two claims name different leaders of one term; no claim at all is unknown."""
+    first: dict[int, LeaderClaim] = {}
+    for claim in claims:
+        known = first.setdefault(claim.leadership_term_id, claim)
+        if known.leader_member_id != claim.leader_member_id:
+            detail = (
+                f"term {claim.leadership_term_id} has leader {known.leader_member_id} ({known.source}) "
+                f"and leader {claim.leader_member_id} ({claim.source})"
+            )
+            return Finding(ONE_LEADER_A_TERM, Verdict.INVALID, detail)
+    if not first:
+        return Finding(ONE_LEADER_A_TERM, Verdict.UNKNOWN, "no leader was traced and no log announces one")
+    leaders = ", ".join(f"{term}: {claim.leader_member_id}" for term, claim in sorted(first.items())[:8])
+    more = ", ..." if len(first) > 8 else ""
+    return Finding(ONE_LEADER_A_TERM, Verdict.VALID, f"{len(first)} terms ({leaders}{more})")

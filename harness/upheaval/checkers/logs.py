@@ -1,0 +1,205 @@
+"""Compares the members' logs with each other and with the manifest, and reads the operations out of them.
+
+This module knows the recordings and the cluster's log messages; it knows nothing of histories.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from upheaval.checkers.recordings import LogMissing, RecordedLog, Segment, messages
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.witness import LogEntry
+from upheaval.run_folder import FinalPosition, RunFolder
+from upheaval.service_messages import decode_operation
+from upheaval_node.errors import DecodeError
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import session_header
+
+LOGS_COMPLETE = "every log reaches its final position"
+LOGS_EQUAL = "logs are equal up to the commit position"
+
+_HEADER_WORD = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class TermEntry:
+    """A leadership term as the log itself announces it."""
+
+    leadership_term_id: int
+    leader_member_id: int
+    position: int
+
+
+@dataclass(slots=True)
+class WitnessLog:
+    """What the longest log of the run says, in log order."""
+
+    entries: list[LogEntry] = field(default_factory=list)
+    terms: list[TermEntry] = field(default_factory=list)
+    end_position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LogFindings:
+    witness: WitnessLog | None
+    """None when no log could be read."""
+    findings: tuple[Finding, ...]
+    members_terms: Mapping[int, Sequence[TermEntry]]
+    """The terms that each readable log announces: a suspect log can contradict the witness."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """One member's log while all of them are read side by side."""
+
+    log: RecordedLog
+    segments: Iterator[Segment]
+    witness: WitnessLog = field(default_factory=WitnessLog)
+
+
+def check_logs(run: RunFolder, finals: Sequence[FinalPosition], members: int) -> LogFindings:
+    """Read all logs side by side, segment by segment, so that memory does not grow with their length.
+
+    `finals` are the positions of the manifest's converge phase; without them the logs are still read, and compared
+    as far as the shortest one reaches, but the findings are unknown at best.
+    """
+    readings, missing = _open(run, members)
+    limit = min((final.commit_position for final in finals), default=-1)
+    difference = _compare(readings, limit)
+    complete = _completeness(readings, finals, missing)
+    equal = _equality(readings, finals, missing, difference)
+    longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
+    if longest is not None:
+        longest.witness.end_position = longest.log.end_position
+    terms = {reading.log.member_id: reading.witness.terms for reading in readings}
+    return LogFindings(longest.witness if longest else None, (complete, equal), terms)
+
+
+def _open(run: RunFolder, members: int) -> tuple[list[_Reading], str | None]:
+    readings: list[_Reading] = []
+    missing: str | None = None
+    for member_id in range(members):
+        try:
+            log = RecordedLog(run.member(member_id))
+            readings.append(_Reading(log, log.segments()))
+        except LogMissing as error:
+            missing = missing or str(error)
+    return readings, missing
+
+
+def _compare(readings: list[_Reading], limit: int) -> str | None:
+    """Read everything; return the first difference at or below `limit` in one line."""
+    difference: str | None = None
+    pending = list(readings)
+    while pending:
+        segments: list[tuple[_Reading, Segment]] = []
+        for reading in list(pending):
+            segment = next(reading.segments, None)
+            if segment is None:
+                pending.remove(reading)
+                continue
+            _read_entries(segment, reading.witness)
+            segments.append((reading, segment))
+        for reading, segment in segments[1:]:
+            if difference is None:
+                difference = _difference(segments[0], (reading, segment), limit)
+    return difference
+
+
+def _difference(left: tuple[_Reading, Segment], right: tuple[_Reading, Segment], limit: int) -> str | None:
+    """The first frame at which two members' segments of one base differ, below `limit` (-1: as far as both reach)."""
+    (left_reading, a), (right_reading, b) = left, right
+    members = f"members {left_reading.log.member_id} and {right_reading.log.member_id}"
+    if a.base != b.base:
+        return f"{members} have segments at positions {a.base} and {b.base}"
+    end = min(a.end, b.end)
+    if limit >= 0:
+        end = min(end, max(limit - a.base, 0))
+    if a.data[:end] == b.data[:end]:
+        return None
+    for offset in a.offsets:
+        length = int.from_bytes(a.data[offset : offset + 4], "little")
+        frame_end = offset + (length + 31 & -32)
+        if a.data[offset:frame_end] != b.data[offset:frame_end]:
+            shown = [_describe(segment, offset) for segment in (a, b)]
+            return f"{members} differ at position {a.base + offset}: {shown[0]} against {shown[1]}"
+    return f"{members} differ behind position {a.base + end}"
+
+
+def _describe(segment: Segment, offset: int) -> str:
+    """What lies at an offset, for people."""
+    if offset not in segment.offsets:
+        return "no frame"
+    found = WitnessLog()
+    tail = Segment(segment.base, segment.data, [offset], segment.end)
+    try:
+        _read_entries(tail, found)
+    except LogMissing:
+        return "a broken frame"
+    if found.entries:
+        entry = found.entries[0]
+        return f"operation id={entry.id} {entry.f} {entry.key} {entry.value!r}"
+    if found.terms:
+        return f"leadership term {found.terms[0].leadership_term_id} of member {found.terms[0].leader_member_id}"
+    return "another frame"
+
+
+def _read_entries(segment: Segment, witness: WitnessLog) -> None:
+    """Append what the messages of a segment say. Entries of other services than ours are left out."""
+    for end, message in messages(segment):
+        if message[:8] == _HEADER_WORD:
+            _read_operation(message, end, witness)
+            continue
+        try:
+            decoded = cm.SCHEMA.decode(message)
+        except DecodeError:
+            continue
+        if isinstance(decoded, cm.NewLeadershipTermEvent):
+            witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
+
+
+def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) -> None:
+    try:
+        operation_id, function, key, value = decode_operation(message[session_header.LENGTH :])
+    except DecodeError:
+        return
+    witness.entries.append(LogEntry(end, operation_id, function, key, value))
+
+
+def _completeness(readings: list[_Reading], finals: Sequence[FinalPosition], missing: str | None) -> Finding:
+    by_member = {reading.log.member_id: reading.log for reading in readings}
+    for final in finals:
+        log = by_member.get(final.member_id)
+        if log is not None and log.end_position < final.append_position:
+            why = f" ({log.fault})" if log.fault else ""
+            detail = (
+                f"the log of member {final.member_id} ends at position {log.end_position}, "
+                f"its final position is {final.append_position}{why}"
+            )
+            return Finding(LOGS_COMPLETE, Verdict.INVALID, detail)
+    if missing:
+        return Finding(LOGS_COMPLETE, Verdict.UNKNOWN, missing)
+    if not finals:
+        return Finding(LOGS_COMPLETE, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
+    ends = {log.end_position for log in by_member.values()}
+    return Finding(LOGS_COMPLETE, Verdict.VALID, f"{len(by_member)} logs end at {_range(ends)}")
+
+
+def _equality(
+    readings: list[_Reading], finals: Sequence[FinalPosition], missing: str | None, difference: str | None
+) -> Finding:
+    positions = {final.commit_position for final in finals}
+    if difference is not None:
+        # Behind the commit position logs may differ; without final positions it is not known where that is.
+        return Finding(LOGS_EQUAL, Verdict.INVALID if finals else Verdict.UNKNOWN, difference)
+    if missing:
+        return Finding(LOGS_EQUAL, Verdict.UNKNOWN, missing)
+    if not finals:
+        return Finding(LOGS_EQUAL, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
+    frames = f"{len(readings)} logs compared frame by frame up to position {min(positions)}"
+    return Finding(LOGS_EQUAL, Verdict.VALID, frames)
+
+
+def _range(positions: set[int]) -> str:
+    low, high = min(positions), max(positions)
+    return f"position {low}" if low == high else f"positions {low} to {high}"

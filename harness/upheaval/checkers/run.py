@@ -1,0 +1,117 @@
+"""Judges a whole run from its folder alone.
+
+This module puts the checkers together; it needs no cluster, and none has to be alive.
+"""
+
+from collections.abc import Iterator
+from os import PathLike
+
+from upheaval.checkers import witness
+from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
+from upheaval.checkers.logs import LogFindings, check_logs
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.history import Function, Operation, Outcome
+from upheaval.run_folder import Manifest, RunFolder, TraceEvent
+
+RUN_CONVERGED = "the run converged"
+ENOUGH_TRAFFIC = "enough traffic to judge by"
+
+# Fewer acknowledged operations than this show nothing: a run that did almost nothing must not look good.
+ACKNOWLEDGED_MIN = 100
+
+ROLE_LEADER = "LEADER"
+
+
+def verify_run(path: str | PathLike[str]) -> Report:
+    """Check every promise on the run in a folder.
+
+    Raises `UsageError` for a folder that is no run folder or holds a malformed file.
+    """
+    run = RunFolder(path)
+    manifest = run.read_manifest()
+    operations = list(run.read_history()) if run.history_file.exists() else []
+    finals = manifest.converge.members if manifest.converge is not None and manifest.converge.reached else ()
+    logs = check_logs(run, finals, manifest.members)
+    findings = [_converged(manifest), _enough_traffic(operations), _leaders(run, manifest, logs), *logs.findings]
+    findings.extend(_judge_history(operations, logs))
+    return Report(str(run.path), tuple(findings))
+
+
+def _converged(manifest: Manifest) -> Finding:
+    converge = manifest.converge
+    if converge is None:
+        return Finding(RUN_CONVERGED, Verdict.UNKNOWN, "the manifest has no converge phase")
+    if not converge.reached:
+        seen = ", ".join(f"{final.member_id}: {final.commit_position}" for final in converge.members)
+        return Finding(RUN_CONVERGED, Verdict.TIMEOUT, f"the members did not reach one position in time ({seen})")
+    missing = set(range(manifest.members)) - {final.member_id for final in converge.members}
+    if missing:
+        return Finding(RUN_CONVERGED, Verdict.UNKNOWN, f"no final position of member {min(missing)}")
+    positions = {final.commit_position for final in converge.members}
+    if len(positions) > 1:
+        return Finding(RUN_CONVERGED, Verdict.UNKNOWN, f"the final positions differ: {sorted(positions)}")
+    return Finding(RUN_CONVERGED, Verdict.VALID, f"{manifest.members} members at position {min(positions)}")
+
+
+def _enough_traffic(operations: list[Operation]) -> Finding:
+    acknowledged = [operation for operation in operations if operation.outcome is Outcome.OK]
+    unknown = sum(operation.outcome is Outcome.UNKNOWN for operation in operations)
+    counts = dict.fromkeys(Function, 0)
+    for operation in acknowledged:
+        counts[operation.f] += 1
+    shown = ", ".join(f"{count} {function}" for function, count in counts.items() if count)
+    detail = f"{len(acknowledged)} acknowledged operations ({shown or 'none'}), {unknown} unknown"
+    if len(acknowledged) < ACKNOWLEDGED_MIN:
+        return Finding(ENOUGH_TRAFFIC, Verdict.UNKNOWN, f"{detail}: at least {ACKNOWLEDGED_MIN} are needed")
+    return Finding(ENOUGH_TRAFFIC, Verdict.VALID, detail)
+
+
+def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Finding]:
+    promises = (
+        witness.ACKNOWLEDGED_NOT_LOST,
+        witness.APPLIED_ONCE,
+        witness.LINEARIZABLE,
+        witness.HISTORY_COMPLETE,
+    )
+    if logs.witness is None:
+        return [Finding(promise, Verdict.UNKNOWN, "there is no readable log") for promise in promises]
+    if not operations:
+        return [Finding(promise, Verdict.UNKNOWN, "there is no history") for promise in promises]
+    entries = logs.witness.entries
+    by_id = {entry.id: entry for entry in entries}
+    return [
+        witness.acknowledged_not_lost(operations, by_id),
+        witness.applied_once(operations, entries),
+        witness.linearizable(operations, entries),
+        witness.history_complete(operations, entries),
+    ]
+
+
+def _leaders(run: RunFolder, manifest: Manifest, logs: LogFindings) -> Finding:
+    for member_id in range(manifest.members):
+        if not run.member(member_id).trace.exists():
+            found = one_leader_a_term(_claims(run, manifest, logs))
+            if found.verdict is Verdict.INVALID:
+                return found
+            return Finding(ONE_LEADER_A_TERM, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
+    return one_leader_a_term(_claims(run, manifest, logs))
+
+
+def _claims(run: RunFolder, manifest: Manifest, logs: LogFindings) -> Iterator[LeaderClaim]:
+    for member_id, terms in logs.members_terms.items():
+        for term in terms:
+            source = f"log of member {member_id} at position {term.position}"
+            yield LeaderClaim(term.leadership_term_id, term.leader_member_id, source)
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        if folder.trace.exists():
+            for event in folder.read_trace():
+                yield from _traced_claim(member_id, event)
+
+
+def _traced_claim(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
+    """A member that says that it leads a term, whatever the event is that says so."""
+    term = event.fields.get("leadership_term_id")
+    if event.fields.get("role") == ROLE_LEADER and type(term) is int:
+        source = f"member-{member_id}/trace.jsonl:{event.line}"
+        yield LeaderClaim(term, member_id, source)

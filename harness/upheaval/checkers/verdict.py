@@ -1,0 +1,63 @@
+"""What a checker says: one of four verdicts for each promise, and the worst of them for the run.
+
+This module knows nothing of how a promise is checked.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Verdict(IntEnum):
+    """Ordered by how bad it is. UNKNOWN: too little to judge by; TIMEOUT: the run did not end in time."""
+
+    VALID = 0
+    TIMEOUT = 1
+    UNKNOWN = 2
+    INVALID = 3
+
+    @property
+    def text(self) -> str:
+        return self.name.lower()
+
+    @property
+    def exit_status(self) -> int:
+        """What a command that ends with this verdict returns to the shell."""
+        return _EXIT_STATUS[self]
+
+
+_EXIT_STATUS = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3, Verdict.TIMEOUT: 3}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The verdict on one promise, and in one line what it rests on or which operation and position broke it."""
+
+    promise: str
+    verdict: Verdict
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The findings on one run."""
+
+    run: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst finding; a run about which nothing was found out is unknown."""
+        return worst([finding.verdict for finding in self.findings])
+
+    def finding(self, promise: str) -> Finding:
+        """The finding on a promise by its name. Raises `KeyError` when it was not checked."""
+        for finding in self.findings:
+            if finding.promise == promise:
+                return finding
+        raise KeyError(promise)
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Composition of verdicts: the worst wins, and none at all is unknown."""
+    return max(verdicts, default=Verdict.UNKNOWN)

@@ -1,0 +1,130 @@
+"""The log as witness: judges a history by the order in which the cluster's own log recorded its operations.
+
+Every operation carries a unique id in its payload, so its place in the log is looked up by that id. What the service
+reported as the position is only compared with it: the suspect is not the witness. The log gives the order, therefore
+no search is needed: a sort and a scan. This module knows nothing of files; it gets operations and log entries.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from upheaval.checkers.model import Model, same
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.history import Function, Operation, Outcome
+from upheaval.jsonfields import Json
+
+ACKNOWLEDGED_NOT_LOST = "acknowledged operations are not lost"
+APPLIED_ONCE = "no operation is applied twice"
+LINEARIZABLE = "linearizable"
+HISTORY_COMPLETE = "the history explains the log"
+
+
+@dataclass(frozen=True, slots=True)
+class LogEntry:
+    """One client operation in the log. `position` is the end of its message, as the service sees it."""
+
+    position: int
+    id: int
+    f: Function
+    key: str
+    value: Json
+
+
+def acknowledged_not_lost(operations: Iterable[Operation], log: Mapping[int, LogEntry]) -> Finding:
+    """Every operation that was answered is in the log, says what was sent, and lies where the service said."""
+    acknowledged = 0
+    for operation in operations:
+        if operation.outcome is not Outcome.OK:
+            continue
+        acknowledged += 1
+        entry = log.get(operation.id)
+        if entry is None:
+            return _invalid(ACKNOWLEDGED_NOT_LOST, f"{operation} was acknowledged at {_at(operation)} and is not there")
+        if (entry.f, entry.key) != (operation.f, operation.key) or not same(entry.value, operation.value):
+            return _invalid(
+                ACKNOWLEDGED_NOT_LOST,
+                f"{operation} was acknowledged, the log has {entry.f} {entry.key} {entry.value!r} "
+                f"at position {entry.position}",
+            )
+        if operation.position is not None and operation.position != entry.position:
+            return _invalid(
+                ACKNOWLEDGED_NOT_LOST,
+                f"{operation} was reported at position {operation.position} and lies at position {entry.position}",
+            )
+    return Finding(ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{acknowledged} acknowledged operations found in the log")
+
+
+def applied_once(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
+    """No operation id is in the log twice, and none that the client knows was never sent."""
+    never_sent = {operation.id for operation in operations if operation.outcome is Outcome.FAIL}
+    first: dict[int, LogEntry] = {}
+    for entry in entries:
+        if entry.id in first:
+            return _invalid(
+                APPLIED_ONCE,
+                f"operation id={entry.id} {entry.f} {entry.key} lies at position {first[entry.id].position} "
+                f"and again at position {entry.position}",
+            )
+        if entry.id in never_sent:
+            return _invalid(
+                APPLIED_ONCE,
+                f"operation id={entry.id} {entry.f} {entry.key} failed before it was sent "
+                f"and yet lies at position {entry.position}",
+            )
+        first[entry.id] = entry
+    return Finding(APPLIED_ONCE, Verdict.VALID, f"{len(entries)} operations in the log, each once")
+
+
+def history_complete(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
+    """The log holds no operation that the history does not know: without that, nothing can be said about it."""
+    known = {operation.id for operation in operations}
+    for entry in entries:
+        if entry.id not in known:
+            return Finding(
+                HISTORY_COMPLETE,
+                Verdict.UNKNOWN,
+                f"operation id={entry.id} {entry.f} {entry.key} at position {entry.position} is not in the history",
+            )
+    return Finding(HISTORY_COMPLETE, Verdict.VALID, f"all {len(entries)} operations in the log are in the history")
+
+
+def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
+    """The order of the log explains every result and contradicts no real-time order.
+
+    Sound, because an order that keeps real time and explains all results is what linearizable means; operations
+    without an answer may have taken effect at any time after they were invoked, so they bound nothing from above.
+    `entries` are in log order.
+    """
+    by_id = {operation.id: operation for operation in operations}
+    model = Model()
+    latest: Operation | None = None
+    judged = 0
+    for entry in entries:
+        expected = model.apply(entry.f, entry.key, entry.value)
+        operation = by_id.get(entry.id)
+        if operation is None:
+            continue
+        if operation.outcome is Outcome.OK:
+            assert operation.complete_ns is not None
+            judged += 1
+            if not same(operation.result, expected):
+                return _invalid(
+                    LINEARIZABLE, f"{operation} at position {entry.position}: the log before it gives {expected!r}"
+                )
+            if latest is not None and operation.complete_ns < latest.invoke_ns:
+                return _invalid(
+                    LINEARIZABLE,
+                    f"{operation} at position {entry.position} had completed before operation id={latest.id} "
+                    "was invoked, which lies before it in the log",
+                )
+        if latest is None or operation.invoke_ns > latest.invoke_ns:
+            latest = operation
+    return Finding(LINEARIZABLE, Verdict.VALID, f"{judged} results agree with the order of the log")
+
+
+def _at(operation: Operation) -> str:
+    return "no position" if operation.position is None else f"position {operation.position}"
+
+
+def _invalid(promise: str, detail: str) -> Finding:
+    return Finding(promise, Verdict.INVALID, detail)

@@ -1,0 +1,235 @@
+"""The run folder: where everything lies that a run leaves behind, and its manifest.
+
+The format is documented in docs/run-folder.md. This module knows nothing of live clusters or of checkers.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+from upheaval import jsonfields
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.history import HistoryWriter, Operation, read_history
+from upheaval.jsonfields import FieldError, Json
+
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPosition:
+    """Where one member's log stood when the run had converged."""
+
+    member_id: int
+    append_position: int
+    commit_position: int
+    leadership_term_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Converge:
+    """The last phase of a run: no more load, all faults healed, every member at one position.
+
+    `reached` is False when the deadline passed first; `members` then holds what was seen last.
+    """
+
+    reached: bool
+    completed_ns: int
+    members: tuple[FinalPosition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run was: enough to read its other files, and to judge it."""
+
+    run_id: str
+    runtime: str
+    members: int
+    profile: str
+    sync_level: int
+    components: str = "together"
+    service: str = ""
+    seed: int | None = None
+    created: str = ""
+    host: str = ""
+    boot_id: str = ""
+    version: str = ""
+    workload: Mapping[str, Json] = field(default_factory=dict)
+    converge: Converge | None = None
+
+    def to_json(self) -> str:
+        return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRecord:
+    """One fault: what was done to whom, when it was put in and taken away, and the proof that both took effect.
+
+    Times are nanoseconds of the host's monotonic clock; the heal times are None for a fault that was never healed.
+    """
+
+    what: str
+    where: str
+    inject_begin_ns: int
+    inject_end_ns: int
+    heal_begin_ns: int | None = None
+    heal_end_ns: int | None = None
+    proof: str = ""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """One line of a member's trace; `ns` is the member's monotonic clock."""
+
+    line: int
+    ns: int
+    event: str
+    fields: Mapping[str, Json]
+
+
+class MemberFolder:
+    """The files of one member inside a run folder."""
+
+    def __init__(self, path: Path, member_id: int) -> None:
+        self.path = path
+        self.member_id = member_id
+        self.trace = path / "trace.jsonl"
+        self.archive = path / "archive"
+        self.cluster = path / "cluster"
+        self.recording_log = path / "cluster" / "recording.log"
+
+    def read_trace(self) -> Iterator[TraceEvent]:
+        """The events in order. A last line that its writer did not finish (SIGKILL) is left out."""
+        for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True):
+            try:
+                yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)
+            except FieldError as error:
+                raise UsageError(f"{self.trace}:{number}: {error}") from None
+
+
+class RunFolder:
+    """A run folder by its path. Nothing is read or made before it is asked for."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.manifest_file = self.path / "manifest.json"
+        self.history_file = self.path / "history.jsonl"
+        self.faults_file = self.path / "faults.jsonl"
+
+    def member(self, member_id: int) -> MemberFolder:
+        return MemberFolder(self.path / f"member-{member_id}", member_id)
+
+    def create(self, manifest: Manifest) -> None:
+        """Make the folder with its manifest. Raises `EnvironmentFault` when that is not possible."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot make the folder {self.path}: {error.strerror}") from error
+        self.write_manifest(manifest)
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Replace the manifest in one step, so that a reader never sees half of it."""
+        write_atomically(self.manifest_file, manifest.to_json())
+
+    def read_manifest(self) -> Manifest:
+        """Raises `UsageError` for a folder that is none, is malformed or has another format version."""
+        if not self.manifest_file.is_file():
+            raise UsageError(f"{self.path} is not a run folder: it has no manifest.json")
+        try:
+            return _parse_manifest(jsonfields.parse_object(jsonfields.read_text(self.manifest_file)))
+        except FieldError as error:
+            raise UsageError(f"{self.manifest_file}: {error}") from None
+
+    def read_history(self) -> Iterator[Operation]:
+        return read_history(self.history_file)
+
+    def history_writer(self, *, buffer_length: int = 64) -> HistoryWriter:
+        return HistoryWriter(self.history_file, buffer_length=buffer_length)
+
+    def add_fault(self, fault: FaultRecord) -> None:
+        try:
+            with self.faults_file.open("a", encoding="utf-8") as stream:
+                stream.write(fault.to_json() + "\n")
+        except OSError as error:
+            raise EnvironmentFault(f"cannot write {self.faults_file}: {error.strerror}") from error
+
+    def read_faults(self) -> Iterator[FaultRecord]:
+        """The faults of the run; none when the file does not exist."""
+        if not self.faults_file.exists():
+            return
+        for number, fields in jsonfields.read_lines(self.faults_file):
+            try:
+                yield _parse_fault(fields)
+            except FieldError as error:
+                raise UsageError(f"{self.faults_file}:{number}: {error}") from None
+
+
+def write_atomically(path: Path, content: str) -> None:
+    """Write a small file under another name, then rename it. Raises `EnvironmentFault`."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write {path}: {error.strerror}") from error
+
+
+def _parse_manifest(fields: Mapping[str, Json]) -> Manifest:
+    version = jsonfields.integer(fields, "format")
+    if version != FORMAT_VERSION:
+        raise FieldError(f"has format {version}, this version reads format {FORMAT_VERSION}")
+    workload = fields.get("workload", {})
+    if not isinstance(workload, dict):
+        raise FieldError("field 'workload' must be an object")
+    return Manifest(
+        run_id=jsonfields.text(fields, "run_id"),
+        runtime=jsonfields.text(fields, "runtime"),
+        members=jsonfields.integer(fields, "members"),
+        profile=jsonfields.text(fields, "profile"),
+        sync_level=jsonfields.integer(fields, "sync_level"),
+        components=jsonfields.optional_text(fields, "components") or "together",
+        service=jsonfields.optional_text(fields, "service") or "",
+        seed=jsonfields.optional_integer(fields, "seed"),
+        created=jsonfields.optional_text(fields, "created") or "",
+        host=jsonfields.optional_text(fields, "host") or "",
+        boot_id=jsonfields.optional_text(fields, "boot_id") or "",
+        version=jsonfields.optional_text(fields, "version") or "",
+        workload=workload,
+        converge=_parse_converge(fields.get("converge")),
+    )
+
+
+def _parse_converge(value: Json) -> Converge | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise FieldError("field 'converge' must be an object")
+    return Converge(
+        reached=jsonfields.boolean(value, "reached"),
+        completed_ns=jsonfields.integer(value, "completed_ns"),
+        members=tuple(
+            FinalPosition(
+                member_id=jsonfields.integer(member, "member_id"),
+                append_position=jsonfields.integer(member, "append_position"),
+                commit_position=jsonfields.integer(member, "commit_position"),
+                leadership_term_id=jsonfields.integer(member, "leadership_term_id"),
+            )
+            for member in jsonfields.objects(value, "members")
+        ),
+    )
+
+
+def _parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
+    return FaultRecord(
+        what=jsonfields.text(fields, "what"),
+        where=jsonfields.text(fields, "where"),
+        inject_begin_ns=jsonfields.integer(fields, "inject_begin_ns"),
+        inject_end_ns=jsonfields.integer(fields, "inject_end_ns"),
+        heal_begin_ns=jsonfields.optional_integer(fields, "heal_begin_ns"),
+        heal_end_ns=jsonfields.optional_integer(fields, "heal_end_ns"),
+        proof=jsonfields.optional_text(fields, "proof") or "",
+    )

@@ -1,0 +1,84 @@
+"""Operations of a history as the shipped services' requests, and back.
+
+Values travel as JSON text, so that integers, strings and null survive the way through the log. This module knows the
+encoding of the services, and nothing of sessions or logs.
+"""
+
+import json
+
+from upheaval.errors import UsageError
+from upheaval.history import Function
+from upheaval.jsonfields import Json
+from upheaval_node.errors import DecodeError
+from upheaval_node.errors import UsageError as NodeUsageError
+from upheaval_node.ports import Buffer
+from upheaval_node.service.services import encoding
+from upheaval_node.service.services.encoding import Request, Response, Status
+
+_CODES = {
+    Function.READ: encoding.Operation.READ,
+    Function.WRITE: encoding.Operation.WRITE,
+    Function.CAS: encoding.Operation.COMPARE_AND_SET,
+    Function.APPEND: encoding.Operation.APPEND,
+    Function.LIST: encoding.Operation.READ_LIST,
+    Function.ECHO: encoding.Operation.ECHO,
+}
+_FUNCTIONS = {int(code): function for function, code in _CODES.items()}
+
+
+def encode_operation(operation_id: int, function: Function, key: str, value: Json) -> bytes:
+    """The payload that asks for an operation. Raises `UsageError` when key or value are too long."""
+    expected, new = None, None
+    if function is Function.CAS:
+        assert isinstance(value, list)
+        expected, new = _encoded_or_absent(value[0]), _encoded(value[1])
+    elif function not in (Function.READ, Function.LIST):
+        new = _encoded(value)
+    try:
+        return encoding.encode_request(Request(operation_id, _CODES[function], key, new, expected))
+    except NodeUsageError as error:
+        raise UsageError(str(error)) from error
+
+
+def decode_operation(payload: Buffer) -> tuple[int, Function, str, Json]:
+    """Operation id, function, key and value of a recorded request. Raises `DecodeError`."""
+    request = encoding.decode_request(payload)
+    function = _FUNCTIONS.get(request.operation)
+    if function is None:
+        raise DecodeError(f"operation {request.operation} is unknown")
+    if function is Function.CAS:
+        return request.operation_id, function, request.key, [_decoded(request.expected), _decoded(request.value)]
+    return request.operation_id, function, request.key, _decoded(request.value)
+
+
+def decode_result(payload: Buffer) -> tuple[int, int, Json, str]:
+    """Operation id, log position, result and error text ("" for none) of a response. Raises `DecodeError`."""
+    response = encoding.decode_response(payload)
+    return response.operation_id, response.position, _result(response), response.error
+
+
+def _result(response: Response) -> Json:
+    if response.operation == encoding.Operation.COMPARE_AND_SET:
+        return response.status is Status.OK
+    if response.values is not None:
+        return [_decoded(value) for value in response.values]
+    return _decoded(response.value)
+
+
+def _encoded(value: Json) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _encoded_or_absent(value: Json) -> bytes | None:
+    return None if value is None else _encoded(value)
+
+
+def _decoded(value: bytes | None) -> Json:
+    if value is None:
+        return None
+    try:
+        decoded: Json = json.loads(value)
+    except (ValueError, RecursionError):
+        # Somebody else's client: keep the bytes apart from every JSON value of ours.
+        return {"bytes": value.hex()}
+    return decoded

@@ -1,0 +1,232 @@
+"""Builds run folders in code: real recordings in segment files, catalog, recording log, history, traces, manifest.
+
+The bytes are written from the file formats, without the node's archive, so that a fault of the archive cannot hide
+a fault of the checkers.
+"""
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from random import Random
+
+from upheaval.checkers.model import Model
+from upheaval.history import Function, Operation, Outcome
+from upheaval.jsonfields import Json
+from upheaval.run_folder import Converge, FinalPosition, Manifest, RunFolder
+from upheaval.service_messages import encode_operation
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
+from upheaval_node.protocol.session_header import pack_session_header
+
+TERM_LENGTH = 64 * 1024
+SEGMENT_LENGTH = 128 * 1024
+INITIAL_TERM_ID = 0x7FFFFFFF  # the second term wraps around
+MAX_PAYLOAD = 1376
+
+
+class LogBuilder:
+    """A log of whole messages: `messages` are payloads in order, `build` lays them out as frames."""
+
+    def __init__(self) -> None:
+        self.blocks: list[bytes] = []
+        self.position = 0
+        self.padding: list[int] = []
+
+    def append(self, payload: bytes) -> int:
+        """Add a message and return its end position."""
+        need = framed_length(len(payload), MAX_PAYLOAD)
+        rest = TERM_LENGTH - self.position % TERM_LENGTH
+        if need > rest:
+            header = padding_header(length=rest, **self._where())
+            self.blocks.append(header + bytes(rest - len(header)))
+            self.position += rest
+        block = bytearray()
+        append_message(block, [payload], max_payload_length=MAX_PAYLOAD, **self._where())
+        self.blocks.append(bytes(block))
+        self.position += len(block)
+        return self.position
+
+    def _where(self) -> dict[str, int]:
+        term = INITIAL_TERM_ID + self.position // TERM_LENGTH
+        return {
+            "term_offset": self.position % TERM_LENGTH,
+            "session_id": 0,
+            "stream_id": 100,
+            "term_id": (term + 0x80000000 & 0xFFFFFFFF) - 0x80000000,
+        }
+
+
+@dataclass
+class BuiltRun:
+    """A run before it is written. Change anything, then `write`."""
+
+    operations: list[Operation] = field(default_factory=list)
+    payloads: list[list[bytes]] = field(default_factory=lambda: [[], [], []])
+    traces: list[list[str]] = field(default_factory=lambda: [[], [], []])
+    manifest: Manifest = field(default_factory=lambda: Manifest("run-1", "process", 3, "test", 0))
+    converged: bool = True
+    recording_ids: tuple[int, int, int] = (0, 3, 7)
+    end_positions: list[int] = field(default_factory=list)
+
+    def write(self, path: Path) -> RunFolder:
+        run = RunFolder(path)
+        run.create(self.manifest)
+        for member_id, payloads in enumerate(self.payloads):
+            log = LogBuilder()
+            for payload in payloads:
+                log.append(payload)
+            self.end_positions.append(log.position)
+            folder = run.member(member_id)
+            write_log(folder.path, self.recording_ids[member_id], b"".join(log.blocks), session_id=100 + member_id)
+            folder.trace.write_text("".join(line + "\n" for line in self.traces[member_id]))
+        if self.converged:
+            members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
+            run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
+        with run.history_writer() as history:
+            for operation in self.operations:
+                history.add(operation)
+        return run
+
+
+def write_log(folder: Path, recording_id: int, log: bytes, *, session_id: int) -> None:
+    """Write catalog, segments and recording log of one member."""
+    (folder / "archive").mkdir(parents=True)
+    (folder / "cluster").mkdir()
+    descriptor = struct.pack(
+        "<qqqqqqqiiiiii", 0, 0, recording_id, 1, -1, 0, -1, INITIAL_TERM_ID, SEGMENT_LENGTH, TERM_LENGTH, 1408, 1, 100
+    )
+    descriptor = (descriptor + struct.pack("<III", 0, 0, 0)).ljust(128 - 32, b"\0")
+    other = struct.pack("<ii24x", len(descriptor), 1) + struct.pack("<qqq", 0, 0, 99).ljust(len(descriptor), b"\0")
+    header = struct.pack("<iiqi12x", 196864, 32, 100, 64)
+    catalog = header + other + struct.pack("<ii24x", len(descriptor), 1) + descriptor
+    (folder / "archive" / "archive.catalog").write_bytes(catalog.ljust(4096, b"\0"))
+    snapshot = struct.pack("<qqqqqii16x", 55, 0, 0, 0, 1, -1, 1)
+    term = struct.pack("<qqqqqii16x", recording_id, 0, 0, -1, 1, -1, 0)
+    (folder / "cluster" / "recording.log").write_bytes(snapshot + term)
+    data = with_session(log, session_id)
+    for base in range(0, len(data) + 1, SEGMENT_LENGTH):
+        content = data[base : base + SEGMENT_LENGTH].ljust(SEGMENT_LENGTH, b"\0")
+        (folder / "archive" / f"{recording_id}-{base}.rec").write_bytes(content)
+
+
+def with_session(log: bytes, session_id: int) -> bytes:
+    """The same frames under another session id, as another leader's publication would have recorded them."""
+    data = bytearray(log)
+    offset = 0
+    while offset < len(data):
+        struct.pack_into("<i", data, offset + 12, session_id)
+        offset += struct.unpack_from("<i", data, offset)[0] + 31 & -32
+    return bytes(data)
+
+
+def session_message(payload: bytes, term: int = 0) -> bytes:
+    return pack_session_header(term, 1, 1000) + payload
+
+
+def new_term(term: int, leader: int) -> bytes:
+    return cm.SCHEMA.encode(
+        cm.NewLeadershipTermEvent(
+            leadership_term_id=term,
+            log_position=0,
+            timestamp=1,
+            term_base_log_position=0,
+            leader_member_id=leader,
+            log_session_id=1,
+            time_unit=0,
+            app_version=1,
+        )
+    )
+
+
+def trace_line(member: int, term: int, role: str = "LEADER") -> str:
+    return f'{{"ts":1,"member":{member},"event":"role_change","role":"{role}","leadership_term_id":{term}}}'
+
+
+Draw = Callable[[Random, int], tuple[Function, str, Json]]
+
+
+def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:
+    """An operation on one of four keys; written and appended values are unique, so that a wrong read shows."""
+    key = f"k{random.randrange(4)}"
+    function = random.choice(list(Function))
+    value: Json = None
+    if function in (Function.WRITE, Function.APPEND, Function.ECHO):
+        value = number
+    elif function is Function.CAS:
+        value = [random.randrange(max(number, 1)), number]
+    return function, key, value
+
+
+def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: int = 0) -> BuiltRun:
+    """A run in which everything is as it should be: overlapping operations, a change of leader in the middle.
+
+    Every twentieth operation has no answer; half of those reached the log.
+    """
+    random = Random(seed)
+    model = Model()
+    run = BuiltRun()
+    log = LogBuilder()
+    messages = [new_term(0, 0)]
+    log.append(messages[0])
+    free_at = [0] * slots
+    for number in range(count):
+        if number == count // 2:
+            messages.append(new_term(1, 2))
+            log.append(messages[-1])
+        function, key, value = draw_operation(random, number)
+        if echo_length and number % 7 == 0:
+            function, value = Function.ECHO, "x" * echo_length
+        moment = number * 1000
+        slot = random.choice([slot for slot in range(slots) if free_at[slot] <= moment])
+        invoke = max(free_at[slot], moment - random.randrange(3000))
+        complete = moment + random.randrange(3000)
+        free_at[slot] = complete + 1
+        outcome = Outcome.UNKNOWN if number % 20 == 19 else Outcome.OK
+        position: int | None = None
+        result: Json = None
+        if outcome is Outcome.OK or number % 40 == 19:
+            payload = encode_operation(number, function, key, value)
+            messages.append(session_message(payload))
+            position = log.append(messages[-1])
+            result = model.apply(function, key, value)
+            result = list(result) if isinstance(result, list) else result
+        known = outcome is Outcome.OK
+        run.operations.append(
+            Operation(
+                id=number,
+                process=slot,
+                f=function,
+                key=key,
+                value=value,
+                invoke_ns=invoke,
+                complete_ns=complete if known else None,
+                outcome=outcome,
+                result=result if known else None,
+                position=position if known else None,
+            )
+        )
+    run.payloads = [list(messages) for _ in range(3)]
+    run.traces = [
+        [trace_line(0, 0), trace_line(0, 1, "FOLLOWER")],
+        [trace_line(1, 0, "FOLLOWER")],
+        [trace_line(2, 0, "FOLLOWER"), trace_line(2, 1)],
+    ]
+    return run
+
+
+def operation_index(run: BuiltRun, wanted: Callable[[Operation], bool], *, after: int = 0) -> int:
+    """The first operation from `after` on that is acknowledged and as wanted."""
+    for index, operation in enumerate(run.operations):
+        if index >= after and operation.outcome is Outcome.OK and wanted(operation):
+            return index
+    raise LookupError("no such operation in this run")
+
+
+def payload_index(payloads: Sequence[bytes], operation_id: int) -> int:
+    """Where an operation lies among the messages of a log."""
+    marker = struct.pack("<q", operation_id)
+    for index, payload in enumerate(payloads):
+        if payload[32:40] == marker and payload[2:4] == b"\x01\x00":
+            return index
+    raise LookupError(f"operation {operation_id} is not in this log")
