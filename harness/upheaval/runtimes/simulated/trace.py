@@ -43,14 +43,15 @@ class SimulatedTracer:
 
 
 class ErrorLog:
-    """`ports.ErrorSink` of a run: errors in order, counted by kind."""
+    """`ports.ErrorSink`: counts errors, traces the first of each kind and keeps all texts of the run."""
 
-    def __init__(self, journal: Journal, member_id: int) -> None:
-        self._journal = journal
-        self._member_id = member_id
+    def __init__(self, tracer: SimulatedTracer) -> None:
+        self._tracer = tracer
         self.counts: dict[str, int] = {}
+        self.texts: list[str] = []
 
     def report(self, now: Now, kind: str, text: str) -> None:
         self.counts[kind] = self.counts.get(kind, 0) + 1
-        record = {"ts": now.ns, "epoch_ms": now.epoch_ms, "member": self._member_id, "event": "error", "kind": kind}
-        self._journal.add(self._member_id, json.dumps({**record, "text": text}, separators=(",", ":")))
+        self.texts.append(f"{now.ns} {kind}: {text}")
+        if self.counts[kind] == 1:
+            self._tracer.emit(now, "error", kind=kind, text=text)

@@ -1,0 +1,41 @@
+"""Turns the end of a simulated run into what a real one leaves: files in a run folder, and one digest over all of it.
+
+This module knows nothing of what is in the files.
+"""
+
+import hashlib
+from pathlib import Path
+
+from upheaval.runtimes.simulated.disk import Disk
+from upheaval.runtimes.simulated.trace import Journal
+
+
+def write_files(disk: Disk, target: Path) -> None:
+    """Write all visible files of a disk below `target`, sparse where they are."""
+    for path in disk.paths:
+        inode = disk.find(path)
+        destination = target / path
+        destination.parent.mkdir(parents=True, exist_ok=True)
+        with destination.open("wb") as stream:
+            stream.write(bytes(inode.data).rstrip(b"\0"))
+            stream.truncate(inode.size)
+
+
+def write_trace(journal: Journal, member_id: int, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_text("".join(line + "\n" for line in journal.lines.get(member_id, [])), encoding="utf-8")
+
+
+def digest(journal: Journal, history: list[str], disks: dict[str, Disk]) -> str:
+    """SHA-256 over the ordered trace, the history's lines and every file on every disk."""
+    whole = journal.digest()
+    for line in history:
+        whole.update(line.encode())
+        whole.update(b"\n")
+    for name in sorted(disks):
+        for path in disks[name].paths:
+            inode = disks[name].find(path)
+            # A file's digest of its own keeps its end apart from the next one's beginning.
+            content = hashlib.sha256(bytes(inode.data).rstrip(b"\0")).hexdigest()
+            whole.update(f"{name}/{path} {inode.size} {content}\n".encode())
+    return whole.hexdigest()
