@@ -3,7 +3,13 @@
 from typing import Final
 
 from upheaval_node.service.services.encoding import MAX_RESPONSE_LENGTH, Operation, Request, Response, Status
-from upheaval_node.service.services.operations import OperationError, OperationService, accepted, required_value
+from upheaval_node.service.services.operations import (
+    Handler,
+    OperationError,
+    OperationService,
+    accepted,
+    required_value,
+)
 
 MAX_KEYS: Final = 1_000_000
 MAX_LIST_BYTES: Final = MAX_RESPONSE_LENGTH - 1024
@@ -16,7 +22,7 @@ class Lists:
     def __init__(self) -> None:
         self.values: dict[str, list[bytes]] = {}
         self._lengths: dict[str, int] = {}
-        self.handlers = {Operation.APPEND: self.append, Operation.READ_LIST: self.read_list}
+        self.handlers: dict[int, Handler] = {Operation.APPEND: self.append, Operation.READ_LIST: self.read_list}
 
     def append(self, request: Request, position: int) -> Response:
         value = required_value(request)

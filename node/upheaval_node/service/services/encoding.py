@@ -84,9 +84,7 @@ def encode_request(request: Request) -> bytes:
     value, expected = request.value, request.expected
     longest = max(len(value or b""), len(expected or b""))
     if len(key) > MAX_KEY_LENGTH or longest > MAX_VALUE_LENGTH:
-        raise UsageError(
-            f"key of {len(key)} or value of {longest} bytes: limits are {MAX_KEY_LENGTH}, {MAX_VALUE_LENGTH}"
-        )
+        raise UsageError(f"key of {len(key)}, value of {longest} bytes: at most {MAX_KEY_LENGTH}, {MAX_VALUE_LENGTH}")
     if not 0 <= request.operation <= 0xFF:
         raise UsageError(f"operation {request.operation} is no operation code")
     head = _REQUEST.pack(
@@ -184,11 +182,7 @@ def decode_response(payload: Buffer) -> Response:
     values = _decode_values(payload, count)
     if status not in (Status.OK, Status.CAS_FAILED, Status.ERROR):
         raise DecodeError(f"response status {status} is unknown")
-    if (
-        (shape, len(values)) != (_SHAPE_NOTHING, 0)
-        and (shape, len(values)) != (_SHAPE_VALUE, 1)
-        and shape != _SHAPE_LIST
-    ):
+    if shape != _SHAPE_LIST and (shape, len(values)) not in ((_SHAPE_NOTHING, 0), (_SHAPE_VALUE, 1)):
         raise DecodeError(f"response of shape {shape} with {len(values)} values")
     if status == Status.ERROR:
         if shape != _SHAPE_VALUE:

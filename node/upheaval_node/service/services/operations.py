@@ -43,7 +43,11 @@ class OperationService(ClusteredService):
         self._handlers = dict(handlers)
 
     def on_session_message(
-        self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
+        self,
+        session: ClientSession | None,
+        timestamp: int,  # noqa: ARG002 - no operation depends on time
+        payload: memoryview,
+        position: int,
     ) -> None:
         response = self.execute(payload, position)
         if session is not None:

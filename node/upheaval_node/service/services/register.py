@@ -3,7 +3,13 @@
 from typing import Final
 
 from upheaval_node.service.services.encoding import Operation, Request, Response, Status
-from upheaval_node.service.services.operations import OperationError, OperationService, accepted, required_value
+from upheaval_node.service.services.operations import (
+    Handler,
+    OperationError,
+    OperationService,
+    accepted,
+    required_value,
+)
 
 MAX_KEYS: Final = 1_000_000
 """Bounds the memory that clients can make a member use; the same on every member, so that all refuse alike."""
@@ -14,7 +20,7 @@ class Registers:
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
-        self.handlers = {
+        self.handlers: dict[int, Handler] = {
             Operation.READ: self.read,
             Operation.WRITE: self.write,
             Operation.COMPARE_AND_SET: self.compare_and_set,

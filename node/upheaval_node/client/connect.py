@@ -1,0 +1,270 @@
+"""How a client gets its session (Aeron Cluster: asynchronous connect).
+
+A state machine that is polled; `states` has its theory. It ends with a `Connection` or an error. It may not know what
+a client does with its session afterwards.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple, Protocol, assert_never
+
+from upheaval_node.client.ingress import Ingress, parse_told_endpoints
+from upheaval_node.client.states import LEGAL_CONNECT_MOVES, ConnectState
+from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
+from upheaval_node.media.api import Break, Image, Media, Message, Subscription
+from upheaval_node.protocol import channel as channels
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.codec import NULL_INT64
+from upheaval_node.settings import MS, S
+from upheaval_node.types import NULL_VALUE, Now
+
+PROTOCOL_VERSION: Final = 0 << 16 | 3 << 8
+"""Version 0.3.0 of the cluster client protocol."""
+
+INGRESS_STREAM_ID: Final = 101
+EGRESS_STREAM_ID: Final = 102
+MESSAGE_TIMEOUT_NS: Final = 5 * S
+MAX_CLIENT_NAME_LENGTH: Final = 100
+POLL_LIMIT: Final = 10
+
+LEADER_GRACE_NS: Final = 500 * MS
+"""How long a redirected client waits for the leader's connection before it asks any other member again."""
+
+
+class ClusterError(NodeError):
+    """The cluster answered the connect request with an error."""
+
+
+class AuthenticationError(ClusterError):
+    """The cluster did not accept the credentials."""
+
+
+class CredentialsSupplier(Protocol):
+    """What a client shows of itself (Aeron: CredentialsSupplier)."""
+
+    def encoded_credentials(self) -> bytes: ...
+
+    def on_challenge(self, encoded_challenge: bytes) -> bytes:
+        """The answer to a challenge of the cluster's authenticator."""
+        ...
+
+
+class NoCredentials:
+    """Empty credentials and empty answers."""
+
+    def encoded_credentials(self) -> bytes:
+        return b""
+
+    def on_challenge(self, encoded_challenge: bytes) -> bytes:  # noqa: ARG002 - there is nothing to answer with
+        return b""
+
+
+class Established(NamedTuple):
+    """A session as the leader opened it."""
+
+    session_id: int
+    leadership_term_id: int
+    leader_member_id: int
+    leader_heartbeat_timeout_ns: int
+    egress_image: Image
+
+
+def response_channel(random: Random) -> str:
+    """An egress channel that needs no port of the client's: messages come back on the connections it dials.
+
+    Whoever knows the token can ask for the egress, so a runtime gives a `Random` that others cannot predict.
+    """
+    return f"aeron:tcp?control-mode=response|response-correlation-id={random.getrandbits(62) + 1}"
+
+
+class Connector:
+    """Polled by `do_work` until `result` or `error` is set. The caller closes ingress and egress in the end."""
+
+    def __init__(
+        self,
+        media: Media,
+        ingress: Ingress,
+        *,
+        egress_channel: str,
+        egress_stream_id: int,
+        credentials: CredentialsSupplier,
+        client_name: str,
+        message_timeout_ns: int,
+        on_peer_error: Callable[[Message, PeerError], None],
+    ) -> None:
+        self.state = ConnectState.CREATE_EGRESS_SUBSCRIPTION
+        self.egress: Subscription | None = None
+        self.result: Established | None = None
+        self.error: NodeError | None = None
+        self._media = media
+        self._ingress = ingress
+        self._egress_channel = Channel.parse(egress_channel)
+        self._egress_stream_id = egress_stream_id
+        self._credentials = credentials
+        self._client_info = f"name={client_name} version=0.3.0"
+        self._timeout_ns = message_timeout_ns
+        self._on_peer_error = on_peer_error
+        self._deadline_ns: int | None = None
+        self._now = Now(0, 0)
+        self._preferred: int | None = None
+        self._grace_deadline_ns = 0
+        self._member_id = NULL_VALUE
+        self._correlation_id = NULL_VALUE
+        self._request = b""
+
+    def do_work(self, now: Now) -> int:
+        self._now = now
+        if self._deadline_ns is None:
+            self._deadline_ns = now.ns + self._timeout_ns
+        if now.ns >= self._deadline_ns:
+            self.error = self._timed_out()
+            return 1
+        match self.state:
+            case ConnectState.CREATE_EGRESS_SUBSCRIPTION:
+                self.egress = self._media.add_subscription(str(self._egress_channel), self._egress_stream_id)
+                self._enter(ConnectState.CREATE_INGRESS_PUBLICATIONS)
+                return 1
+            case ConnectState.CREATE_INGRESS_PUBLICATIONS:
+                self._ingress.dial_all()
+                self._enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
+                return 1
+            case ConnectState.AWAIT_PUBLICATION_CONNECTED:
+                return self._await_connected()
+            case ConnectState.SEND_MESSAGE:
+                return self._send()
+            case ConnectState.POLL_RESPONSE:
+                return self._poll_response()
+            case ConnectState.CONCLUDE_CONNECT:
+                self._ingress.keep_only(self._member_id)
+                self._enter(ConnectState.DONE)
+                return 1
+            case ConnectState.DONE:
+                return 0
+            case _ as unreachable:
+                assert_never(unreachable)
+
+    def next_deadline_ns(self) -> int:
+        if self._deadline_ns is None:
+            return 0
+        if self.state is ConnectState.AWAIT_PUBLICATION_CONNECTED and self._now.ns < self._grace_deadline_ns:
+            return min(self._deadline_ns, self._grace_deadline_ns)
+        return self._deadline_ns
+
+    def _await_connected(self) -> int:
+        reply_to = self._reply_to()
+        member_id = self._ingress.connected_member(self._preferred)
+        if reply_to is None or member_id is None:
+            return 0
+        if self._preferred is not None and member_id != self._preferred and self._now.ns < self._grace_deadline_ns:
+            return 0
+        self._member_id = member_id
+        self._correlation_id = self._media.next_correlation_id()
+        self._request = cm.SCHEMA.encode(
+            cm.SessionConnectRequest(
+                correlation_id=self._correlation_id,
+                response_stream_id=self._egress_stream_id,
+                version=PROTOCOL_VERSION,
+                response_channel=reply_to,
+                encoded_credentials=self._credentials.encoded_credentials(),
+                client_info=self._client_info,
+            )
+        )
+        self._enter(ConnectState.SEND_MESSAGE)
+        return 1
+
+    def _reply_to(self) -> str | None:
+        """The egress channel with the port that was really bound; None until it is."""
+        channel = self._egress_channel
+        if channel.get(channels.CONTROL_MODE) == channels.CONTROL_MODE_RESPONSE:
+            return str(channel)
+        assert self.egress is not None
+        endpoint = self.egress.resolved_endpoint
+        return None if endpoint is None else str(channel.with_(endpoint=endpoint))
+
+    def _send(self) -> int:
+        publication = self._ingress.publication(self._member_id)
+        if publication is None or not publication.is_connected:
+            return self._try_another_member()
+        if publication.offer(self._request) < 0:
+            return 0
+        self._enter(ConnectState.POLL_RESPONSE)
+        return 1
+
+    def _poll_response(self) -> int:
+        assert self.egress is not None
+        work = self.egress.poll(self._on_message, POLL_LIMIT)
+        if self.state is ConnectState.POLL_RESPONSE and self.error is None:
+            publication = self._ingress.publication(self._member_id)
+            if publication is None or not publication.is_connected:
+                work += self._try_another_member()
+        return work
+
+    def _try_another_member(self) -> int:
+        self._preferred = None
+        self._ingress.dial_all()
+        self._enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
+        return 1
+
+    def _on_message(self, message: Message) -> None:
+        try:
+            decoded = cm.SCHEMA.decode(message.payload)
+            match decoded:
+                case cm.Challenge() if decoded.correlation_id == self._correlation_id:
+                    self._on_challenge(decoded)
+                case cm.SessionEvent() if decoded.correlation_id == self._correlation_id:
+                    self._on_session_event(decoded, message.image)
+                case _:
+                    return
+        except PeerError as error:
+            self._on_peer_error(message, error)
+            return
+        raise Break
+
+    def _on_challenge(self, challenge: cm.Challenge) -> None:
+        self._correlation_id = self._media.next_correlation_id()
+        answer = cm.ChallengeResponse(
+            correlation_id=self._correlation_id,
+            cluster_session_id=challenge.cluster_session_id,
+            encoded_credentials=self._credentials.on_challenge(challenge.encoded_challenge),
+        )
+        self._request = cm.SCHEMA.encode(answer)
+        self._enter(ConnectState.SEND_MESSAGE)
+
+    def _on_session_event(self, event: cm.SessionEvent, image: Image) -> None:
+        match event.code:
+            case cm.EventCode.OK:
+                timeout_ns = event.leader_heartbeat_timeout_ns
+                self.result = Established(
+                    event.cluster_session_id,
+                    event.leadership_term_id,
+                    event.leader_member_id,
+                    NULL_VALUE if timeout_ns == NULL_INT64 else timeout_ns,
+                    image,
+                )
+                self._enter(ConnectState.CONCLUDE_CONNECT)
+            case cm.EventCode.REDIRECT:
+                self._ingress.replace(parse_told_endpoints(event.detail))
+                self._ingress.dial_all()
+                self._preferred = event.leader_member_id
+                self._grace_deadline_ns = self._now.ns + LEADER_GRACE_NS
+                self._enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
+            case cm.EventCode.ERROR:
+                self.error = ClusterError(f"the cluster refused the session: {event.detail}")
+            case cm.EventCode.AUTHENTICATION_REJECTED:
+                self.error = AuthenticationError(f"the cluster rejected the credentials: {event.detail}")
+            case _:
+                # CLOSED and unknown codes are about other sessions of this channel.
+                return
+
+    def _timed_out(self) -> TimeoutExpired:
+        endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in self._ingress.endpoints.items())
+        failures = "".join(f"; member {member}: {text}" for member, text in sorted(self._ingress.failures.items()))
+        egress_error = self.egress.error if self.egress is not None else None
+        if egress_error:
+            failures += f"; egress: {egress_error}"
+        return TimeoutExpired(f"no session within the time-out: {self.state.name} at ingress {endpoints}{failures}")
+
+    def _enter(self, state: ConnectState) -> None:
+        assert state in LEGAL_CONNECT_MOVES[self.state], (self.state, state)
+        self.state = state

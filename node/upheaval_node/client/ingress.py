@@ -1,0 +1,96 @@
+"""The ingress side of a client: which members it knows, and a publication to each that it dials.
+
+Knows endpoints and publications, nothing of sessions or messages. Endpoint lists also come from the cluster, so they
+are checked like any peer input.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from upheaval_node.errors import NodeError, PeerError, UsageError
+from upheaval_node.media.api import Media, Publication
+from upheaval_node.protocol.channel import split_endpoint
+
+MAX_MEMBERS: Final = 64
+"""More endpoints than any cluster has members; what a hostile list can make a client dial."""
+
+
+def parse_ingress_endpoints(text: str) -> dict[int, str]:
+    """`0=host:port,1=host:port` to endpoints by member id (Aeron Cluster: ingress endpoints). Raises `UsageError`."""
+    endpoints: dict[int, str] = {}
+    for part in text.split(","):
+        member, separator, endpoint = part.partition("=")
+        if not separator or not member.isascii() or not member.isdigit() or len(member) > 9:
+            raise UsageError(f"ingress endpoint {part!r} is not of the form id=host:port")
+        split_endpoint(endpoint)
+        if int(member) in endpoints:
+            raise UsageError(f"member {member} is twice in the ingress endpoints")
+        endpoints[int(member)] = endpoint
+        if len(endpoints) > MAX_MEMBERS:
+            raise UsageError(f"more than {MAX_MEMBERS} ingress endpoints")
+    return endpoints
+
+
+def parse_told_endpoints(text: str) -> dict[int, str]:
+    """The same for a list that a member sent. Raises `PeerError`."""
+    try:
+        return parse_ingress_endpoints(text)
+    except UsageError as error:
+        raise PeerError(f"the cluster told bad ingress endpoints: {error}") from error
+
+
+class Ingress:
+    """Publications to members by id. A member whose publication cannot be made is remembered with the reason."""
+
+    def __init__(self, media: Media, endpoints: Mapping[int, str], stream_id: int) -> None:
+        self.endpoints = dict(endpoints)
+        self.failures: dict[int, str] = {}
+        self._media = media
+        self._stream_id = stream_id
+        self._publications: dict[int, Publication] = {}
+
+    def dial_all(self) -> None:
+        for member_id in self.endpoints:
+            self.dial(member_id)
+
+    def dial(self, member_id: int) -> None:
+        """Make the publication to a member, unless there is one. The media goes on dialling it."""
+        present = self._publications.get(member_id)
+        if present is not None and not present.is_closed:
+            return
+        channel = f"aeron:tcp?endpoint={self.endpoints[member_id]}|alias=ingress"
+        try:
+            self._publications[member_id] = self._media.add_publication(channel, self._stream_id)
+        except NodeError as error:
+            self.failures[member_id] = str(error)
+
+    def publication(self, member_id: int) -> Publication | None:
+        return self._publications.get(member_id)
+
+    def connected_member(self, preferred: int | None) -> int | None:
+        """A member that is connected: the preferred one if it is, else the first."""
+        connected = [member_id for member_id, publication in self._publications.items() if publication.is_connected]
+        if preferred in connected:
+            return preferred
+        return connected[0] if connected else None
+
+    def replace(self, endpoints: Mapping[int, str]) -> None:
+        """Take over a new list; a publication to a member whose endpoint is the same is kept."""
+        for member_id in list(self._publications):
+            if endpoints.get(member_id) != self.endpoints.get(member_id):
+                self.hang_up(member_id)
+        self.endpoints = dict(endpoints)
+
+    def keep_only(self, member_id: int) -> None:
+        for other in list(self._publications):
+            if other != member_id:
+                self.hang_up(other)
+
+    def hang_up(self, member_id: int) -> None:
+        publication = self._publications.pop(member_id, None)
+        if publication is not None:
+            publication.close()
+
+    def close(self) -> None:
+        for member_id in list(self._publications):
+            self.hang_up(member_id)
