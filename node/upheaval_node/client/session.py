@@ -22,7 +22,7 @@ from upheaval_node.client.connect import (
     response_channel,
 )
 from upheaval_node.client.ingress import Ingress, parse_ingress_endpoints, parse_told_endpoints
-from upheaval_node.client.states import LEGAL_MOVES, ClientState
+from upheaval_node.client.states import LEGAL_MOVES, ClientState, ConnectState
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageError
 from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Image, Media, Message, Subscription
 from upheaval_node.ports import Buffer
@@ -244,7 +244,7 @@ class ClusterClient:
         if connector.error is not None:
             self.error = connector.error
             self.close()
-        elif connector.state is connector.state.DONE:
+        elif connector.state is ConnectState.DONE:
             established = connector.result
             assert established is not None
             self._egress = connector.egress
