@@ -113,7 +113,7 @@ class MarkFile(Generic[Header]):
         self.previous_errors: list[ErrorRecord] = []
         kind = type(header)
         self._version = ARCHIVE_MARK_VERSION if kind is ArchiveMarkHeader else CLUSTER_MARK_VERSION
-        exists = storage.exists(path)
+        exists = _has_content(storage, path)
         if exists:
             old = read_mark_file(storage, path, kind)
             self._check_takeover(path, old.header, header, now_ms, liveness_timeout_ms)
@@ -169,7 +169,8 @@ class MarkFile(Generic[Header]):
         self._file.close()
 
     def _check_takeover(self, path: str, old: Header, new: Header, now_ms: int, timeout_ms: int) -> None:
-        if old.version != VERSION_FAILED and old.version >> 16 != self._version >> 16:
+        # Version 0: its owner was killed while it started, which must not lock the folder for ever either.
+        if old.version not in (0, VERSION_FAILED) and old.version >> 16 != self._version >> 16:
             raise DecodeError(f"{path} has version {old.version}, ours is {self._version}")
         if isinstance(old, ClusterMarkHeader) and isinstance(new, ClusterMarkHeader):
             is_backup_promoted = (old.component_type, new.component_type) == (
@@ -195,6 +196,17 @@ class MarkFile(Generic[Header]):
     def _write_version(self, version: int) -> None:
         self.header = replace(self.header, version=version)
         self._file.write(_VERSION_OFFSET, [struct.pack("<i", version)])
+
+
+def _has_content(storage: Storage, path: str) -> bool:
+    """An empty file is no mark file yet: its maker was killed, or it was made only to be locked."""
+    if not storage.exists(path):
+        return False
+    file = storage.open(path)
+    try:
+        return file.size() > 0
+    finally:
+        file.close()
 
 
 def _with_candidate_term(header: Header, old: Header | None) -> Header:

@@ -56,6 +56,7 @@ class DutyCycle:
 
     def run(self) -> None:
         """Run until `request_stop`. What an agent raises ends the run."""
+        self._loop.wake()  # agents that have just been made have something to do before there is any input
         while not self._is_stopping:
             self.run_once(MAX_WAIT_NS)
 

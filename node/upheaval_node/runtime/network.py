@@ -52,6 +52,8 @@ class SelectorNetwork:
         self.read_buffer = memoryview(bytearray(READ_BUFFER_LENGTH))
         self.unacknowledged_timeout_ms = unacknowledged_timeout_ms
         self.lingering: set[SelectorConnection] = set()
+        self.open_connections: set[SelectorConnection] = set()
+        self.open_listeners: set[SelectorListener] = set()
         self._lookup = NameLookup(loop)
 
     def listen(self, address: str, accept: Callable[[Connection], ConnectionHandler]) -> "SelectorListener":
@@ -90,6 +92,13 @@ class SelectorNetwork:
         else:
             self._lookup.start(host, port, connection.on_looked_up)
         return connection
+
+    def close(self) -> None:
+        """Let go of everything at once, without a word to anybody: for the end of a process, after `drain`."""
+        for listener in tuple(self.open_listeners):
+            listener.close()
+        for connection in tuple(self.open_connections):
+            connection.abandon()
 
     def drain(self, timeout_ns: int) -> None:
         """Give closed connections at most this long to hand over what they still hold: for the end of a process."""
@@ -173,6 +182,12 @@ class SelectorConnection:
         self._apply_interest()
         self._network.lingering.add(self)
         self._loop.call_at(time.monotonic_ns() + LINGER_NS, self._dispose)
+
+    def abandon(self) -> None:
+        """Close at once; the kernel still hands over what it can."""
+        self._is_closed = True
+        self._handler = None
+        self._dispose()
 
     # --- how it comes to be: called by the network and its listeners ---
 
@@ -295,6 +310,9 @@ class SelectorConnection:
     # --- state ---
 
     def _adopt(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._fd = sock.fileno()
+        self._network.open_connections.add(self)
         sock.setblocking(False)
         if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -304,8 +322,6 @@ class SelectorConnection:
             if hasattr(socket, "TCP_USER_TIMEOUT"):
                 timeout_ms = self._network.unacknowledged_timeout_ms
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
-        self._socket = sock
-        self._fd = sock.fileno()
 
     def _apply_interest(self) -> None:
         if self._socket is None:
@@ -342,6 +358,7 @@ class SelectorConnection:
             self._socket.close()
             self._socket = None
         self._network.lingering.discard(self)
+        self._network.open_connections.discard(self)
 
 
 class SelectorListener:
@@ -363,6 +380,7 @@ class SelectorListener:
         self._is_registered = True
         sock.setblocking(False)
         self._loop.register(sock.fileno(), READABLE, self._on_ready)
+        network.open_listeners.add(self)
 
     @property
     def address(self) -> str:
@@ -372,6 +390,7 @@ class SelectorListener:
         if self._is_closed:
             return
         self._is_closed = True
+        self._network.open_listeners.discard(self)
         if self._is_registered:
             self._loop.unregister(self._socket.fileno())
         self._socket.close()
@@ -401,7 +420,7 @@ class SelectorListener:
             connection.start_accepted(sock, self._accept)
         except OSError:
             # Setting an option fails when the peer has reset the connection already.
-            sock.close()
+            connection.abandon()
 
     def _retry_later(self) -> None:
         """Without this a listener that cannot accept is ready for ever, and the loop spins."""

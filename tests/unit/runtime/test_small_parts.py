@@ -1,0 +1,103 @@
+"""Doorbell, error sink and clock of the process runtime."""
+
+import time
+from pathlib import Path
+
+import pytest
+
+from unit.runtime.parties import child, run_until
+from upheaval_node.runtime.clock import SkewedClock, SystemClock, set_clock_skew
+from upheaval_node.runtime.doorbell import Doorbell
+from upheaval_node.runtime.error_sink import MAX_KINDS, MAX_TEXT_LENGTH, ProcessErrorSink
+from upheaval_node.runtime.exit_status import ExitStatus
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.tracer import FileTracer
+from upheaval_node.types import Now
+
+
+def test_a_ring_ends_the_wait_of_another_process(loop: Loop, tmp_path: Path) -> None:
+    code = """
+        import sys
+        from upheaval_node.runtime.doorbell import Doorbell
+        from upheaval_node.runtime.loop import Loop
+        Doorbell(Loop(), sys.argv[1], [sys.argv[2]]).ring_others()
+    """
+    bell = Doorbell(loop, str(tmp_path / "a"), [])
+    with child(code, str(tmp_path / "b"), str(tmp_path / "a")):
+        run_until(loop, lambda: bell.ring_count)
+    bell.close()
+
+
+def test_a_bell_that_is_missing_or_full_does_no_harm(loop: Loop, tmp_path: Path) -> None:
+    other_loop = Loop()
+    sleeper = Doorbell(other_loop, str(tmp_path / "sleeper"), [])
+    bell = Doorbell(loop, str(tmp_path / "a"), [str(tmp_path / "sleeper"), str(tmp_path / "missing")])
+    for _ in range(5000):
+        bell.ring_others()
+    sleeper.close()
+    other_loop.close()
+    bell.ring_others()
+    bell.close()
+    assert not (tmp_path / "a").exists()
+
+
+def test_an_error_is_counted_always_and_printed_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tracer = FileTracer(str(tmp_path / "trace"), member_id=0, component="all")
+    sink = ProcessErrorSink("member 0", tracer)
+    log: list[str] = []
+    for number in range(3):
+        sink.report(Now(1, 1), "bad frame", f"length\n{number}")
+    sink.attach_error_log(lambda _, text: log.append(text))
+    sink.report(Now(2, 2), "bad frame", "x" * 10_000)
+    assert sink.counts == {"bad frame": 4}
+    assert capsys.readouterr().err == "member 0: bad frame: length 0\n"
+    assert log[:3] == [f"bad frame: length {number}" for number in range(3)]
+    assert len(log[3]) == len("bad frame: ") + MAX_TEXT_LENGTH
+    assert (tmp_path / "trace").read_text().count("\n") == 1
+
+
+def test_kinds_of_errors_are_bounded() -> None:
+    sink = ProcessErrorSink("member 0")
+    for number in range(2 * MAX_KINDS):
+        sink.report(Now(1, 1), f"kind {number}", "text")
+    assert len(sink.counts) <= MAX_KINDS + 1
+    assert sum(sink.counts.values()) == 2 * MAX_KINDS
+    assert sink.counts["other"] == MAX_KINDS
+
+
+def test_a_skew_moves_the_wall_clock_of_a_running_member_and_nothing_else(tmp_path: Path) -> None:
+    path = str(tmp_path / "clock.dat")
+    clock, real = SkewedClock(path), SystemClock()
+    assert abs(clock.now().epoch_ms - real.now().epoch_ms) < 1000
+    set_clock_skew(path, offset_ms=-3_600_000)
+    skewed, now = clock.now(), real.now()
+    assert abs(skewed.epoch_ms + 3_600_000 - now.epoch_ms) < 1000
+    assert abs(skewed.ns - now.ns) < 1_000_000_000
+    set_clock_skew(path)
+    assert abs(clock.now().epoch_ms - real.now().epoch_ms) < 1000
+
+
+def test_a_drift_grows_with_time(tmp_path: Path) -> None:
+    path = str(tmp_path / "clock.dat")
+    clock = SkewedClock(path)
+    set_clock_skew(path, drift_ppm=1_000_000_000)
+    start_ns = time.monotonic_ns()
+    first = clock.now()
+    while time.monotonic_ns() < start_ns + 10_000_000:
+        pass
+    assert clock.now().epoch_ms - first.epoch_ms >= 9 * 1000
+
+
+def test_exit_statuses_have_the_numbers_that_were_promised() -> None:
+    assert {status.name: status.value for status in ExitStatus} == {
+        "OK": 0,
+        "INTERNAL_ERROR": 1,
+        "USAGE": 2,
+        "ADDRESS_UNAVAILABLE": 3,
+        "STORAGE_FAILED": 4,
+        "ALREADY_RUNNING": 5,
+        "COMPONENT_LOST": 6,
+        "TERMINATED": 7,
+        "STOP_TIMED_OUT": 8,
+        "PEER_FAULT": 9,
+    }

@@ -1,0 +1,99 @@
+"""The trace file: complete lines, before anything else happens, whatever happens then."""
+
+import json
+import os
+import signal
+from pathlib import Path
+
+from unit.runtime.parties import child, read_line
+from upheaval_node.runtime.tracer import FileTracer
+from upheaval_node.types import Now
+
+
+def test_a_line_names_time_member_component_and_event(tmp_path: Path) -> None:
+    tracer = FileTracer(str(tmp_path / "t" / "trace.jsonl"), member_id=2, component="consensus", run_id="r1")
+    tracer.emit(Now(5, 6), "vote", term=3, granted=True, reason=None, member="shadowed")
+    tracer.close()
+    record = json.loads((tmp_path / "t" / "trace.jsonl").read_text())
+    assert record == {
+        "ts": 5,
+        "epoch_ms": 6,
+        "member": 2,
+        "component": "consensus",
+        "pid": os.getpid(),
+        "run": "r1",
+        "event": "vote",
+        "term": 3,
+        "granted": True,
+        "reason": None,
+        "field_member": "shadowed",
+    }
+
+
+def test_lines_survive_the_kill_of_the_process_right_after(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    code = """
+        import os, signal, sys
+        from upheaval_node.runtime.tracer import FileTracer
+        from upheaval_node.types import Now
+        tracer = FileTracer(sys.argv[1], member_id=0, component="all")
+        for number in range(100):
+            tracer.emit(Now(number, 0), "event", number=number)
+        os.kill(os.getpid(), signal.SIGKILL)
+    """
+    with child(code, str(path)) as process:
+        assert process.wait() == -signal.SIGKILL
+    numbers = [json.loads(line)["number"] for line in path.read_text().splitlines()]
+    assert numbers == list(range(100))
+
+
+def test_two_processes_share_one_file_without_mixing_lines(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    code = """
+        import sys
+        from upheaval_node.runtime.tracer import FileTracer
+        from upheaval_node.types import Now
+        tracer = FileTracer(sys.argv[1], member_id=0, component=sys.argv[2])
+        print("ready", flush=True)
+        sys.stdin.readline()
+        for number in range(500):
+            tracer.emit(Now(number, 0), "event", text="x" * (number % 300))
+    """
+    with child(code, str(path), "archive") as first, child(code, str(path), "service-0") as second:
+        for process in (first, second):
+            assert read_line(process) == b"ready"
+        for process in (first, second):
+            assert process.stdin is not None
+            process.stdin.write(b"go\n")
+            process.stdin.flush()
+        assert first.wait() == second.wait() == 0
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    for component in ("archive", "service-0"):
+        assert [record["ts"] for record in records if record["component"] == component] == list(range(500))
+
+
+def test_a_full_disk_loses_events_and_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    code = """
+        import os, resource, signal, sys
+        from upheaval_node.runtime.tracer import FileTracer
+        from upheaval_node.types import Now
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+        tracer = FileTracer(sys.argv[1], member_id=0, component="all")
+        for number in range(50):
+            tracer.emit(Now(number, 0), "event")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        tracer.emit(Now(50, 0), "event")
+        tracer.emit(Now(51, 0), "event")
+        print("done", flush=True)
+    """
+    with child(code, str(path)) as process:
+        assert read_line(process) == b"done"
+    lines = [line for line in path.read_text().splitlines() if line]
+    whole = [json.loads(line) for line in lines if line.endswith("}")]
+    after = next(record for record in whole if record["ts"] == 50)
+    before = [record["ts"] for record in whole if record["ts"] < 50]
+    assert after["lost_events_before"] == 50 - len(before)
+    assert "lost_events_before" not in whole[-1]
