@@ -1,0 +1,62 @@
+"""A stream of this process and the images that local subscriptions have of it."""
+
+from typing import Protocol
+
+from upheaval_node.media.image import StreamImage
+from upheaval_node.media.stream_buffer import StreamBuffer
+from upheaval_node.media.subscription import StreamSubscription
+
+
+class LocalStream(Protocol):
+    """What publications and arriving streams have in common. Implements `image.ImageSource`."""
+
+    buffer: StreamBuffer
+    images: "ImageTable"
+
+    @property
+    def source_identity(self) -> str: ...
+    @property
+    def active_transport_count(self) -> int: ...
+    def drop_image(self, image: StreamImage, reason: str) -> None: ...
+
+
+class ImageTable:
+    """The images of one stream, by the registration id of their subscription. Nobody joins a stream twice."""
+
+    def __init__(self) -> None:
+        self._images: dict[int, tuple[StreamSubscription, StreamImage]] = {}
+        self._ever: set[int] = set()
+
+    def __len__(self) -> int:
+        return len(self._images)
+
+    def may_join(self, subscription: StreamSubscription) -> bool:
+        return subscription.registration_id not in self._ever and not subscription.is_closed
+
+    def join(self, stream: LocalStream, subscription: StreamSubscription, position: int, correlation_id: int) -> None:
+        """Give a subscription its image and tell it."""
+        image = StreamImage(stream.buffer, stream, position, correlation_id)
+        self._ever.add(subscription.registration_id)
+        self._images[subscription.registration_id] = (subscription, image)
+        subscription.image_available(image)
+
+    def drop(self, image: StreamImage) -> None:
+        for registration_id, (subscription, each) in list(self._images.items()):
+            if each is image:
+                del self._images[registration_id]
+                subscription.image_unavailable(image)
+
+    def reap(self) -> None:
+        """End the images that have consumed everything of an ended stream, and those of closed subscriptions."""
+        for subscription, image in list(self._images.values()):
+            if subscription.is_closed or image.is_drained:
+                self.drop(image)
+
+    def end_all(self) -> None:
+        for _, image in list(self._images.values()):
+            self.drop(image)
+
+    @property
+    def has_subscribers(self) -> bool:
+        """Whether a subscription other than a spy receives the stream."""
+        return any(not subscription.parsed_channel.is_spy for subscription, _ in self._images.values())

@@ -1,0 +1,245 @@
+"""The sending end of a stream: messages and frame runs become frames at the tail of a stream buffer.
+
+Who reads the stream, how far the writer may run ahead and what closing means is the owner's business: the driver,
+or the link to it. This module knows no connection and no time.
+"""
+
+import struct
+from typing import Final, Protocol
+
+from upheaval_node.errors import UsageError
+from upheaval_node.media.api import BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED
+from upheaval_node.media.frame_run import measure_run, patch_run
+from upheaval_node.media.stream_buffer import OPEN_BLOCK_LENGTH, StreamBuffer
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
+from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, max_message_length, max_position
+from upheaval_node.types import FRAME_HEADER_LENGTH
+
+_PACK_HEADER: Final = struct.Struct("<iiiiiiq").pack
+_ZEROS: Final = [bytes(count) for count in range(32)]
+
+
+class PublicationOwner(Protocol):
+    """What a publication asks of whoever carries its stream away."""
+
+    def limit_position(self) -> int:
+        """A message may start before this position; or NOT_CONNECTED."""
+        ...
+
+    @property
+    def is_connected(self) -> bool: ...
+    @property
+    def error(self) -> str | None: ...
+    def add_destination(self, channel: str) -> None: ...
+    def remove_destination(self, channel: str) -> None: ...
+    def close_publication(self, *, eos: bool) -> None: ...
+
+
+class StreamPublication:
+    """Implements `api.Publication` on a stream buffer."""
+
+    def __init__(self, stream: StreamBuffer, owner: PublicationOwner, *, channel: str, registration_id: int) -> None:
+        params = stream.params
+        self.registration_id = registration_id
+        self.channel = channel
+        self.stream_id = params.stream_id
+        self.session_id = params.session_id
+        self.initial_term_id = params.initial_term_id
+        self.term_length = params.term_length
+        self.mtu = params.mtu
+        self.max_payload_length = params.mtu - FRAME_HEADER_LENGTH
+        self.max_message_length = max_message_length(params.term_length)
+        self.is_closed = False
+        self._owner = owner
+        self._stream = stream
+        self._max_position = max_position(params.term_length)
+        # Offers that start before this need not ask the owner; `invalidate` makes the next one ask.
+        self._limit = -1
+        self._term_id = params.term_id_at(stream.tail)
+        self._shift = params.shift
+
+    @property
+    def position(self) -> int:
+        return self._stream.tail
+
+    @property
+    def is_connected(self) -> bool:
+        return not self.is_closed and self._owner.is_connected
+
+    @property
+    def error(self) -> str | None:
+        return self._owner.error
+
+    def invalidate(self) -> None:
+        """The owner's limit or connectivity changed for the worse."""
+        self._limit = -1
+
+    def offer(self, *parts: Buffer) -> int:
+        stream = self._stream
+        position = stream.tail
+        if position >= self._limit and (refused := self._refresh(position)):
+            return refused
+        length = len(parts[0]) if len(parts) == 1 else sum(map(len, parts))
+        if length > self.max_payload_length:
+            return self._offer_fragmented(parts, length)
+        frame_length = length + FRAME_HEADER_LENGTH
+        aligned = (frame_length + 31) & -32
+        offset = position & stream.term_mask
+        if aligned > self.term_length - offset:
+            if not self._rotate(aligned):
+                return MAX_POSITION_EXCEEDED
+            position = stream.tail
+            offset = 0
+        block = stream.open
+        if block is None or len(block) > OPEN_BLOCK_LENGTH:
+            block = stream.open_block()
+        block += _PACK_HEADER(
+            frame_length, DATA_UNFRAGMENTED, offset, self.session_id, self.stream_id, self._term_id, 0
+        )
+        for part in parts:
+            block += part
+        block += _ZEROS[aligned - frame_length]
+        return self._advance(position + aligned)
+
+    def claim_position(self, length: int) -> int:
+        position = self._stream.tail
+        if position >= self._limit and (refused := self._refresh(position)):
+            return refused
+        framed = self._framed(length)
+        remaining = self.term_length - (position & self._stream.term_mask)
+        if framed > remaining:
+            position += remaining
+        return position + framed if position + framed <= self._max_position else MAX_POSITION_EXCEEDED
+
+    def offer_frames(self, block: bytearray, count_hint: int = 0) -> int:  # noqa: ARG002 - part of the contract
+        position = self._stream.tail
+        if position >= self._limit and (refused := self._refresh(position)):
+            return refused
+        view = memoryview(block)
+        if len(view) & 31:
+            raise UsageError(f"a run of frames has {len(view)} bytes")
+        words = view.cast("i")
+        length, padding = measure_run(words, self.mtu)
+        if length < 0:
+            raise UsageError(f"no run of whole frames of at most {self.mtu} bytes")
+        if padding and (position & self._stream.term_mask) + length + padding > self.term_length:
+            raise UsageError(f"padding of {padding} bytes crosses the end of the term")
+        if position + length + padding + self.term_length > self._max_position:
+            return MAX_POSITION_EXCEEDED
+        self._append_run(view, words, length)
+        if padding:
+            self._append_padding(view[length:], words[length >> 2 :], padding)
+        return self._stream.tail
+
+    def _append_run(self, view: memoryview, words: memoryview, length: int) -> None:
+        stream = self._stream
+        done = 0
+        while done < length:
+            offset = stream.tail & stream.term_mask
+            room = self.term_length - offset
+            part = words[done >> 2 : length >> 2]
+            count = patch_run(part, (self.session_id, self.stream_id, self._term_id), offset, room)
+            if count:
+                end = stream.tail + count
+                stream.append(view[done : done + count], end)
+                self._advance(end)
+                done += count
+            elif offset == 0:
+                raise UsageError("a message in the run is longer than a term")
+            if done < length:
+                self._rotate(room)
+
+    def _append_padding(self, view: memoryview, words: memoryview, padding: int) -> None:
+        stream = self._stream
+        offset = stream.tail & stream.term_mask
+        words[2], words[3], words[4], words[5] = offset, self.session_id, self.stream_id, self._term_id
+        end = stream.tail + padding
+        stream.append(view, end)
+        self._advance(end)
+
+    def _offer_fragmented(self, parts: tuple[Buffer, ...], length: int) -> int:
+        if length > self.max_message_length:
+            raise UsageError(f"message of {length} bytes, at most {self.max_message_length} fit")
+        stream = self._stream
+        framed = self._framed(length)
+        if framed > self.term_length - (stream.tail & stream.term_mask) and not self._rotate(framed):
+            return MAX_POSITION_EXCEEDED
+        block = stream.open
+        if block is None or len(block) > OPEN_BLOCK_LENGTH:
+            block = stream.open_block()
+        position = stream.tail
+        append_message(
+            block,
+            parts,
+            max_payload_length=self.max_payload_length,
+            term_offset=position & stream.term_mask,
+            session_id=self.session_id,
+            stream_id=self.stream_id,
+            term_id=self._term_id,
+        )
+        return self._advance(position + framed)
+
+    def _framed(self, length: int) -> int:
+        if length > self.max_message_length:
+            raise UsageError(f"message of {length} bytes, at most {self.max_message_length} fit")
+        return framed_length(length, self.max_payload_length)
+
+    def _advance(self, position: int) -> int:
+        stream = self._stream
+        stream.tail = position
+        if position & stream.term_mask == 0:
+            stream.seal()
+            self._term_id = stream.params.term_id_at(position)
+        if not stream.dirty:
+            stream.touch()
+        return position
+
+    def _rotate(self, required: int) -> bool:
+        """Fill the rest of the term with padding; False when no term follows that `required` bytes fit into."""
+        stream = self._stream
+        offset = stream.tail & stream.term_mask
+        remaining = self.term_length - offset
+        if stream.tail + remaining + required > self._max_position:
+            return False
+        if offset:
+            block = stream.open if stream.open is not None else stream.open_block()
+            block += padding_header(
+                length=remaining,
+                term_offset=offset,
+                session_id=self.session_id,
+                stream_id=self.stream_id,
+                term_id=self._term_id,
+            )
+            self._advance(stream.tail + remaining)
+        return True
+
+    def _refresh(self, position: int) -> int:
+        """0 when an offer at `position` may go on, else why not."""
+        if self.is_closed:
+            return CLOSED
+        limit = self._owner.limit_position()
+        if limit < 0:
+            return limit
+        if position >= self._max_position:
+            return MAX_POSITION_EXCEEDED
+        if position >= limit:
+            return BACK_PRESSURED
+        self._limit = limit
+        return 0
+
+    def add_destination(self, channel: str) -> None:
+        self._owner.add_destination(channel)
+
+    def remove_destination(self, channel: str) -> None:
+        self._owner.remove_destination(channel)
+
+    def close(self, *, eos: bool = True) -> None:
+        if not self.is_closed:
+            self.mark_closed()
+            self._owner.close_publication(eos=eos)
+
+    def mark_closed(self) -> None:
+        """The stream is gone; offers return CLOSED."""
+        self.is_closed = True
+        self._limit = -1

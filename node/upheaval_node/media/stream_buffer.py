@@ -1,0 +1,246 @@
+"""A stream held in memory: a position-addressed sequence of blocks with one writer and many reading cursors.
+
+Publications, images, spies and relays are all views of this one structure. Blocks never change once sealed, so
+readers get them without a copy. What no blocking cursor needs any more and what lies outside the retention is
+forgotten. This module knows no network, no time and no message.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval_node.media.api import Block
+from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at
+
+# The open block is sealed beyond this length, so that one block stays a sensible unit to send and to write.
+OPEN_BLOCK_LENGTH: Final = 64 * 1024
+# Shorter runs are copied into the open block: a block object for each would cost more memory than the bytes.
+SMALL_RUN_LENGTH: Final = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class StreamParams:
+    """What identifies a stream and its position arithmetic."""
+
+    session_id: int
+    stream_id: int
+    initial_term_id: int
+    term_length: int
+    mtu: int
+
+    @property
+    def shift(self) -> int:
+        return position_bits_to_shift(self.term_length)
+
+    def term_id_at(self, position: int) -> int:
+        return term_id_at(position, self.shift, self.initial_term_id)
+
+
+class Cursor:
+    """Where one reader is.
+
+    `position` is what it has acknowledged: a blocking cursor holds everything behind it. `read_position` is what
+    it takes next, and lies in the block that `number` counts, or at the tail.
+    """
+
+    __slots__ = ("blocking", "number", "position", "read_position")
+
+    def __init__(self, position: int, number: int, *, blocking: bool) -> None:
+        self.position = position
+        self.read_position = position
+        self.number = number
+        self.blocking = blocking
+
+
+class StreamBuffer:
+    """Blocks from `base` to `tail`. `mark` is called when there is something new to flush, trim or report."""
+
+    __slots__ = (
+        "_blocks",
+        "_cursors",
+        "_first_number",
+        "_open_start",
+        "_was_consumed",
+        "base",
+        "dirty",
+        "end_position",
+        "ended",
+        "mark",
+        "open",
+        "params",
+        "retention",
+        "start_position",
+        "tail",
+        "term_mask",
+    )
+
+    def __init__(self, params: StreamParams, position: int, mark: Callable[[], None], *, retention: int = 0) -> None:
+        self.params = params
+        self.term_mask = params.term_length - 1
+        self.start_position = position
+        self.base = position
+        self.tail = position
+        self.retention = retention
+        # True once nothing will be appended any more; `end_position` is set when that was the publisher's wish.
+        self.ended = False
+        self.end_position: int | None = None
+        self.open: bytearray | None = None
+        self.dirty = False
+        self.mark = mark
+        self._open_start = position
+        self._blocks: list[Block] = []
+        self._first_number = 0
+        self._cursors: list[Cursor] = []
+        self._was_consumed = False
+
+    # --- writing ---
+
+    def touch(self) -> None:
+        """Have the owner look at this stream in its next turn."""
+        if not self.dirty:
+            self.dirty = True
+            self.mark()
+
+    def open_block(self) -> bytearray:
+        """Seal what is open and start a new block at the tail."""
+        self.seal()
+        block = bytearray()
+        self.open = block
+        self._open_start = self.tail
+        return block
+
+    def seal(self) -> None:
+        """Make what was appended to the open block visible to readers."""
+        block = self.open
+        if block:
+            self._blocks.append(Block(memoryview(block), self._open_start, self.tail))
+        self.open = None
+
+    def append(self, data: memoryview, end: int) -> None:
+        """Append a run of whole frames of one term that begins at the tail and ends at `end`."""
+        if len(data) < SMALL_RUN_LENGTH:
+            block = self.open
+            if block is None or len(block) > OPEN_BLOCK_LENGTH:
+                block = self.open_block()
+            block += data
+            self.tail = end
+            # A padding frame or the end of the term ends the block.
+            if end & self.term_mask == 0 or end - self._open_start != len(block):
+                self.seal()
+        else:
+            self.seal()
+            self._blocks.append(Block(data, self.tail, end))
+            self.tail = end
+        if not self.dirty:
+            self.touch()
+
+    def end(self, *, eos: bool) -> None:
+        """Nothing follows. With `eos` the stream ends here by the publisher's wish."""
+        if not self.ended:
+            self.seal()
+            self.ended = True
+            self.end_position = self.tail if eos else None
+            self.touch()
+
+    # --- reading ---
+
+    def add_cursor(self, position: int, *, blocking: bool = True) -> Cursor:
+        """A cursor at `position`, which must be held. Non-blocking ones may fall behind `base`."""
+        cursor = Cursor(position, 0, blocking=blocking)
+        self._cursors.append(cursor)
+        if not self.seek(cursor, position):
+            raise AssertionError(f"cursor at {position} outside of {self.base}..{self.tail}")
+        return cursor
+
+    def remove_cursor(self, cursor: Cursor) -> None:
+        if cursor in self._cursors:
+            self._cursors.remove(cursor)
+            if cursor.position > self.start_position:
+                self._was_consumed = True
+            self.touch()
+
+    def seek(self, cursor: Cursor, position: int) -> bool:
+        """Move a cursor to any held position; False, and unmoved, when `position` is not held."""
+        self.seal()
+        if not self.base <= position <= self.tail:
+            return False
+        index = self._index_of(position)
+        if index < len(self._blocks):
+            block = self._blocks[index]
+            if position - block.start > len(block.data):
+                return False
+        cursor.position = position
+        cursor.read_position = position
+        cursor.number = self._first_number + index
+        return True
+
+    def _index_of(self, position: int) -> int:
+        low, high = 0, len(self._blocks)
+        while low < high:
+            middle = (low + high) >> 1
+            if self._blocks[middle].end <= position:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    def block_at(self, cursor: Cursor) -> Block | None:
+        """The block that holds the cursor's read position; None at the tail. Whoever reads seals the open block."""
+        if self.open:
+            self.seal()
+        index = cursor.number - self._first_number
+        if 0 <= index < len(self._blocks):
+            return self._blocks[index]
+        return None
+
+    def is_lost(self, cursor: Cursor) -> bool:
+        """Whether what the cursor would read next was forgotten."""
+        return cursor.read_position < self.base
+
+    def advance(self, cursor: Cursor, block: Block, position: int) -> None:
+        """Move the read position inside `block`, which the cursor is in, or to its end."""
+        cursor.read_position = position
+        if position >= block.end:
+            cursor.number += 1
+
+    def consume(self, cursor: Cursor, position: int) -> None:
+        """Read and acknowledge everything before `position`."""
+        index = cursor.number - self._first_number
+        cursor.read_position = position
+        cursor.position = position
+        while index < len(self._blocks) and self._blocks[index].end <= position:
+            index += 1
+        cursor.number = self._first_number + index
+        if not self.dirty:
+            self.touch()
+
+    # --- retention ---
+
+    def slowest(self, default: int) -> int:
+        """The lowest acknowledged position of the blocking cursors."""
+        return min((cursor.position for cursor in self._cursors if cursor.blocking), default=default)
+
+    def join_position(self) -> int:
+        """Where a new local reader begins: at the slowest present one, else at the base while nothing was consumed."""
+        return self.slowest(self.tail if self._was_consumed else self.base)
+
+    def consumed_position(self) -> int:
+        """Up to where nobody holds the writer back. What nobody ever read waits for a first reader."""
+        return self.slowest(self.tail if self._was_consumed or self.retention else self.base)
+
+    def trim(self) -> None:
+        """Forget the blocks that no blocking cursor needs and that lie outside the retention."""
+        keep = min(self.consumed_position(), self.tail - self.retention)
+        count = 0
+        blocks = self._blocks
+        while count < len(blocks) and blocks[count].end <= keep:
+            count += 1
+        if count:
+            self.base = blocks[count - 1].end
+            del blocks[:count]
+            self._first_number += count
+
+    @property
+    def held_bytes(self) -> int:
+        """Bytes of frames in memory (diagnostics and tests)."""
+        return sum(len(block.data) for block in self._blocks) + (len(self.open) if self.open else 0)

@@ -1,0 +1,90 @@
+"""A subscription: the images of one stream id on one channel, polled in turn.
+
+Which streams become images is decided by the owner: the driver, or the link to it.
+"""
+
+from typing import Protocol
+
+from upheaval_node.media.api import Image, ImageHandler, MessageHandler
+from upheaval_node.media.image import StreamImage
+from upheaval_node.protocol.channel import Channel
+
+
+class SubscriptionOwner(Protocol):
+    def add_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None: ...
+    def remove_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None: ...
+    def close_subscription(self, subscription: "StreamSubscription") -> None: ...
+
+
+class StreamSubscription:
+    """Implements `api.Subscription`. Raises `UsageError` for a channel with unusable parameters."""
+
+    def __init__(
+        self,
+        owner: SubscriptionOwner,
+        channel: Channel,
+        stream_id: int,
+        registration_id: int,
+        *,
+        on_available: ImageHandler | None = None,
+        on_unavailable: ImageHandler | None = None,
+    ) -> None:
+        self.registration_id = registration_id
+        self.parsed_channel = channel
+        self.channel = str(channel)
+        self.stream_id = stream_id
+        self.is_closed = False
+        self.resolved_endpoint: str | None = None
+        self.error: str | None = None
+        self.stream_images: list[StreamImage] = []
+        self._owner = owner
+        self._on_available = on_available
+        self._on_unavailable = on_unavailable
+        self._turn = 0
+
+    @property
+    def images(self) -> list[Image]:
+        return list(self.stream_images)
+
+    def image(self, session_id: int) -> Image | None:
+        return next((image for image in self.stream_images if image.session_id == session_id), None)
+
+    def poll(self, handler: MessageHandler, fragment_limit: int) -> int:
+        images = self.stream_images
+        if len(images) == 1:
+            return images[0].poll(handler, fragment_limit)
+        if not images:
+            return 0
+        self._turn = first = (self._turn + 1) % len(images)
+        count = 0
+        for image in images[first:] + images[:first]:
+            if count >= fragment_limit:
+                break
+            count += image.poll(handler, fragment_limit - count)
+        return count
+
+    def add_destination(self, channel: str) -> None:
+        self._owner.add_subscription_destination(self, channel)
+
+    def remove_destination(self, channel: str) -> None:
+        self._owner.remove_subscription_destination(self, channel)
+
+    def close(self) -> None:
+        if not self.is_closed:
+            self.is_closed = True
+            self._owner.close_subscription(self)
+
+    # --- for the owner ---
+
+    def image_available(self, image: StreamImage) -> None:
+        self.stream_images.append(image)
+        if self._on_available is not None:
+            self._on_available(image)
+
+    def image_unavailable(self, image: StreamImage) -> None:
+        """Close an image, take it off the list and tell the subscriber, unless that is what it asked for."""
+        image.mark_closed()
+        if image in self.stream_images:
+            self.stream_images.remove(image)
+            if self._on_unavailable is not None and not self.is_closed:
+                self._on_unavailable(image)
