@@ -55,8 +55,8 @@ class MarkFileContent(Generic[Header]):
 def is_active(
     header: ArchiveMarkHeader | ClusterMarkHeader, now_ms: int, timeout_ms: int = LIVENESS_TIMEOUT_MS
 ) -> bool:
-    """Whether the owner has shown itself within the time-out."""
-    return now_ms - header.activity_timestamp < timeout_ms
+    """Whether the owner has shown itself within the time-out. An owner that ended has left a -1."""
+    return header.activity_timestamp != NULL_VALUE and now_ms - header.activity_timestamp < timeout_ms
 
 
 def read_mark_file(storage: Storage, path: str, kind: type[Header]) -> MarkFileContent[Header]:
