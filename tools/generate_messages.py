@@ -1,7 +1,7 @@
 """Write the generated message modules of `upheaval_node.protocol` from the JSON tables.
 
-    python tools/generate_messages.py            writes the modules
-    python tools/generate_messages.py --check    exit status 1 when a committed module differs
+python tools/generate_messages.py            writes the modules
+python tools/generate_messages.py --check    exit status 1 when a committed module differs
 """
 
 import sys
