@@ -54,7 +54,7 @@ def read_member_status(folder: Path, member_id: int, run_id: str) -> MemberStatu
     if counters is None:
         # The driver is just making the file: the member lives and says nothing yet.
         return status
-    return _from_counters(status, counters, _log_recording_id(folder / layout.RECORDING_LOG))
+    return status_from_counters(status, counters, log_recording_id(_content(folder / layout.RECORDING_LOG)))
 
 
 def with_leaders(statuses: Iterable[MemberStatus]) -> list[MemberStatus]:
@@ -89,7 +89,8 @@ def _read_counters(path: Path, driver_pid: int) -> Counters | None:
     return Counters(memoryview(values), memoryview(metadata))
 
 
-def _from_counters(status: MemberStatus, counters: Counters, recording_id: int | None) -> MemberStatus:
+def status_from_counters(status: MemberStatus, counters: Counters, recording_id: int | None) -> MemberStatus:
+    """Fill in what the counters say. `recording_id` is that of the member's log, None while it has none."""
     role = _value(counters, counter_types.CLUSTER_NODE_ROLE)
     state = _value(counters, counter_types.ELECTION_STATE)
     prefix = b"" if recording_id is None else counter_types.recording_key_prefix(recording_id)
@@ -130,14 +131,17 @@ def _mark_pid(path: Path) -> int:
     return pid
 
 
-def _log_recording_id(path: Path) -> int | None:
-    """The recording that holds the log, None before the member has one."""
+def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError:
-        return None
-    for offset in range(0, len(content) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ENTRY.size):
-        recording_id, entry_type = _RECORDING_LOG_ENTRY.unpack_from(content, offset)
+        return b""
+
+
+def log_recording_id(recording_log: bytes) -> int | None:
+    """The recording that holds the log, by the content of a recording log; None before the member has one."""
+    for offset in range(0, len(recording_log) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ENTRY.size):
+        recording_id, entry_type = _RECORDING_LOG_ENTRY.unpack_from(recording_log, offset)
         if entry_type == _TERM_ENTRY:
             assert isinstance(recording_id, int)
             return recording_id
