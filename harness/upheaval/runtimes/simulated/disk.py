@@ -15,10 +15,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, Protocol
 
+from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import StorageError
 from upheaval_node.ports import Buffer
-
-from upheaval.runtimes.simulated.world import Action, World
 
 PAGE: Final = 4096
 SECTOR: Final = 512

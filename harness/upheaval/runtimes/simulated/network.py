@@ -18,10 +18,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
-
-from upheaval.runtimes.simulated.world import Action, World
 
 # Send buffer and receive buffer of one direction together; what does not fit waits at the sender.
 PIPE_CAPACITY: Final = 512 * 1024

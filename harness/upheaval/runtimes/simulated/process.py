@@ -9,11 +9,10 @@ This module knows agents only by `ports.Agent`.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import TerminationError
 from upheaval_node.ports import Agent
 from upheaval_node.types import MAX_POSITION, Now
-
-from upheaval.runtimes.simulated.world import Action, World
 
 MAX_ROUNDS: Final = 100
 # A cycle does not begin sooner than this after the one before, nor later than twice this after its input.
@@ -59,6 +58,13 @@ class SimulatedProcess:
         """Begin to run `agents`."""
         self._agents = agents
         self._plan(self._world.now_ns)
+
+    def run(self, build: Callable[[], Sequence[Agent]]) -> None:
+        """Begin with `build`, in the loop, so that a start that fails ends the process like any other failure."""
+        self.post(lambda: self._adopt(build()))
+
+    def _adopt(self, agents: Sequence[Agent]) -> None:
+        self._agents = agents
 
     def now(self) -> Now:
         return Now(self._world.now_ns, self._world.epoch_ms + self.clock_skew_ms)

@@ -1,0 +1,292 @@
+"""A cluster in a simulated world: hosts with disks, a process for each member, clients, and what can be done to them.
+
+The members are the node's own agents, wired by `upheaval_node.member` to virtual clock, network and disk; everything
+that is known about them is read from their counters and files. Implements `faults.Target`.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from upheaval.cluster import LEADER, MemberStatus
+from upheaval.history import Operation
+from upheaval.run_folder import Converge, FinalPosition
+from upheaval.runtimes.member_status import log_recording_id, status_from_counters, with_leaders
+from upheaval.runtimes.simulated.disk import Disk
+from upheaval.runtimes.simulated.errors import SimulationError
+from upheaval.runtimes.simulated.network import Fabric, LinkProfile
+from upheaval.runtimes.simulated.process import SimulatedProcess
+from upheaval.runtimes.simulated.trace import ErrorLog, Journal, SimulatedTracer
+from upheaval.runtimes.simulated.world import World
+from upheaval.workload import Load, WorkloadSettings
+from upheaval_node.client.session import ClusterClient
+from upheaval_node.counters import Counters
+from upheaval_node.files import layout
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.member import MemberConfig, MemberPorts, build_together
+from upheaval_node.ports import Agent
+from upheaval_node.settings import MemberSettings, profile_settings
+
+SECOND: Final = 1_000_000_000
+INGRESS_PORT: Final = 9000
+COUNTER_CAPACITY: Final = 1024
+
+
+def host_of(member_id: int) -> str:
+    return f"member-{member_id}"
+
+
+class SimulatedMember:
+    """One member: its disk, and its process while it has one."""
+
+    def __init__(self, cluster: "SimulatedCluster", member_id: int) -> None:
+        self._cluster = cluster
+        self.member_id = member_id
+        self.host = host_of(member_id)
+        self.disk = Disk(cluster.world, self.host)
+        self.process: SimulatedProcess | None = None
+        self.counters = Counters.in_memory(COUNTER_CAPACITY)
+        self.incarnations = 0
+        self.has_power = True
+        self.clock_skew_ms = 0
+        self.errors: list[ErrorLog] = []
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def start(self) -> None:
+        """A new incarnation over the files that are there; nothing happens when it is alive."""
+        cluster = self._cluster
+        if self.alive:
+            return
+        if not self.has_power:
+            self.has_power = True
+            cluster.fabric.power_on(self.host)
+        self.incarnations += 1
+        name = f"{self.host}/{self.incarnations}"
+        process = SimulatedProcess(cluster.world, self.host, name, on_exit=self._on_exit)
+        process.clock_skew_ms = self.clock_skew_ms
+        self.process = process
+        self.counters = Counters.in_memory(COUNTER_CAPACITY)
+        tracer = SimulatedTracer(
+            cluster.journal, member_id=self.member_id, component="member", incarnation=self.incarnations
+        )
+        self.errors.append(ErrorLog(tracer))
+        process.run(lambda: self._build(process, tracer))
+
+    def _build(self, process: SimulatedProcess, tracer: SimulatedTracer) -> Sequence[Agent]:
+        raise NotImplementedError
+
+    def end(self, *, power_cut: bool) -> None:
+        """Kill the process, and with it the host's power if asked."""
+        process = self.process
+        if process is not None and process.alive:
+            process.kill()
+            if not power_cut:
+                self._cluster.fabric.kill(process)
+        if power_cut and self.has_power:
+            self.has_power = False
+            self._cluster.fabric.power_off(self.host)
+            self.disk.power_cut()
+
+    def _on_exit(self, process: SimulatedProcess) -> None:
+        self._cluster.fabric.kill(process)
+        if process.failure is not None:
+            self._cluster.failures.append((process.name, process.failure))
+
+    def status(self) -> MemberStatus:
+        status = MemberStatus(self.member_id, alive=self.alive)
+        if not self.alive:
+            return status
+        content = self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
+        return status_from_counters(status, self.counters, log_recording_id(content))
+
+
+class SimulatedCluster:
+    """Members `0..members-1` on hosts of their own, in one world."""
+
+    def __init__(
+        self,
+        world: World,
+        *,
+        members: int = 3,
+        settings: MemberSettings | None = None,
+        service: str = "workbench",
+        links: LinkProfile | None = None,
+    ) -> None:
+        self.world = world
+        self.fabric = Fabric(world, links)
+        self.journal = Journal()
+        self.settings = settings or profile_settings("test")
+        self.service = service
+        self.failures: list[tuple[str, BaseException]] = []
+        """Processes that ended by a defect: the process's name and what it raised."""
+        self.members = [SimulatedMember(self, member_id) for member_id in range(members)]
+        self._clients = 0
+
+    # --- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def member_ids(self) -> list[int]:
+        return [member.member_id for member in self.members]
+
+    @property
+    def endpoints(self) -> str:
+        """The members string: `id,ingress,consensus,log,catchup,archive|...`."""
+        return "|".join(
+            ",".join([str(member.member_id), *(f"{member.host}:{INGRESS_PORT + index}" for index in range(5))])
+            for member in self.members
+        )
+
+    @property
+    def ingress_endpoints(self) -> dict[int, str]:
+        return {member.member_id: f"{member.host}:{INGRESS_PORT}" for member in self.members}
+
+    def status(self) -> list[MemberStatus]:
+        return with_leaders(member.status() for member in self.members)
+
+    def leader(self) -> int | None:
+        """The leader that serves; of two that both believe so the one of the later term."""
+        serving = [status for status in self.status() if status.serves_as_leader]
+        return max(serving, key=lambda status: status.leadership_term_id).member_id if serving else None
+
+    # --- waiting ---------------------------------------------------------------------------------------------------
+
+    def wait_until(self, condition: Callable[[], bool], timeout_ns: int, what: str) -> None:
+        """Let virtual time pass until `condition` holds. Raises `SimulationError` when it does not in time, or when
+        a process ended by a defect."""
+        self.world.run_until(lambda: bool(self.failures) or condition(), timeout_ns)
+        self.require_no_failure()
+        if not condition():
+            raise SimulationError(
+                f"seed {self.world.seed}: no {what} within {timeout_ns / SECOND} s\n{self.describe()}"
+            )
+
+    def wait_until_leader(self, timeout_ns: int = 30 * SECOND) -> int:
+        self.wait_until(lambda: self.leader() is not None, timeout_ns, "leader")
+        leader = self.leader()
+        assert leader is not None
+        return leader
+
+    def wait_until_converged(self, timeout_ns: int = 30 * SECOND) -> Converge:
+        """Wait until all members stand at one position in one term. There must be no load."""
+        reached = self.world.run_until(lambda: bool(self.failures) or self._is_converged(), timeout_ns)
+        self.require_no_failure()
+        members = tuple(
+            FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id)
+            for s in self.status()
+        )
+        return Converge(reached, self.world.now_ns, members)
+
+    def _is_converged(self) -> bool:
+        status = self.status()
+        positions = {(s.append_position, s.commit_position, s.leadership_term_id) for s in status}
+        append, commit, _ = next(iter(positions))
+        is_settled = all(s.alive and s.election_state == "CLOSED" for s in status)
+        return is_settled and len(positions) == 1 and append == commit and any(s.role == LEADER for s in status)
+
+    def require_no_failure(self) -> None:
+        if self.failures:
+            name, failure = self.failures[0]
+            raise SimulationError(f"seed {self.world.seed}: process {name} failed: {failure!r}") from failure
+
+    def describe(self) -> str:
+        """The members' status, a line each, for messages to people."""
+        return "\n".join(str(status) for status in self.status())
+
+    # --- members ---------------------------------------------------------------------------------------------------
+
+    def start(self, member_id: int) -> None:
+        self.members[member_id].start()
+
+    def start_all(self) -> None:
+        for member in self.members:
+            member.start()
+
+    def kill(self, member_id: int) -> None:
+        self.members[member_id].end(power_cut=False)
+
+    def power_cut(self, member_ids: list[int]) -> None:
+        for member_id in member_ids:
+            self.members[member_id].end(power_cut=True)
+
+    def pause(self, member_id: int) -> None:
+        process = self.members[member_id].process
+        if process is not None:
+            process.pause()
+
+    def resume(self, member_id: int) -> None:
+        process = self.members[member_id].process
+        if process is not None:
+            process.resume()
+
+    def jump_clock(self, member_id: int, milliseconds: int) -> None:
+        """Set the wall clock of a member's host apart from the true one."""
+        member = self.members[member_id]
+        member.clock_skew_ms = milliseconds
+        if member.process is not None:
+            member.process.clock_skew_ms = milliseconds
+
+    # --- network ---------------------------------------------------------------------------------------------------
+
+    def isolate(self, member_id: int) -> None:
+        """Cut a member off from all other members, both ways. Clients still reach it."""
+        for other in self.member_ids:
+            self.cut(member_id, other)
+            self.cut(other, member_id)
+
+    def partition(self, first: Sequence[int], second: Sequence[int]) -> None:
+        for member_id in first:
+            for other in second:
+                self.cut(member_id, other)
+                self.cut(other, member_id)
+
+    def cut(self, member_id: int, other: int) -> None:
+        self.fabric.cut(host_of(member_id), host_of(other))
+
+    def heal_network(self) -> None:
+        self.fabric.heal_all()
+
+    def reset_connections(self, member_id: int) -> int:
+        return sum(self.fabric.reset(host_of(member_id), host_of(o)) for o in self.member_ids if o != member_id)
+
+    def slow_down(self, member_id: int, latency_ns: int) -> None:
+        """Add a latency to all links between a member and the others; 0 ends it."""
+        for other in self.member_ids:
+            if other != member_id:
+                self.fabric.link(host_of(member_id), host_of(other)).extra_latency_ns = latency_ns
+                self.fabric.link(host_of(other), host_of(member_id)).extra_latency_ns = latency_ns
+
+    def heal_everything(self) -> None:
+        """Links, clocks, stopped processes, dead members: everything is as it was meant to be."""
+        self.heal_network()
+        for member_id in self.member_ids:
+            self.slow_down(member_id, 0)
+            self.jump_clock(member_id, 0)
+            self.resume(member_id)
+        self.start_all()
+
+    # --- clients ---------------------------------------------------------------------------------------------------
+
+    def start_load(self, settings: WorkloadSettings, record: Callable[[Operation], None]) -> Load:
+        """A client host of its own that runs a load from now on."""
+        self._clients += 1
+        host = f"client-{self._clients}"
+        process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
+        random = self.world.stream(host)
+        network = self.fabric.network(process)
+        media = MediaDriver(network, StaticResolver(), self.settings.media, random, name=host)
+        load = Load(
+            settings,
+            open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
+            record=record,
+            clock_ns=lambda: self.world.now_ns,
+        )
+        process.start((media, load))
+        return load
+
+    def _on_client_exit(self, process: SimulatedProcess) -> None:
+        if process.failure is not None:
+            self.failures.append((process.name, process.failure))
