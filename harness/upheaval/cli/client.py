@@ -1,0 +1,127 @@
+"""`upheaval client`: one operation by hand. It goes into the history of the folder like that of any other client."""
+
+import argparse
+import json
+import random
+import time
+from typing import Final
+
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.history import Function, HistoryWriter, Operation, Outcome
+from upheaval.jsonfields import Json
+from upheaval.run_folder import RunFolder
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_table import processes_of
+from upheaval.service_messages import decode_result, encode_operation
+from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
+from upheaval_node.client.operations import is_response_to
+from upheaval_node.errors import TimeoutExpired
+from upheaval_node.ports import Buffer
+
+# Above all ids that loads give out, so that operations by hand never meet theirs.
+_FIRST_ID: Final = 1 << 60
+_ID_BITS: Final = 60
+
+
+def client(options: argparse.Namespace) -> int:
+    cluster = ProcessCluster.open(options.dir)
+    function, value = _operation(options)
+    if not processes_of(cluster.config.run_id):
+        raise UsageError(
+            f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
+        )
+    result = _run(cluster, function, options.key, value, options.timeout)
+    print(_shown(function, result))
+    return 0
+
+
+def _operation(options: argparse.Namespace) -> tuple[Function, Json]:
+    """What was asked for. Raises `UsageError` for arguments that do not go together."""
+    function = Function(options.function)
+    if function is Function.APPEND and options.read:
+        if options.value is not None:
+            raise UsageError("append --read takes a key and no value")
+        return Function.LIST, None
+    if function is Function.READ:
+        return function, None
+    if function is Function.CAS:
+        return function, [_value(options.expected), _value(options.new)]
+    if options.value is None:
+        raise UsageError("append takes a key and a value, or --read and a key")
+    return function, options.value if function is Function.ECHO else _value(options.value)
+
+
+def _value(text: str) -> Json:
+    """Integers are integers, everything else is text."""
+    try:
+        number = int(text)
+    except ValueError:
+        return text
+    return number if str(number) == text else text
+
+
+def _run(cluster: ProcessCluster, function: Function, key: str, value: Json, timeout_s: float) -> Json:
+    """Do the operation, trying again only while nothing was sent."""
+    operation_id = _FIRST_ID + random.SystemRandom().getrandbits(_ID_BITS)
+    payload = encode_operation(operation_id, function, key, value)
+    invoke_ns = time.monotonic_ns()
+    deadline = time.monotonic() + timeout_s
+    outcome = Outcome.FAIL
+    complete_ns: int | None = None
+    result: Json = None
+    position: int | None = None
+    error = ""
+    try:
+        response = _request(cluster, operation_id, payload, deadline)
+        complete_ns = time.monotonic_ns()
+        _, position, result, error = decode_result(response)
+        outcome = Outcome.OK
+    except BaseException as raised:
+        if not isinstance(raised, NotSent):
+            outcome = Outcome.UNKNOWN
+        raise
+    finally:
+        operation = Operation(
+            operation_id,
+            operation_id,
+            function,
+            key,
+            value,
+            invoke_ns,
+            complete_ns,
+            outcome,
+            {"error": error} if error else result,
+            position,
+        )
+        _record(cluster.run, operation)
+    if error:
+        raise UsageError(f"the service refused: {error}")
+    return result
+
+
+def _request(cluster: ProcessCluster, operation_id: int, payload: bytes, deadline: float) -> Buffer:
+    """Send once, on whichever session takes it. Raises `NotSent`, or `UnknownOutcome` once it was sent."""
+    while True:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise NotSent("no leader took the operation in time: it has no effect (see `upheaval status`)")
+        try:
+            with BlockingClient(cluster.config.ingress_endpoints(), left, client_name="upheaval client") as session:
+                return session.request(payload, lambda received: is_response_to(operation_id, received))
+        except OutcomeUnknown as error:
+            raise UnknownOutcome(str(error)) from error
+        except NotSent:
+            continue
+        except TimeoutExpired as error:
+            raise NotSent(str(error)) from error
+
+
+def _record(run: RunFolder, operation: Operation) -> None:
+    with HistoryWriter(run.history_file) as history:
+        history.add(operation)
+
+
+def _shown(function: Function, result: Json) -> str:
+    if function in (Function.WRITE, Function.APPEND):
+        return "ok"
+    return result if isinstance(result, str) else json.dumps(result)

@@ -1,0 +1,68 @@
+"""The commands that start and end: up, kill, start, down."""
+
+import argparse
+from pathlib import Path
+
+from upheaval.errors import UsageError
+from upheaval.runtimes import cluster_file
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_table import processes_of
+
+# The options of `up` that a folder remembers.
+_REMEMBERED = ("members", "components", "profile", "sync_level", "service", "base_port")
+
+
+def up(options: argparse.Namespace) -> int:
+    """Start a new cluster, or what is not running of the one in the folder."""
+    given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
+    if cluster_file.has_cluster(options.dir):
+        cluster = ProcessCluster.open(options.dir)
+        for name, value in given.items():
+            kept = getattr(cluster.config, name)
+            if value != kept:
+                option = name.replace("_", "-")
+                raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: leave it out")
+        cluster_file.check_config(cluster.config)
+    else:
+        cluster = ProcessCluster.create(options.dir, **given)
+    leader = cluster.up(options.timeout)
+    config = cluster.config
+    term = cluster.status()[leader].leadership_term_id
+    print(f"{config.members} members ({config.components}, profile {config.profile}) in {cluster.folder}")
+    print(f"leader: member {leader}, term {term}")
+    return 0
+
+
+def kill(folder: Path, member_id: int, component: str | None) -> int:
+    """SIGKILL."""
+    cluster = ProcessCluster.open(folder)
+    cluster.member(member_id).kill(component)
+    cluster.flush_faults()
+    print(f"killed member {member_id}" + (f" ({component})" if component else ""))
+    return 0
+
+
+def start(folder: Path, member_id: int) -> int:
+    """Start what is missing of a member and wait until it has shown itself."""
+    cluster = ProcessCluster.open(folder)
+    member = cluster.member(member_id)
+    if member.status().alive:
+        print(f"member {member_id} is running already")
+        return 0
+    try:
+        member.start()
+        member.wait_until_alive()
+    except BaseException:
+        cluster.end_spawned()
+        raise
+    print(f"started member {member_id}")
+    return 0
+
+
+def down(folder: Path) -> int:
+    """End everything."""
+    cluster = ProcessCluster.open(folder)
+    was_running = bool(processes_of(cluster.config.run_id))
+    cluster.down()
+    print(f"the cluster in {cluster.folder} is down" + ("" if was_running else " (it was not running)"))
+    return 0

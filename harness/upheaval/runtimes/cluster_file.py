@@ -1,0 +1,154 @@
+"""What a cluster of the process runtime is made of, as kept in `cluster.json`, so that any later command can use it.
+
+This module knows files; it starts nothing.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval import jsonfields
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.jsonfields import FieldError, Json
+from upheaval.run_folder import write_atomically
+from upheaval.runtimes.ports import HOST, member_ports
+from upheaval_node import __version__
+from upheaval_node.errors import NodeError
+from upheaval_node.service.loader import load_service
+from upheaval_node.settings import profile_settings
+
+FORMAT: Final = 1
+CLUSTER_FILE: Final = "cluster.json"
+TOGETHER: Final = "together"
+SPLIT: Final = "split"
+DEFAULT_SERVICE: Final = "workbench"
+MEMBERS_MAX: Final = 9
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfig:
+    """Everything that `up` was told, and what it chose."""
+
+    run_id: str
+    members: int
+    components: str
+    profile: str
+    sync_level: int
+    service: str
+    base_port: int
+    python_path: tuple[str, ...] = ()
+    version: str = __version__
+
+    def ingress_endpoints(self) -> dict[int, str]:
+        return {member: f"{HOST}:{member_ports(self.base_port, member)[0]}" for member in range(self.members)}
+
+    def members_text(self) -> str:
+        """The members string of Aeron Cluster: `id,ingress,consensus,log,catchup,archive|...`."""
+        return "|".join(
+            ",".join([str(member), *(f"{HOST}:{port}" for port in member_ports(self.base_port, member))])
+            for member in range(self.members)
+        )
+
+    def member_config(self, member_id: int, folder: Path) -> dict[str, Json]:
+        """The configuration of one member process (see upheaval_node.runtime.main)."""
+        return {
+            "member_id": member_id,
+            "members": self.members_text(),
+            "folder": str(folder),
+            "service": self.service,
+            "profile": self.profile,
+            "sync_level": self.sync_level,
+            "run_id": self.run_id,
+            "trace": "trace.jsonl",
+            "python_path": list(self.python_path),
+        }
+
+
+def check_config(config: ClusterConfig) -> None:
+    """Raises `UsageError` for anything that could never start: one clear line before any process is made."""
+    if not 1 <= config.members <= MEMBERS_MAX:
+        raise UsageError(f"--members {config.members}: a cluster has 1 to {MEMBERS_MAX} members")
+    if config.components not in (TOGETHER, SPLIT):
+        raise UsageError(f"--components {config.components!r}: use {TOGETHER} or {SPLIT}")
+    try:
+        profile_settings(config.profile, sync_level=config.sync_level)
+        load_service(config.service)
+    except NodeError as error:
+        raise UsageError(str(error)) from error
+
+
+def save(config: ClusterConfig, folder: Path) -> None:
+    """Write `cluster.json` and each member's configuration."""
+    for member_id in range(config.members):
+        member_folder = folder / f"member-{member_id}"
+        try:
+            member_folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot make the folder {member_folder}: {error.strerror}") from error
+        member = json.dumps(config.member_config(member_id, member_folder), indent=2)
+        write_atomically(member_folder / "config.json", member + "\n")
+    write_atomically(folder / CLUSTER_FILE, json.dumps({"format": FORMAT, **asdict(config)}, indent=2) + "\n")
+
+
+def load(folder: Path) -> ClusterConfig:
+    """Read `cluster.json`. Raises `UsageError` when there is none, it is malformed or of another version."""
+    path = folder / CLUSTER_FILE
+    if not path.is_file():
+        raise UsageError(f"{folder} holds no cluster (it has no {CLUSTER_FILE}): start one with `upheaval up --dir`")
+    try:
+        fields = jsonfields.parse_object(jsonfields.read_text(path))
+        _require_version(path, fields)
+        return ClusterConfig(
+            run_id=jsonfields.text(fields, "run_id"),
+            members=jsonfields.integer(fields, "members"),
+            components=jsonfields.text(fields, "components"),
+            profile=jsonfields.text(fields, "profile"),
+            sync_level=jsonfields.integer(fields, "sync_level"),
+            service=jsonfields.text(fields, "service"),
+            base_port=jsonfields.integer(fields, "base_port"),
+            python_path=_texts(fields, "python_path"),
+        )
+    except FieldError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def has_cluster(folder: Path) -> bool:
+    return (folder / CLUSTER_FILE).is_file()
+
+
+def require_usable(folder: Path) -> None:
+    """Raises when a new cluster cannot be made in this folder: no permission, or something else lies there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        found = sorted(entry.name for entry in folder.iterdir())
+    except NotADirectoryError:
+        raise UsageError(f"{folder} is not a folder: give another --dir") from None
+    except FileExistsError:
+        raise UsageError(f"{folder} is a file: give another --dir") from None
+    except OSError as error:
+        raise EnvironmentFault(f"cannot use the folder {folder}: {error.strerror}") from error
+    if found:
+        raise UsageError(f"{folder} holds no cluster and is not empty ({found[0]}): give an empty or a new folder")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise EnvironmentFault(f"no permission to write in {folder}")
+
+
+def _require_version(path: Path, fields: Mapping[str, Json]) -> None:
+    """A folder is only used by the series (major and minor version) that made it."""
+    found = jsonfields.integer(fields, "format")
+    version = jsonfields.text(fields, "version")
+    if found != FORMAT or version.split(".")[:2] != __version__.split(".")[:2]:
+        raise UsageError(
+            f"{path.parent} was made by upheaval {version} (format {found}), this is {__version__} (format {FORMAT}): "
+            "use that version or a new folder"
+        )
+
+
+def _texts(fields: Mapping[str, Json], name: str) -> tuple[str, ...]:
+    value = fields.get(name, [])
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise FieldError(f"field {name!r} must be a list of strings")
+    return tuple(str(item) for item in value)

@@ -1,0 +1,155 @@
+"""Load on a cluster of processes: many client slots in one thread of this process, over real sockets.
+
+One loop turns all sessions, so that operations are pipelined and thousands run in seconds. This module knows the wiring
+only; what is asked for and how outcomes are settled is the workload's.
+"""
+
+import threading
+import time
+from collections.abc import Mapping
+from random import SystemRandom
+from types import TracebackType
+from typing import Final
+
+from upheaval.errors import UnknownOutcome
+from upheaval.history import HistoryWriter, Operation
+from upheaval.waits import wait_until
+from upheaval.workload import Load, LoadCounts, Session, WorkloadSettings
+from upheaval_node.client.session import ClusterClient
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.runtime.clock import SystemClock
+from upheaval_node.runtime.duty_cycle import DutyCycle
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.settings import MS, MediaSettings, S
+
+CONNECT_TIMEOUT_NS: Final = 5 * S
+NEW_LEADER_TIMEOUT_NS: Final = 10 * S
+DRAIN_TIMEOUT_S: Final = 15.0
+# How often the thread looks whether it shall stop when nothing happens on the network.
+_LOOK_NS: Final = 20 * MS
+_CLOSE_TIMEOUT_NS: Final = 200 * MS
+
+
+class ProcessLoad:
+    """Runs a load in a thread of its own until `finish`. Use in a `with` statement; an error of the load comes out."""
+
+    def __init__(
+        self,
+        endpoints: Mapping[int, str],
+        history: HistoryWriter,
+        settings: WorkloadSettings,
+        *,
+        first_id: int = 0,
+        first_process: int = 0,
+    ) -> None:
+        self._endpoints = dict(endpoints)
+        self._history = history
+        self._random = SystemRandom()
+        self._loop = Loop()
+        self._network = SelectorNetwork(self._loop)
+        media_settings = MediaSettings(redial_interval_ns=20 * MS)
+        self._media = MediaDriver(self._network, StaticResolver(), media_settings, self._random, None)
+        self._load = Load(
+            settings,
+            open_session=self._open_session,
+            record=self._record,
+            clock_ns=time.monotonic_ns,
+            first_id=first_id,
+            first_process=first_process,
+        )
+        self._cycle = DutyCycle(self._loop, SystemClock(), (self._media, self._load))
+        self._stop_wanted = False
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    @property
+    def counts(self) -> LoadCounts:
+        return self._load.counts
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wait_for_acknowledged(self, more: int, timeout_s: float) -> None:
+        """Wait until `more` operations have been acknowledged from now on."""
+        target = self.counts.ok + more
+        self.wait_until_acknowledged(target, timeout_s)
+
+    def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
+        """Wait until that many operations are acknowledged in all. Raises what ended the load instead."""
+
+        def reached() -> bool:
+            self._raise_if_failed()
+            return self.counts.ok >= target
+
+        wait_until(
+            reached,
+            timeout_s=timeout_s,
+            describe=lambda: f"only {self.counts.ok} of {target} operations were acknowledged",
+        )
+
+    def finish(self, timeout_s: float = DRAIN_TIMEOUT_S) -> LoadCounts:
+        """Invoke nothing more, await or give up what is outstanding, close the sessions; the history is complete."""
+        self._stop_wanted = True
+        self._loop.wake()
+        self._thread.join(timeout_s)
+        if self._thread.is_alive():
+            raise UnknownOutcome(f"the load does not end (waited {timeout_s:g} s)")
+        self._raise_if_failed()
+        return self.counts
+
+    def __enter__(self) -> "ProcessLoad":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._thread.is_alive():
+            self.finish()
+        elif error is None:
+            self._raise_if_failed()
+
+    def _run(self) -> None:
+        try:
+            while not self._stop_wanted:
+                self._cycle.run_once(_LOOK_NS)
+            self._load.stop()
+            deadline_ns = time.monotonic_ns() + int((DRAIN_TIMEOUT_S - 5) * S)
+            self._cycle.run_until(lambda: self._load.is_idle, deadline_ns)
+        except BaseException as error:
+            self._error = error
+            raise
+        finally:
+            self._close()
+
+    def _close(self) -> None:
+        try:
+            self._load.close()
+            self._cycle.run_once(0)
+            self._history.flush()
+            self._media.close()
+            self._network.drain(_CLOSE_TIMEOUT_NS)
+        except BaseException as error:
+            self._error = self._error or error
+            raise
+        finally:
+            self._loop.close()
+
+    def _raise_if_failed(self) -> None:
+        if self._error is not None:
+            raise UnknownOutcome(f"the load ended: {type(self._error).__name__} {self._error}") from self._error
+
+    def _open_session(self) -> Session:
+        return ClusterClient(
+            self._media,
+            self._endpoints,
+            random=self._random,
+            message_timeout_ns=CONNECT_TIMEOUT_NS,
+            new_leader_timeout_ns=NEW_LEADER_TIMEOUT_NS,
+            client_name="upheaval load",
+        )
+
+    def _record(self, operation: Operation) -> None:
+        self._history.add(operation)
