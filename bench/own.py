@@ -1,0 +1,170 @@
+"""Our own cluster under measurement: throughput over the network path, failover, start, memory, idle cost.
+
+One client process (this one) keeps a window of 64-byte echo requests in flight on one session.
+"""
+
+import contextlib
+import struct
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import SystemRandom
+
+import psutil
+
+from bench.figures import Figures, from_latencies
+from upheaval.runtimes.process import ProcessCluster
+from upheaval_node.client.operations import echo_request
+from upheaval_node.client.session import ClusterClient
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.ports import Buffer
+from upheaval_node.runtime.clock import SystemClock
+from upheaval_node.runtime.duty_cycle import DutyCycle
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.settings import MediaSettings, profile_settings
+from upheaval_node.types import MAX_POSITION, Now
+
+MESSAGE_LENGTH = 64
+S = 1_000_000_000
+WARM_UP_NS = S
+POLL_LIMIT = 512
+_ID = struct.Struct("<q")
+_TAIL = echo_request(0, b"")[_ID.size :]
+_BODY = echo_request(0, b"v" * (MESSAGE_LENGTH - _ID.size - len(_TAIL)))[_ID.size :]
+
+
+class WindowLoad:
+    """Keeps `window` echoes in flight until `end_ns` and notes the latency of each. An agent of the client's loop."""
+
+    def __init__(self, client: ClusterClient, window: int) -> None:
+        self._client = client
+        self._window = window
+        self._next_id = 1
+        self._sent_ns: dict[int, int] = {}
+        self.begin_ns = 0
+        self.end_ns = 0
+        self.latencies_ms: list[float] = []
+        self.answered = 0
+        self.last_answer_ns = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._sent_ns
+
+    def forget_unanswered(self) -> None:
+        """What a dead leader took with it is not waited for."""
+        self._sent_ns.clear()
+
+    def do_work(self, now: Now) -> int:
+        work = self._client.poll(self._on_answer, POLL_LIMIT)
+        offer, sent = self._client.offer, self._sent_ns
+        while now.ns < self.end_ns and len(sent) < self._window:
+            number = self._next_id
+            if offer(_ID.pack(number) + _BODY) <= 0:
+                break
+            sent[number] = time.monotonic_ns()
+            self._next_id = number + 1
+            work += 1
+        return work
+
+    def next_deadline_ns(self) -> int:
+        return MAX_POSITION
+
+    def _on_answer(self, _timestamp: int, payload: Buffer) -> None:
+        now_ns = time.monotonic_ns()
+        sent_ns = self._sent_ns.pop(_ID.unpack_from(payload)[0], None)
+        self.answered += 1
+        self.last_answer_ns = now_ns
+        if sent_ns is not None and sent_ns >= self.begin_ns and now_ns <= self.end_ns:
+            self.latencies_ms.append((now_ns - sent_ns) / 1e6)
+
+
+class LoadClient:
+    """A session with the cluster in this process, driven by one loop."""
+
+    def __init__(self, cluster: ProcessCluster, window: int) -> None:
+        loop = Loop()
+        media = MediaDriver(SelectorNetwork(loop), StaticResolver(), MediaSettings(), SystemRandom(), None)
+        self.session = ClusterClient(media, cluster.config.ingress_endpoints(), random=SystemRandom())
+        self.load = WindowLoad(self.session, window)
+        self.cycle = DutyCycle(loop, SystemClock(), (media, self.session, self.load))
+        if not self.cycle.run_until(lambda: self.session.is_connected, time.monotonic_ns() + 10 * S):
+            raise RuntimeError(f"no session: {self.session.error}")
+
+    def run(self, seconds: float) -> None:
+        """Load for `seconds` after the warm-up, then wait for what is in flight."""
+        load = self.load
+        load.begin_ns = time.monotonic_ns() + WARM_UP_NS
+        load.end_ns = load.begin_ns + round(seconds * S)
+        self.cycle.run_until(lambda: time.monotonic_ns() >= load.end_ns, MAX_POSITION)
+        self.cycle.run_until(lambda: load.is_idle, time.monotonic_ns() + 5 * S)
+
+
+@contextlib.contextmanager
+def running_cluster(*, profile: str, sync_level: int, service: str = "echo") -> Iterator[ProcessCluster]:
+    with tempfile.TemporaryDirectory(prefix="bench-upheaval-", dir="/var/tmp") as folder:
+        cluster = ProcessCluster.create(
+            Path(folder) / "run", members=3, profile=profile, sync_level=sync_level, service=service
+        )
+        cluster.up()
+        try:
+            yield cluster
+        finally:
+            cluster.down()
+
+
+def measure_throughput(window: int, seconds: float, *, sync_level: int) -> Figures:
+    """Echoed 64-byte messages a second through a three-member cluster with Aeron's default settings."""
+    with running_cluster(profile="aeron", sync_level=sync_level) as cluster:
+        client = LoadClient(cluster, window)
+        client.run(seconds)
+        return from_latencies(client.load.latencies_ms, seconds)
+
+
+def failover_floor_s(profile: str) -> float:
+    """Aeron's floor: heartbeat time-out, election time-out, up to half an election time-out, and 0.15 s of work."""
+    timeouts = profile_settings(profile).cluster.timeouts
+    return (timeouts.leader_heartbeat_ns + 1.5 * timeouts.election_ns) / S + 0.15
+
+
+def measure_failover(profile: str = "test") -> float:
+    """Seconds from SIGKILL of the leader to the first answer under the new one, with a client that keeps trying."""
+    with running_cluster(profile=profile, sync_level=0) as cluster:
+        client = LoadClient(cluster, 16)
+        client.load.end_ns = MAX_POSITION
+        client.cycle.run_until(lambda: client.load.answered > 100, time.monotonic_ns() + 10 * S)
+        killed_ns = time.monotonic_ns()
+        cluster.member(client.session.leader_member_id).kill()
+        old_term = client.session.leadership_term_id
+        client.cycle.run_until(lambda: client.session.leadership_term_id > old_term, killed_ns + 30 * S)
+        client.load.forget_unanswered()
+        if not client.cycle.run_until(lambda: client.load.last_answer_ns > killed_ns + S // 5, killed_ns + 30 * S):
+            raise RuntimeError("no answer under a new leader")
+        return (client.load.last_answer_ns - killed_ns) / S
+
+
+def measure_start(profile: str = "aeron") -> float:
+    """Seconds from nothing to a leader that serves, three members."""
+    begin = time.monotonic()
+    with running_cluster(profile=profile, sync_level=0):
+        return time.monotonic() - begin
+
+
+def measure_idle(seconds: float = 5.0) -> dict[str, float]:
+    """Share of one core that an idle three-member cluster takes, and the largest member's memory after some load."""
+    with running_cluster(profile="aeron", sync_level=0) as cluster:
+        members = [psutil.Process(f.pid) for m in cluster.members for f in m.processes()]
+        begin_cpu, begin = _cpu_seconds(members), time.monotonic()
+        time.sleep(seconds)
+        idle = (_cpu_seconds(members) - begin_cpu) / (time.monotonic() - begin)
+        fresh = max(m.memory_info().rss for m in members)
+        LoadClient(cluster, 256).run(3.0)
+        loaded = max(m.memory_info().rss for m in members)
+    return {"idle_share_of_a_core": idle, "fresh_member_mb": fresh / 1e6, "loaded_member_mb": loaded / 1e6}
+
+
+def _cpu_seconds(members: list[psutil.Process]) -> float:
+    return sum(t.user + t.system for t in (m.cpu_times() for m in members))

@@ -1,0 +1,98 @@
+"""Measure our cluster beside etcd and PySyncObj in alternating rounds of one run; print a table, write results.json.
+
+Only ratios between figures of one run mean anything on a shared machine.
+"""
+
+import argparse
+import json
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from bench import own
+from bench.figures import Figures, median
+from bench.peers import etcd, pysyncobj
+
+RESULTS = Path(__file__).resolve().parent / "results.json"
+Contestant = Callable[[], Figures]
+
+
+def contestants(seconds: float, loader: Path | None) -> dict[str, Contestant]:
+    """Everybody who takes part, by name; one round each in this order."""
+    rows: dict[str, Contestant] = {}
+    for window in (256, 1024):
+        for level in (0, 1):
+            rows[f"upheaval, sync {level}, window {window}"] = lambda w=window, s=level: own.measure_throughput(  # type: ignore[misc]
+                w, seconds, sync_level=s
+            )
+        rows[f"PySyncObj, defaults, window {window}"] = lambda w=window: pysyncobj.measure(w, seconds, tuned=False)  # type: ignore[misc]
+        rows[f"PySyncObj, best ticks, window {window}"] = lambda w=window: pysyncobj.measure(w, seconds, tuned=True)  # type: ignore[misc]
+    if loader is not None:
+        rows["etcd, 256 clients"] = lambda: etcd.measure(loader, 256, seconds)
+    return rows
+
+
+def throughput(rounds: int, seconds: float) -> dict[str, dict[str, float]]:
+    with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as folder:
+        lack = etcd.missing()
+        if lack:
+            print(lack, file=sys.stderr)
+        rows = contestants(seconds, None if lack else etcd.build_loader(Path(folder)))
+        measured: dict[str, list[Figures]] = {name: [] for name in rows}
+        for number in range(rounds):
+            for name, measure in rows.items():
+                print(f"round {number + 1} of {rounds}: {name}", file=sys.stderr, flush=True)
+                measured[name].append(measure())
+    return {name: median(figures).as_dict() for name, figures in measured.items()}
+
+
+def times(rounds: int) -> dict[str, float]:
+    print("failover, start, idle", file=sys.stderr, flush=True)
+    failovers = sorted(own.measure_failover() for _ in range(rounds))
+    starts = sorted(own.measure_start() for _ in range(rounds))
+    return {
+        "failover_s": failovers[rounds // 2],
+        "failover_worst_s": failovers[-1],
+        "failover_floor_s": own.failover_floor_s("test"),
+        "start_to_leader_s": starts[rounds // 2],
+        **own.measure_idle(),
+    }
+
+
+def print_table(results: dict[str, dict[str, float]], other: dict[str, float]) -> None:
+    width = max(map(len, results))
+    print(f"{'':{width}}  {'per second':>10}  {'p50 ms':>8}  {'p99 ms':>8}")
+    for name, row in results.items():
+        print(f"{name:{width}}  {row['per_second']:10.0f}  {row['p50_ms']:8.2f}  {row['p99_ms']:8.2f}")
+    print()
+    for name, value in other.items():
+        print(f"{name:{width}}  {value:10.3f}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=float, default=4.0, help="measured time of each round")
+    arguments = parser.parse_args()
+    results = throughput(arguments.rounds, arguments.seconds)
+    other = times(arguments.rounds)
+    print_table(results, other)
+    document = {
+        "date": time.strftime("%Y-%m-%d"),
+        "python": platform.python_version(),
+        "rounds": arguments.rounds,
+        "seconds": arguments.seconds,
+        "throughput": results,
+        "other": other,
+    }
+    RESULTS.write_text(json.dumps(document, indent=2) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
