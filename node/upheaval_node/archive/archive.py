@@ -1,0 +1,311 @@
+"""The archive of a member: takes in clients and their requests and runs recordings, replays and replications.
+
+One agent does everything in turn; nothing in it waits. The first turn repairs what an unclean stop left: recordings
+without a stop position get one, and their torn tails are cut off. What requests do is in `requests`.
+"""
+
+import struct
+from random import Random
+from typing import Final
+
+from upheaval_node.archive import channels
+from upheaval_node.archive.catalog import Catalog
+from upheaval_node.archive.codes import ErrorCode, RequestError
+from upheaval_node.archive.control_session import ControlSession, SessionState
+from upheaval_node.archive.recorder import Recorder
+from upheaval_node.archive.replayer import Replayer
+from upheaval_node.archive.replication import ReplicationParams, ReplicationSession, ReplicationState
+from upheaval_node.archive.requests import Requests
+from upheaval_node.archive.responses import Requester
+from upheaval_node.archive.segments import recover
+from upheaval_node.counters import (
+    ARCHIVE_CONTROL_SESSIONS,
+    ARCHIVE_ERRORS,
+    ARCHIVE_RECORDING_SESSIONS,
+    ARCHIVE_REPLAY_SESSIONS,
+    Counter,
+    Counters,
+)
+from upheaval_node.errors import DecodeError, NodeError
+from upheaval_node.media.api import Image, Media, Message, Subscription
+from upheaval_node.ports import ErrorSink, Storage
+from upheaval_node.protocol import archive_messages as am
+from upheaval_node.settings import ArchiveSettings
+from upheaval_node.types import MAX_POSITION, NULL_POSITION, Now
+
+CONTROL_STREAM_ID: Final = 10
+LOCAL_CONTROL_CHANNEL: Final = "aeron:ipc"
+# Requests taken from a control stream in one turn.
+REQUEST_LIMIT: Final = 16
+# More clients than any cluster has; beyond them somebody is at fault.
+MAX_CONTROL_SESSIONS: Final = 128
+MAX_REPLICATIONS: Final = 64
+
+
+class _CountedErrors:
+    """Counts errors on their way to the sink."""
+
+    def __init__(self, errors: ErrorSink, counter: Counter) -> None:
+        self._errors = errors
+        self._counter = counter
+
+    def report(self, now: Now, kind: str, text: str) -> None:
+        self._counter.increment()
+        self._errors.report(now, kind, text)
+
+
+class Archive:
+    """An agent that serves the archive control protocol on `aeron:ipc` and on its network control channel.
+
+    Raises `StorageError` and `DecodeError` when its folder cannot be used; `UsageError` for a bad channel.
+    """
+
+    def __init__(
+        self,
+        media: Media,
+        storage: Storage,
+        counters: Counters,
+        settings: ArchiveSettings,
+        random: Random,
+        errors: ErrorSink,
+        *,
+        control_channel: str | None = None,
+        archive_id: int,
+        directory: str = "archive",
+    ) -> None:
+        self.archive_id: Final = archive_id
+        self._media = media
+        self._storage = storage
+        self._settings = settings
+        self._directory = directory
+        self._counts = [
+            counters.allocate(type_id, struct.pack("<q", archive_id), f"{name} - archiveId={archive_id}")
+            for type_id, name in (
+                (ARCHIVE_ERRORS, "Archive Errors"),
+                (ARCHIVE_CONTROL_SESSIONS, "Archive Control Sessions"),
+                (ARCHIVE_RECORDING_SESSIONS, "Archive Recording Sessions"),
+                (ARCHIVE_REPLAY_SESSIONS, "Archive Replay Sessions"),
+            )
+        ]
+        self._errors = _CountedErrors(errors, self._counts[0])
+        self._catalog = Catalog(
+            storage, directory, capacity=settings.catalog_capacity, sync_level=settings.file_sync_level
+        )
+        self._recorder = Recorder(
+            media,
+            storage,
+            counters,
+            self._catalog,
+            settings,
+            self._errors,
+            archive_id=archive_id,
+            directory=directory,
+        )
+        self._replayer = Replayer(
+            media, storage, counters, self._catalog, self._recorder, settings, self._errors, directory=directory
+        )
+        self._requests = Requests(
+            catalog=self._catalog,
+            recorder=self._recorder,
+            replayer=self._replayer,
+            replications=self,
+            storage=storage,
+            directory=directory,
+            archive_id=archive_id,
+            sync_level=settings.file_sync_level,
+        )
+        self._sessions: dict[int, ControlSession] = {}
+        self._replications: dict[int, ReplicationSession] = {}
+        self._next_id = random.getrandbits(31)
+        self._now = Now(0, 0)
+        self._is_recovered = False
+        self.is_closed = False
+        self._control: list[Subscription] = [
+            media.add_subscription(channel, CONTROL_STREAM_ID)
+            for channel in (LOCAL_CONTROL_CHANNEL, control_channel)
+            if channel is not None
+        ]
+
+    @property
+    def control_endpoint(self) -> str | None:
+        """The bound address of the network control channel."""
+        return next((each.resolved_endpoint for each in self._control if each.resolved_endpoint), None)
+
+    # --- duty cycle ---
+
+    def do_work(self, now: Now) -> int:
+        if self.is_closed:
+            return 0
+        self._now = now
+        if not self._is_recovered:
+            self._is_recovered = True
+            self._recover(now)
+        work = 0
+        for control in self._control:
+            work += control.poll(self._on_request, REQUEST_LIMIT)
+        work += self._recorder.do_work(now)
+        work += self._replayer.do_work(now)
+        work += self._run_replications(now)
+        work += self._run_sessions(now)
+        if work:
+            self._count()
+        return work
+
+    def next_deadline_ns(self) -> int:
+        if self.is_closed:
+            return MAX_POSITION
+        if not self._is_recovered:
+            return self._now.ns
+        deadline = self._replayer.next_deadline_ns()
+        for session in self._sessions.values():
+            deadline = min(deadline, session.next_deadline_ns())
+        for replication in self._replications.values():
+            deadline = min(deadline, replication.next_deadline_ns())
+        return deadline
+
+    def close(self) -> None:
+        """End in order: stop positions are written, waiting for the disk."""
+        if self.is_closed:
+            return
+        for replication in self._replications.values():
+            replication.stop()
+        self._replications.clear()
+        self._replayer.close()
+        self._recorder.close(self._now)
+        for session in self._sessions.values():
+            session.abort("the archive ends")
+        self._sessions.clear()
+        for control in self._control:
+            control.close()
+        self._catalog.close()
+        for counter in self._counts:
+            counter.close()
+        self.is_closed = True
+
+    def _recover(self, now: Now) -> None:
+        for problem in self._catalog.problems:
+            self._errors.report(now, "catalog", problem)
+        is_changed = False
+        for entry in self._catalog.entries():
+            if entry.stop_position == NULL_POSITION:
+                recovery = recover(self._storage, self._directory, entry, self._settings.file_sync_level)
+                if recovery.cut is not None:
+                    text = f"recording {entry.recording_id} was cut at {recovery.stop_position}: {recovery.cut}"
+                    self._errors.report(now, "recovery", text)
+                self._catalog.record_stopped(entry, recovery.stop_position, now.epoch_ms)
+                is_changed = True
+        if is_changed:
+            self._catalog.force(lambda error: self._on_forced(now, error))
+
+    def _on_forced(self, now: Now, error: Exception | None) -> None:
+        if error is not None:
+            self._errors.report(now, "catalog", str(error))
+
+    def _run_sessions(self, now: Now) -> int:
+        work = 0
+        for session in list(self._sessions.values()):
+            work += session.do_work(now)
+            if session.state == SessionState.DONE:
+                del self._sessions[session.id]
+                work += 1
+        return work
+
+    def _run_replications(self, now: Now) -> int:
+        work = 0
+        for replication in list(self._replications.values()):
+            work += replication.do_work(now)
+            if replication.state == ReplicationState.DONE:
+                del self._replications[replication.id]
+                work += 1
+        return work
+
+    def _count(self) -> None:
+        _, sessions, recordings, replays = self._counts
+        sessions.set(len(self._sessions))
+        recordings.set(self._recorder.active_count)
+        replays.set(self._replayer.active_count)
+
+    # --- requests ---
+
+    def _on_request(self, fragment: Message) -> None:
+        try:
+            request = am.SCHEMA.decode(fragment.payload)
+        except DecodeError as error:
+            self._drop(fragment.image, f"malformed request: {error}")
+            return
+        if isinstance(request, am.AuthConnectRequest):
+            self._connect(fragment.image, request)
+            return
+        session_id: object = getattr(request, "control_session_id", None)
+        session = self._sessions.get(session_id) if isinstance(session_id, int) else None
+        if session is None or session.image.correlation_id != fragment.image.correlation_id:
+            name = "unknown message" if request is None else type(request).__name__
+            self._report(f"{name} for unknown session {session_id} from {fragment.image.source_identity}")
+            return
+        assert request is not None
+        session.activate()
+        self._requests.serve(session, request)
+
+    def _connect(self, image: Image, request: am.AuthConnectRequest) -> None:
+        if len(self._sessions) >= MAX_CONTROL_SESSIONS:
+            self._drop(image, "too many control sessions")
+            return
+        try:
+            channel = channels.control_response(request.response_channel, self._settings.control_term_length)
+            publication = self._media.add_publication(channel, request.response_stream_id)
+        except NodeError as error:
+            self._drop(image, f"connect with an unusable response channel: {error}")
+            return
+        session = ControlSession(
+            self._take_id(), request, image=image, publication=publication, settings=self._settings
+        )
+        self._sessions[session.id] = session
+
+    def _drop(self, image: Image, reason: str) -> None:
+        """A client that breaks the protocol loses its stream and with it its sessions."""
+        self._report(f"{image.source_identity}: {reason}")
+        for session in self._sessions.values():
+            if session.image.correlation_id == image.correlation_id:
+                session.abort(reason)
+        image.reject(reason)
+
+    def _report(self, text: str) -> None:
+        self._errors.report(self._now, "control", text)
+
+    def _take_id(self) -> int:
+        taken = self._next_id
+        self._next_id += 1
+        return taken
+
+    # --- requests.Replications ---
+
+    def start_replication(self, requester: Requester, params: ReplicationParams) -> int:
+        """Begin to copy a recording from another archive. Raises `RequestError`, `UsageError`."""
+        if len(self._replications) >= MAX_REPLICATIONS:
+            raise RequestError(f"more than {MAX_REPLICATIONS} replications")
+        if params.dst_recording_id >= 0:
+            if self._catalog.get(params.dst_recording_id) is None:
+                raise RequestError(
+                    f"unknown destination recording id {params.dst_recording_id}", ErrorCode.UNKNOWN_RECORDING
+                )
+            self._recorder.check_inactive(params.dst_recording_id, "replicate to")
+        replication = ReplicationSession(
+            self._take_id(),
+            requester,
+            params,
+            media=self._media,
+            storage=self._storage,
+            catalog=self._catalog,
+            recorder=self._recorder,
+            settings=self._settings,
+            directory=self._directory,
+            report=lambda now, text: self._errors.report(now, "replication", text),
+        )
+        self._replications[replication.id] = replication
+        return replication.id
+
+    def stop_replication(self, replication_id: int) -> None:
+        replication = self._replications.get(replication_id)
+        if replication is None:
+            raise RequestError(f"unknown replication id {replication_id}", ErrorCode.UNKNOWN_REPLICATION)
+        replication.stop()

@@ -1,0 +1,545 @@
+"""A client of an archive, as the consensus module and replications use it: requests go out, answers come in.
+
+Nothing waits: a request returns a `PendingCall` at once, which is filled in by `do_work`. The handshake follows
+Aeron's archive client (connect request, response, archive id, keep-alive). A client that lost its archive is closed
+and stays so; whoever needs one again makes a new one. The module knows channels and messages only.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
+from upheaval_node.errors import DecodeError, UsageError
+from upheaval_node.media.api import Abort, Image, Media, Publication, Subscription
+from upheaval_node.media.api import Message as Fragment
+from upheaval_node.protocol import archive_messages as am
+from upheaval_node.protocol import channel as uri
+from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignalEvent, SourceLocation
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.codec import Message
+from upheaval_node.settings import S
+from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+
+CONTROL_STREAM_ID: Final = 10
+RESPONSE_STREAM_ID: Final = 20
+CONTROL_TERM_LENGTH: Final = 64 * 1024
+FRAGMENT_LIMIT: Final = 64
+# A caller that lets signals or errors pile up loses the oldest.
+MAX_SIGNALS: Final = 1024
+MAX_OUTGOING: Final = 1024
+
+# Session ids of clients: above the range that Aeron reserves, within a positive int32.
+_FIRST_SESSION_ID: Final = 1001
+_SESSION_IDS: Final = (1 << 31) - 1 - _FIRST_SESSION_ID
+
+
+class ClientState(IntEnum):
+    """Codes of Aeron's connect steps; DONE is connected."""
+
+    AWAIT_SUBSCRIPTION = 0
+    ADD_PUBLICATION = 1
+    AWAIT_PUBLICATION_CONNECTED = 2
+    SEND_CONNECT_REQUEST = 3
+    AWAIT_SUBSCRIPTION_CONNECTED = 4
+    AWAIT_CONNECT_RESPONSE = 5
+    SEND_ARCHIVE_ID_REQUEST = 6
+    AWAIT_ARCHIVE_ID_RESPONSE = 7
+    DONE = 10
+    CLOSED = 11
+
+
+LEGAL_MOVES: Final = {
+    ClientState.AWAIT_SUBSCRIPTION: frozenset({ClientState.AWAIT_PUBLICATION_CONNECTED, ClientState.CLOSED}),
+    ClientState.AWAIT_PUBLICATION_CONNECTED: frozenset({ClientState.AWAIT_CONNECT_RESPONSE, ClientState.CLOSED}),
+    ClientState.AWAIT_CONNECT_RESPONSE: frozenset({ClientState.AWAIT_ARCHIVE_ID_RESPONSE, ClientState.CLOSED}),
+    ClientState.AWAIT_ARCHIVE_ID_RESPONSE: frozenset({ClientState.DONE, ClientState.CLOSED}),
+    ClientState.DONE: frozenset({ClientState.CLOSED}),
+    ClientState.CLOSED: frozenset[ClientState](),
+}
+
+
+@dataclass(slots=True, eq=False)
+class PendingCall:
+    """A request on its way. When `done`, `error` is None or says why it failed, with the archive's `error_code`.
+
+    `relevant_id` is what the archive answers: a subscription, replay session or replication id, a position, a count.
+    Listings fill `descriptors`; fewer than asked for is no error. A time-out or a lost archive has error code -1.
+    """
+
+    correlation_id: int
+    done: bool = False
+    relevant_id: int = NULL_VALUE
+    error: str | None = None
+    error_code: int = NULL_VALUE
+    descriptors: list[am.RecordingDescriptor] = field(default_factory=list)
+    wanted_descriptors: int = 0
+    deadline_ns: int = MAX_POSITION
+
+    def fail(self, text: str, code: int = NULL_VALUE) -> None:
+        self.done = True
+        self.error = text
+        self.error_code = code
+
+
+class LateError(NamedTuple):
+    """An error that the archive sent for something that had been answered before: a recording, a replay."""
+
+    correlation_id: int
+    error_code: int
+    text: str
+
+
+class ArchiveClient:
+    """`is_connected` once requests may be made, `is_closed` when nothing more will come; then `error` says why.
+
+    `signals` and `late_errors` are the caller's to empty.
+    """
+
+    def __init__(
+        self,
+        media: Media,
+        *,
+        control_channel: str = "aeron:ipc",
+        control_stream_id: int = CONTROL_STREAM_ID,
+        response_channel: str = "",
+        response_stream_id: int = RESPONSE_STREAM_ID,
+        timeout_ns: int = 10 * S,
+        name: str = "",
+    ) -> None:
+        """Raises `UsageError` for unusable channels.
+
+        Without a response channel the answers come over `aeron:ipc`, or back on the connection of the request
+        channel (`control-mode=response`) when that is a network channel.
+        """
+        self.archive_id = NULL_VALUE
+        self.control_session_id = NULL_VALUE
+        self.error: str | None = None
+        self.signals: deque[RecordingSignalEvent] = deque(maxlen=MAX_SIGNALS)
+        self.late_errors: deque[LateError] = deque(maxlen=MAX_SIGNALS)
+        self._media = media
+        self._name = name
+        self._timeout_ns = timeout_ns
+        self._state = ClientState.AWAIT_SUBSCRIPTION
+        self._now_ns = 0
+        self._deadline_ns = MAX_POSITION
+        self._calls: dict[int, PendingCall] = {}
+        self._outgoing: deque[bytes] = deque()
+        self._image: Image | None = None
+        self._connect_id = media.next_correlation_id()
+        request, response = _channels(media, control_channel, response_channel)
+        self._response_stream_id = response_stream_id
+        self._subscription: Subscription = media.add_subscription(str(response), response_stream_id)
+        self._response_channel = response
+        try:
+            self._publication: Publication = media.add_publication(str(request), control_stream_id)
+        except UsageError:
+            self._subscription.close()
+            raise
+        self._enter(ClientState.AWAIT_PUBLICATION_CONNECTED)
+
+    # --- state ---
+
+    @property
+    def state(self) -> ClientState:
+        return self._state
+
+    @property
+    def is_connected(self) -> bool:
+        return self._state == ClientState.DONE
+
+    @property
+    def is_closed(self) -> bool:
+        return self._state == ClientState.CLOSED
+
+    def next_deadline_ns(self) -> int:
+        if self.is_closed:
+            return MAX_POSITION
+        return min((call.deadline_ns for call in self._calls.values()), default=self._deadline_ns)
+
+    def close(self) -> None:
+        """Say good-bye if that is possible without waiting, and end."""
+        if self.is_connected:
+            self._publication.offer(
+                am.SCHEMA.encode(am.CloseSessionRequest(control_session_id=self.control_session_id))
+            )
+        self._close("closed")
+
+    # --- duty cycle ---
+
+    def do_work(self, now: Now) -> int:
+        if self.is_closed:
+            return 0
+        self._now_ns = now.ns
+        if self._deadline_ns == MAX_POSITION and not self.is_connected:
+            self._deadline_ns = now.ns + self._timeout_ns
+        work = self._subscription.poll(self._on_fragment, FRAGMENT_LIMIT)
+        if self._state == ClientState.CLOSED:
+            return work
+        work += self._advance()
+        while self._outgoing and self._publication.offer(self._outgoing[0]) > 0:
+            self._outgoing.popleft()
+            work += 1
+        self._check(now)
+        return work
+
+    def _advance(self) -> int:
+        if self._state != ClientState.AWAIT_PUBLICATION_CONNECTED or not self._publication.is_connected:
+            return 0
+        response = self._resolved_response()
+        if response is not None:
+            self._outgoing.append(
+                am.SCHEMA.encode(
+                    am.AuthConnectRequest(
+                        correlation_id=self._connect_id,
+                        response_stream_id=self._response_stream_id,
+                        version=PROTOCOL_VERSION,
+                        response_channel=str(response),
+                        client_info=f"name={self._name}",
+                    )
+                )
+            )
+            self._enter(ClientState.AWAIT_CONNECT_RESPONSE)
+            return 1
+        return 0
+
+    def _resolved_response(self) -> Channel | None:
+        """The response channel with the real port where 0 was asked for; None until it is known."""
+        endpoint = self._response_channel.endpoint
+        if endpoint is None or not endpoint.endswith(":0"):
+            return self._response_channel
+        resolved = self._subscription.resolved_endpoint
+        return None if resolved is None else self._response_channel.with_(endpoint=resolved)
+
+    def _check(self, now: Now) -> None:
+        problem = self._publication.error or self._subscription.error
+        if problem is not None and not self.is_connected:
+            self._close(problem)
+        elif not self.is_connected and now.ns >= self._deadline_ns:
+            self._close(f"no connection to the archive: {self._state.name} timed out")
+        elif self.is_connected and (self._image is None or self._image.is_closed):
+            self._close("the archive is gone")
+        elif self.is_connected and self._publication.is_closed:
+            self._close("the request stream ended")
+        for call in [call for call in self._calls.values() if now.ns >= call.deadline_ns]:
+            del self._calls[call.correlation_id]
+            call.fail("the archive did not answer in time")
+
+    def _close(self, reason: str) -> None:
+        if self.is_closed:
+            return
+        self.error = reason
+        self._enter(ClientState.CLOSED)
+        self._publication.close()
+        self._subscription.close()
+        for call in self._calls.values():
+            call.fail(f"the connection to the archive ended: {reason}")
+        self._calls.clear()
+        self._outgoing.clear()
+
+    # --- what the archive says ---
+
+    def _on_fragment(self, fragment: Fragment) -> None:
+        if self.is_closed:
+            raise Abort
+        try:
+            message = am.SCHEMA.decode(fragment.payload)
+        except DecodeError as error:
+            self._close(f"unreadable answer of the archive: {error}")
+            return
+        if isinstance(message, am.ControlResponse):
+            self._on_response(fragment.image, message)
+        elif isinstance(message, am.RecordingDescriptor):
+            self._on_descriptor(message)
+        elif isinstance(message, RecordingSignalEvent) and message.control_session_id == self.control_session_id:
+            self.signals.append(message)
+
+    def _on_response(self, image: Image, response: am.ControlResponse) -> None:
+        if response.correlation_id == self._connect_id:
+            self._on_connect_response(image, response)
+            return
+        if response.control_session_id != self.control_session_id:
+            return
+        call = self._calls.pop(response.correlation_id, None)
+        if call is None:
+            if response.code == ControlResponseCode.ERROR:
+                self.late_errors.append(
+                    LateError(response.correlation_id, response.relevant_id, response.error_message)
+                )
+            return
+        call.relevant_id = response.relevant_id
+        if response.code == ControlResponseCode.ERROR:
+            call.fail(response.error_message or "error", response.relevant_id)
+        elif response.code != ControlResponseCode.OK and call.wanted_descriptors == 0:
+            call.fail("unknown", ErrorCode.UNKNOWN_RECORDING)
+        call.done = True
+        if self._state == ClientState.AWAIT_ARCHIVE_ID_RESPONSE:
+            self._on_archive_id(call)
+
+    def _on_connect_response(self, image: Image, response: am.ControlResponse) -> None:
+        if self._state != ClientState.AWAIT_CONNECT_RESPONSE:
+            return
+        if response.code != ControlResponseCode.OK:
+            self._close(f"the archive refused the connection: {response.error_message}")
+            return
+        self._image = image
+        self.control_session_id = response.control_session_id
+        self._enter(ClientState.AWAIT_ARCHIVE_ID_RESPONSE)
+        self._request(am.ArchiveIdRequest())
+
+    def _on_archive_id(self, call: PendingCall) -> None:
+        if call.error is not None:
+            self._close(f"the archive has no id: {call.error}")
+            return
+        self.archive_id = call.relevant_id
+        self._deadline_ns = MAX_POSITION
+        self._enter(ClientState.DONE)
+        self._outgoing.append(
+            am.SCHEMA.encode(am.KeepAliveRequest(control_session_id=self.control_session_id, correlation_id=NULL_VALUE))
+        )
+
+    def _on_descriptor(self, descriptor: am.RecordingDescriptor) -> None:
+        call = self._calls.get(descriptor.correlation_id)
+        if call is None or descriptor.control_session_id != self.control_session_id:
+            return
+        call.descriptors.append(descriptor)
+        call.deadline_ns = self._now_ns + self._timeout_ns
+        if len(call.descriptors) >= call.wanted_descriptors:
+            del self._calls[call.correlation_id]
+            call.done = True
+
+    # --- requests ---
+
+    def _request(self, message: Message, *, descriptors: int = 0) -> PendingCall:
+        """Send `message` under a new correlation id."""
+        call = PendingCall(self._media.next_correlation_id(), wanted_descriptors=descriptors)
+        if self.is_closed or self.control_session_id == NULL_VALUE or len(self._outgoing) >= MAX_OUTGOING:
+            call.fail(f"not connected to the archive: {self.error or self._state.name}")
+            return call
+        addressed = replace(
+            message,  # type: ignore[type-var]  # every request is a dataclass, their base is none
+            control_session_id=self.control_session_id,
+            correlation_id=call.correlation_id,
+        )
+        call.deadline_ns = self._now_ns + self._timeout_ns
+        self._calls[call.correlation_id] = call
+        encoded = am.SCHEMA.encode(addressed)
+        if self._outgoing or self._publication.offer(encoded) <= 0:
+            self._outgoing.append(encoded)
+        return call
+
+    def request(self, message: Message, *, descriptors: int = 0) -> PendingCall:
+        """Any request of the schema; session and correlation ids are filled in."""
+        if not self.is_connected:
+            call = PendingCall(NULL_VALUE)
+            call.fail(f"not connected to the archive: {self.error or self._state.name}")
+            return call
+        return self._request(message, descriptors=descriptors)
+
+    def start_recording(
+        self, channel: str, stream_id: int, *, local: bool = True, auto_stop: bool = False
+    ) -> PendingCall:
+        """Record every stream that appears on the channel; answers the subscription id."""
+        return self.request(
+            am.StartRecordingRequest2(
+                channel=channel, stream_id=stream_id, source_location=_location(local), auto_stop=auto_stop
+            )
+        )
+
+    def extend_recording(
+        self, recording_id: int, channel: str, stream_id: int, *, local: bool = True, auto_stop: bool = False
+    ) -> PendingCall:
+        """Go on with a stopped recording when a stream appears at its stop position; answers the subscription id."""
+        return self.request(
+            am.ExtendRecordingRequest2(
+                recording_id=recording_id,
+                channel=channel,
+                stream_id=stream_id,
+                source_location=_location(local),
+                auto_stop=auto_stop,
+            )
+        )
+
+    def stop_recording(self, subscription_id: int) -> PendingCall:
+        return self.request(am.StopRecordingSubscriptionRequest(subscription_id=subscription_id))
+
+    def stop_recording_channel(self, channel: str, stream_id: int) -> PendingCall:
+        return self.request(am.StopRecordingRequest(channel=channel, stream_id=stream_id))
+
+    def stop_recording_by_identity(self, recording_id: int) -> PendingCall:
+        """Answers 1 if the recording was active, else 0."""
+        return self.request(am.StopRecordingByIdentityRequest(recording_id=recording_id))
+
+    def replay(
+        self, recording_id: int, position: int, length: int, replay_channel: str, replay_stream_id: int
+    ) -> PendingCall:
+        """Answers the replay session id, whose low 32 bits are the session id of the stream.
+
+        Position -1 is the start; length -1 follows an active recording, -2 ends at what there is now.
+        """
+        return self.request(
+            am.ReplayRequest(
+                recording_id=recording_id,
+                position=position,
+                length=length,
+                replay_channel=replay_channel,
+                replay_stream_id=replay_stream_id,
+                file_io_max_length=NULL_VALUE,
+                replay_token=NULL_VALUE,
+            )
+        )
+
+    def bounded_replay(
+        self,
+        recording_id: int,
+        position: int,
+        length: int,
+        replay_channel: str,
+        replay_stream_id: int,
+        limit_counter_id: int,
+    ) -> PendingCall:
+        """Like `replay`, never beyond the value of a counter of the archive's member."""
+        return self.request(
+            am.BoundedReplayRequest(
+                recording_id=recording_id,
+                position=position,
+                length=length,
+                replay_channel=replay_channel,
+                replay_stream_id=replay_stream_id,
+                limit_counter_id=limit_counter_id,
+                file_io_max_length=NULL_VALUE,
+                replay_token=NULL_VALUE,
+            )
+        )
+
+    def stop_replay(self, replay_session_id: int) -> PendingCall:
+        return self.request(am.StopReplayRequest(replay_session_id=replay_session_id))
+
+    def stop_all_replays(self, recording_id: int = NULL_VALUE) -> PendingCall:
+        return self.request(am.StopAllReplaysRequest(recording_id=recording_id))
+
+    def truncate(self, recording_id: int, position: int) -> PendingCall:
+        """Cut a stopped recording; answers the number of deleted segment files."""
+        return self.request(am.TruncateRecordingRequest(recording_id=recording_id, position=position))
+
+    def start_position(self, recording_id: int) -> PendingCall:
+        return self.request(am.StartPositionRequest(recording_id=recording_id))
+
+    def stop_position(self, recording_id: int) -> PendingCall:
+        """Answers -1 while the recording is active."""
+        return self.request(am.StopPositionRequest(recording_id=recording_id))
+
+    def recording_position(self, recording_id: int) -> PendingCall:
+        """Answers -1 while the recording is not active."""
+        return self.request(am.RecordingPositionRequest(recording_id=recording_id))
+
+    def max_recorded_position(self, recording_id: int) -> PendingCall:
+        """The recording position of an active recording, the stop position of a stopped one."""
+        return self.request(am.MaxRecordedPositionRequest(recording_id=recording_id))
+
+    def list_recording(self, recording_id: int) -> PendingCall:
+        """One descriptor, or none for an unknown id."""
+        return self.request(am.ListRecordingRequest(recording_id=recording_id), descriptors=1)
+
+    def list_recordings(self, from_recording_id: int, count: int) -> PendingCall:
+        return self.request(
+            am.ListRecordingsRequest(from_recording_id=from_recording_id, record_count=count), descriptors=count
+        )
+
+    def list_recordings_for_uri(
+        self, from_recording_id: int, count: int, channel_fragment: str, stream_id: int
+    ) -> PendingCall:
+        return self.request(
+            am.ListRecordingsForUriRequest(
+                from_recording_id=from_recording_id,
+                record_count=count,
+                stream_id=stream_id,
+                channel=channel_fragment,
+            ),
+            descriptors=count,
+        )
+
+    def find_last_matching_recording(
+        self, min_recording_id: int, channel_fragment: str, stream_id: int, session_id: int
+    ) -> PendingCall:
+        """Answers the highest matching recording id, or -1."""
+        return self.request(
+            am.FindLastMatchingRecordingRequest(
+                min_recording_id=min_recording_id,
+                session_id=session_id,
+                stream_id=stream_id,
+                channel=channel_fragment,
+            )
+        )
+
+    def replicate(
+        self,
+        src_recording_id: int,
+        *,
+        src_control_stream_id: int = CONTROL_STREAM_ID,
+        src_control_channel: str,
+        dst_recording_id: int = NULL_VALUE,
+        stop_position: int = NULL_POSITION,
+        replication_channel: str = "",
+        replication_session_id: int = NULL_VALUE,
+    ) -> PendingCall:
+        """Copy a recording of another archive into this one; answers the replication id.
+
+        News come as `signals` (and `late_errors`) with the replication id as correlation id; REPLICATE_END is the
+        replication's last.
+        """
+        return self.request(
+            am.ReplicateRequest2(
+                src_recording_id=src_recording_id,
+                dst_recording_id=dst_recording_id,
+                stop_position=stop_position,
+                channel_tag_id=NULL_VALUE,
+                subscription_tag_id=NULL_VALUE,
+                src_control_stream_id=src_control_stream_id,
+                file_io_max_length=NULL_VALUE,
+                replication_session_id=replication_session_id,
+                src_control_channel=src_control_channel,
+                replication_channel=replication_channel,
+            )
+        )
+
+    def stop_replication(self, replication_id: int) -> PendingCall:
+        return self.request(am.StopReplicationRequest(replication_id=replication_id))
+
+    def take_signals(self, correlation_ids: Iterable[int] | None = None) -> list[RecordingSignalEvent]:
+        """Remove and return the signals received so far, or those with the given correlation ids."""
+        wanted = None if correlation_ids is None else set(correlation_ids)
+        taken = [signal for signal in self.signals if wanted is None or signal.correlation_id in wanted]
+        for signal in taken:
+            self.signals.remove(signal)
+        return taken
+
+    def _enter(self, state: ClientState) -> None:
+        assert state in LEGAL_MOVES[self._state], (self._state, state)
+        self._state = state
+
+
+def _location(local: bool) -> SourceLocation:
+    return SourceLocation.LOCAL if local else SourceLocation.REMOTE
+
+
+def _channels(media: Media, control_channel: str, response_channel: str) -> tuple[Channel, Channel]:
+    """Request and response channel with a fresh session id, or with a fresh token in response mode."""
+    request = Channel.parse(control_channel)
+    if not response_channel:
+        response_channel = "aeron:ipc" if request.media == "ipc" else "aeron:tcp?control-mode=response"
+    response = Channel.parse(response_channel)
+    # A response stream within one host cannot carry the answers of an archive on another.
+    if response.media == "ipc" and request.media != "ipc":
+        response = Channel.parse("aeron:tcp?control-mode=response")
+    if request.get(uri.TERM_LENGTH) is None:
+        request = request.with_({uri.TERM_LENGTH: CONTROL_TERM_LENGTH})
+    session_id = media.next_correlation_id() % _SESSION_IDS + _FIRST_SESSION_ID
+    if response.get(uri.CONTROL_MODE) == uri.CONTROL_MODE_RESPONSE:
+        token = response.get(uri.RESPONSE_CORRELATION_ID) or media.next_correlation_id()
+        return request, response.with_({uri.RESPONSE_CORRELATION_ID: token})
+    if request.get(uri.SESSION_ID) is None:
+        request = request.with_({uri.SESSION_ID: session_id})
+    return request, response.with_({uri.SESSION_ID: request.get(uri.SESSION_ID)})

@@ -1,0 +1,44 @@
+"""Error codes of the archive's control protocol, and the error that becomes an answer with such a code."""
+
+from enum import IntEnum
+from typing import Final
+
+from upheaval_node.errors import NodeError
+
+
+class ErrorCode(IntEnum):
+    """What `relevant_id` of an ERROR response says (Aeron archive: error codes)."""
+
+    GENERIC = 0
+    ACTIVE_LISTING = 1
+    ACTIVE_RECORDING = 2
+    ACTIVE_SUBSCRIPTION = 3
+    UNKNOWN_SUBSCRIPTION = 4
+    UNKNOWN_RECORDING = 5
+    UNKNOWN_REPLAY = 6
+    MAX_REPLAYS = 7
+    MAX_RECORDINGS = 8
+    INVALID_EXTENSION = 9
+    AUTHENTICATION_REJECTED = 10
+    STORAGE_SPACE = 11
+    UNKNOWN_REPLICATION = 12
+    UNAUTHORISED_ACTION = 13
+    REPLICATION_CONNECTION_FAILURE = 14
+    EMPTY_RECORDING = 15
+    INVALID_POSITION = 16
+
+
+# Version of the control protocol: 1.12.0.
+PROTOCOL_VERSION: Final = 1 << 16 | 12 << 8
+
+
+class RequestError(NodeError):
+    """A request that cannot be served; the requester gets `code` and the text."""
+
+    def __init__(self, text: str, code: ErrorCode = ErrorCode.GENERIC) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+def unknown_recording(recording_id: int) -> RequestError:
+    return RequestError(f"unknown recording id: {recording_id}", ErrorCode.UNKNOWN_RECORDING)

@@ -1,0 +1,240 @@
+"""The archive's side of one client: its handshake, its queue of responses, its listing and its end.
+
+States and timers are those of Aeron's archive control session; clients are not authenticated, so every connect is
+accepted. What a request does is decided in `requests`.
+"""
+
+from collections import deque
+from enum import IntEnum
+from typing import Final
+
+from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
+from upheaval_node.archive.listing import Listing
+from upheaval_node.media.api import Image, Publication
+from upheaval_node.protocol import archive_messages as am
+from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignal
+from upheaval_node.settings import MS, ArchiveSettings, S
+from upheaval_node.types import MAX_POSITION, Now
+
+RESEND_INTERVAL_NS: Final = 200 * MS
+PING_INTERVAL_NS: Final = S
+# A client that does not read its responses is dropped before they pile up.
+MAX_QUEUED_RESPONSES: Final = 1024
+
+
+class SessionState(IntEnum):
+    """Codes of Aeron's control session; INIT and the challenge states have no duration here."""
+
+    INIT = 0
+    CONNECTING = 1
+    CONNECTED = 2
+    CHALLENGED = 3
+    AUTHENTICATED = 4
+    ACTIVE = 5
+    REJECTED = 6
+    DONE = 7
+
+
+LEGAL_MOVES: Final = {
+    SessionState.CONNECTING: frozenset({SessionState.CONNECTED, SessionState.DONE}),
+    SessionState.CONNECTED: frozenset({SessionState.AUTHENTICATED, SessionState.REJECTED, SessionState.DONE}),
+    SessionState.AUTHENTICATED: frozenset({SessionState.ACTIVE, SessionState.DONE}),
+    SessionState.ACTIVE: frozenset({SessionState.DONE}),
+    SessionState.REJECTED: frozenset({SessionState.DONE}),
+    SessionState.DONE: frozenset[SessionState](),
+}
+
+
+class ControlSession:
+    """Implements `responses.ResponseSink` for one connected client."""
+
+    def __init__(
+        self,
+        control_session_id: int,
+        connect: am.AuthConnectRequest,
+        *,
+        image: Image,
+        publication: Publication,
+        settings: ArchiveSettings,
+    ) -> None:
+        self.id = control_session_id
+        self.image = image
+        self.client_info = connect.client_info
+        self.close_reason = ""
+        self.listing: Listing | None = None
+        self._state = SessionState.CONNECTING
+        self._connect_correlation_id = connect.correlation_id
+        self._version = connect.version
+        self._publication = publication
+        self._settings = settings
+        self._responses: deque[bytes] = deque()
+        self._resend_ns = -MAX_POSITION
+        self._deadline_ns = MAX_POSITION
+        self._blocked_since_ns: int | None = None
+        self._ping = am.SCHEMA.encode(am.Ping(control_session_id=control_session_id))
+
+    @property
+    def control_session_id(self) -> int:
+        return self.id
+
+    @property
+    def state(self) -> SessionState:
+        return self._state
+
+    def next_deadline_ns(self) -> int:
+        if self._state == SessionState.CONNECTING:
+            return self._deadline_ns
+        return min(self._deadline_ns, self._resend_ns)
+
+    # --- responses ---
+
+    def send_ok(self, correlation_id: int, relevant_id: int = 0) -> None:
+        self._respond(correlation_id, relevant_id, ControlResponseCode.OK)
+
+    def send_error(self, correlation_id: int, text: str, code: int = ErrorCode.GENERIC) -> None:
+        self._respond(correlation_id, code, ControlResponseCode.ERROR, text)
+
+    def send_unknown(self, correlation_id: int, code: ControlResponseCode, relevant_id: int) -> None:
+        """RECORDING_UNKNOWN or SUBSCRIPTION_UNKNOWN: the end of a listing."""
+        self._respond(correlation_id, relevant_id, code)
+
+    def send_signal(
+        self, correlation_id: int, recording_id: int, subscription_id: int, position: int, signal: RecordingSignal
+    ) -> None:
+        self.send(
+            am.SCHEMA.encode(
+                am.RecordingSignalEvent(
+                    control_session_id=self.id,
+                    correlation_id=correlation_id,
+                    recording_id=recording_id,
+                    subscription_id=subscription_id,
+                    position=position,
+                    signal=signal,
+                )
+            )
+        )
+
+    def send(self, message: bytes) -> bool:
+        """Queue an encoded message; False when the client lags so far behind that it must come later."""
+        if self._state == SessionState.DONE:
+            return True
+        if len(self._responses) >= MAX_QUEUED_RESPONSES:
+            self.abort("responses pile up")
+            return False
+        self._responses.append(message)
+        return True
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a listing may add descriptors: they never fill the queue."""
+        return len(self._responses) < MAX_QUEUED_RESPONSES // 2
+
+    def _respond(self, correlation_id: int, relevant_id: int, code: ControlResponseCode, text: str = "") -> None:
+        self.send(am.SCHEMA.encode(self._response(correlation_id, relevant_id, code, text)))
+
+    def _response(
+        self, correlation_id: int, relevant_id: int, code: ControlResponseCode, text: str = ""
+    ) -> am.ControlResponse:
+        return am.ControlResponse(
+            control_session_id=self.id,
+            correlation_id=correlation_id,
+            relevant_id=relevant_id,
+            code=code,
+            version=PROTOCOL_VERSION,
+            error_message=text.encode("ascii", "replace").decode("ascii"),
+        )
+
+    # --- life ---
+
+    def activate(self) -> None:
+        """The first request of any kind shows that the client knows its session id."""
+        if self._state == SessionState.AUTHENTICATED:
+            self._enter(SessionState.ACTIVE)
+            self._resend_ns = -MAX_POSITION
+
+    def abort(self, reason: str) -> None:
+        if self._state != SessionState.DONE:
+            self.close_reason = reason
+            self._enter(SessionState.DONE)
+            self._responses.clear()
+            self.listing = None
+            self._publication.close()
+
+    def do_work(self, now: Now) -> int:
+        if self._state == SessionState.DONE:
+            return 0
+        if self.image.is_closed:
+            self.abort("request stream ended")
+            return 1
+        if self._state == SessionState.CONNECTING:
+            return self._connecting(now)
+        if self._state == SessionState.CONNECTED:
+            is_ours = self._version >> 16 == PROTOCOL_VERSION >> 16
+            self._enter(SessionState.AUTHENTICATED if is_ours else SessionState.REJECTED)
+        if self._state in (SessionState.AUTHENTICATED, SessionState.REJECTED):
+            return self._announce(now)
+        return self._active(now)
+
+    def _connecting(self, now: Now) -> int:
+        if self._publication.is_connected:
+            self._deadline_ns = now.ns + self._settings.connect_timeout_ns
+            self._enter(SessionState.CONNECTED)
+            return 1
+        if self._publication.error is not None:
+            self.abort(self._publication.error)
+        elif self._deadline_ns == MAX_POSITION:
+            self._deadline_ns = now.ns + self._settings.connect_timeout_ns
+        elif now.ns >= self._deadline_ns:
+            self.abort("failed to establish the response connection")
+        return 0
+
+    def _announce(self, now: Now) -> int:
+        """Repeat the outcome of the connect until the first request arrives."""
+        if now.ns >= self._deadline_ns:
+            self.abort("no request after connect")
+            return 1
+        if now.ns < self._resend_ns:
+            return 0
+        self._resend_ns = now.ns + RESEND_INTERVAL_NS
+        if self._state == SessionState.AUTHENTICATED:
+            response = self._response(self._connect_correlation_id, self.id, ControlResponseCode.OK)
+        else:
+            text = f"invalid client version {self._version >> 16}.{self._version >> 8 & 255}.{self._version & 255}"
+            response = self._response(self._connect_correlation_id, self.id, ControlResponseCode.ERROR, text)
+        self._publication.offer(am.SCHEMA.encode(response))
+        return 1
+
+    def _active(self, now: Now) -> int:
+        if not self._publication.is_connected:
+            self.abort("response stream is not connected")
+            return 1
+        work = 0
+        if self.listing is not None:
+            work, is_complete = self.listing.do_work()
+            if is_complete:
+                self.listing = None
+        responses = self._responses
+        while responses and self._publication.offer(responses[0]) > 0:
+            responses.popleft()
+            work += 1
+        if self._state != SessionState.ACTIVE:
+            return work
+        if now.ns >= self._resend_ns:
+            self._resend_ns = now.ns + PING_INTERVAL_NS
+            self._publication.offer(self._ping)
+            work += 1
+        self._check_blocked(now, progress=work > 0)
+        return work
+
+    def _check_blocked(self, now: Now, *, progress: bool) -> None:
+        """Give up on a client that takes no response for the connect time-out."""
+        if progress or not self._responses:
+            self._deadline_ns = MAX_POSITION
+        elif self._deadline_ns == MAX_POSITION:
+            self._deadline_ns = now.ns + self._settings.connect_timeout_ns
+        elif now.ns >= self._deadline_ns:
+            self.abort("responses cannot be sent")
+
+    def _enter(self, state: SessionState) -> None:
+        assert state in LEGAL_MOVES[self._state], (self._state, state)
+        self._state = state

@@ -1,0 +1,48 @@
+"""Listings of a control session: descriptors go out a few at a time, as the response stream takes them."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from upheaval_node.archive.catalog import RecordingEntry
+
+# Records looked at in one work cycle (Aeron archive: listing).
+MAX_SCANNED_PER_TURN: Final = 64
+
+
+class Listing:
+    """Sends up to `count` of `entries` that `matches`; `unknown` says at the end that there were fewer."""
+
+    def __init__(
+        self,
+        entries: Iterator[RecordingEntry],
+        count: int,
+        *,
+        matches: Callable[[RecordingEntry], bool],
+        send: Callable[[RecordingEntry], bool],
+        unknown: Callable[[], None],
+    ) -> None:
+        self._entries = entries
+        self._left = count
+        self._matches = matches
+        self._send = send
+        self._unknown = unknown
+        self._unsent: RecordingEntry | None = None
+
+    def do_work(self) -> tuple[int, bool]:
+        """How many descriptors were sent, and whether the listing is complete."""
+        sent = 0
+        for _ in range(MAX_SCANNED_PER_TURN):
+            if self._left <= 0:
+                return sent, True
+            entry = self._unsent or next(self._entries, None)
+            if entry is None:
+                self._unknown()
+                return sent, True
+            if self._matches(entry):
+                if not self._send(entry):
+                    self._unsent = entry
+                    return sent, False
+                self._unsent = None
+                self._left -= 1
+                sent += 1
+        return sent, self._left <= 0

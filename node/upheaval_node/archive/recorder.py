@@ -1,0 +1,350 @@
+"""The recordings of an archive: subscriptions that record what appears on them, and the sessions that came of it.
+
+Serves start, extend and stop requests and tells their requesters what became of them. Replays and listings are not
+its business.
+"""
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval_node.archive import channels
+from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
+from upheaval_node.archive.recording import RecordingSession, RecordingSessionState
+from upheaval_node.archive.responses import Requester
+from upheaval_node.archive.segments import SegmentWriter, remove_segments
+from upheaval_node.counters import (
+    RECORDING_POSITION,
+    Counters,
+    recording_position_key,
+    recording_position_label,
+)
+from upheaval_node.errors import NodeError
+from upheaval_node.media.api import Image, Media, Subscription
+from upheaval_node.ports import ErrorSink, Storage
+from upheaval_node.protocol.archive_messages import RecordingSignal
+from upheaval_node.settings import ArchiveSettings
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+
+# Subscriptions that record; beyond them a client is at fault.
+MAX_SUBSCRIPTIONS: Final = 1000
+
+
+@dataclass(slots=True, eq=False)
+class RecordingSubscription:
+    """One start or extend request that is still waiting for streams or recording them."""
+
+    id: int
+    key: str
+    stripped_channel: str
+    original_channel: str
+    stream_id: int
+    auto_stop: bool
+    requester: Requester
+    extends: RecordingEntry | None
+    subscription: Subscription | None = None
+    arrivals: deque[Image] = field(default_factory=deque)
+    sessions: list[RecordingSession] = field(default_factory=list)
+
+
+class Recorder:
+    """Raises `RequestError` for requests that cannot be served, `StorageError` when the disk fails."""
+
+    def __init__(
+        self,
+        media: Media,
+        storage: Storage,
+        counters: Counters,
+        catalog: Catalog,
+        settings: ArchiveSettings,
+        errors: ErrorSink,
+        *,
+        archive_id: int,
+        directory: str,
+    ) -> None:
+        self._media = media
+        self._storage = storage
+        self._counters = counters
+        self._catalog = catalog
+        self._settings = settings
+        self._errors = errors
+        self._archive_id = archive_id
+        self._directory = directory
+        self._subscriptions: dict[int, RecordingSubscription] = {}
+        self._sessions: dict[int, RecordingSession] = {}
+        # Who is told about sessions that wind down after their subscription has ended.
+        self._orphans: dict[int, tuple[Requester, int]] = {}
+        # Recordings whose files are being changed and which nothing may extend meanwhile.
+        self.busy: set[int] = set()
+
+    # --- what others ask ---
+
+    def session(self, recording_id: int) -> RecordingSession | None:
+        """The session that records `recording_id` now, if it is active."""
+        return self._sessions.get(recording_id)
+
+    @property
+    def active_count(self) -> int:
+        return len(self._sessions)
+
+    def subscriptions(self) -> list[RecordingSubscription]:
+        return list(self._subscriptions.values())
+
+    def subscription(self, subscription_id: int) -> RecordingSubscription | None:
+        return self._subscriptions.get(subscription_id)
+
+    # --- requests ---
+
+    def start(
+        self, requester: Requester, channel: str, stream_id: int, *, is_local: bool, auto_stop: bool
+    ) -> RecordingSubscription:
+        return self._subscribe(requester, channel, stream_id, is_local=is_local, auto_stop=auto_stop, extends=None)
+
+    def extend(
+        self,
+        requester: Requester,
+        recording_id: int,
+        channel: str,
+        stream_id: int,
+        *,
+        is_local: bool,
+        auto_stop: bool,
+    ) -> RecordingSubscription:
+        entry = self._catalog.get(recording_id)
+        if entry is None:
+            raise unknown_recording(recording_id)
+        if entry.stream_id != stream_id:
+            raise RequestError(
+                f"cannot extend recording {recording_id} with streamId={stream_id}, it has {entry.stream_id}",
+                ErrorCode.UNKNOWN_RECORDING,
+            )
+        self.check_inactive(recording_id, "extend")
+        return self._subscribe(requester, channel, stream_id, is_local=is_local, auto_stop=auto_stop, extends=entry)
+
+    def check_inactive(self, recording_id: int, action: str) -> None:
+        if recording_id in self._sessions:
+            raise RequestError(f"cannot {action} active recording {recording_id}", ErrorCode.ACTIVE_RECORDING)
+        if recording_id in self.busy:
+            raise RequestError(f"cannot {action} recording {recording_id}: its files are being deleted")
+
+    def stop_channel(self, channel: str, stream_id: int) -> None:
+        """Stop what was started on this channel and stream."""
+        key = channels.recording_key(stream_id, channels.strip(channels.parse(channel)))
+        for subscription in list(self._subscriptions.values()):
+            if subscription.key == key:
+                self._end_subscription(subscription)
+                return
+        raise RequestError(
+            f"no recording found for streamId={stream_id} channel={channel}", ErrorCode.UNKNOWN_SUBSCRIPTION
+        )
+
+    def stop_subscription(self, subscription_id: int) -> None:
+        subscription = self._subscriptions.get(subscription_id)
+        if subscription is None:
+            raise RequestError(
+                f"no recording subscription found for subscriptionId={subscription_id}",
+                ErrorCode.UNKNOWN_SUBSCRIPTION,
+            )
+        self._end_subscription(subscription)
+
+    def stop_recording(self, recording_id: int) -> bool:
+        """Stop one recording; whether it was active. Its subscription ends with its last recording."""
+        session = self._sessions.get(recording_id)
+        if session is None:
+            return False
+        for subscription in list(self._subscriptions.values()):
+            if subscription.sessions == [session]:
+                self._end_subscription(subscription)
+                return True
+        session.stop()
+        return True
+
+    def _subscribe(
+        self,
+        requester: Requester,
+        channel_text: str,
+        stream_id: int,
+        *,
+        is_local: bool,
+        auto_stop: bool,
+        extends: RecordingEntry | None,
+    ) -> RecordingSubscription:
+        if len(self._sessions) >= self._settings.max_recordings or len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
+            raise RequestError(
+                f"max concurrent recordings reached {self._settings.max_recordings}", ErrorCode.MAX_RECORDINGS
+            )
+        channel = channels.parse(channel_text)
+        stripped = channels.strip(channel)
+        key = channels.recording_key(stream_id, stripped)
+        if any(subscription.key == key for subscription in self._subscriptions.values()):
+            raise RequestError(
+                f"recording exists for streamId={stream_id} channel={stripped}", ErrorCode.ACTIVE_SUBSCRIPTION
+            )
+        listen = stripped.as_spy() if is_local and stripped.media != "ipc" else stripped
+        recording = RecordingSubscription(
+            id=NULL_VALUE,
+            key=key,
+            stripped_channel=str(stripped),
+            original_channel=channel_text,
+            stream_id=stream_id,
+            auto_stop=auto_stop,
+            requester=requester,
+            extends=extends,
+        )
+        subscription = self._media.add_subscription(str(listen), stream_id, on_available=recording.arrivals.append)
+        recording.subscription = subscription
+        recording.id = subscription.registration_id
+        self._subscriptions[recording.id] = recording
+        return recording
+
+    # --- duty cycle ---
+
+    def do_work(self, now: Now) -> int:
+        work = 0
+        for subscription in list(self._subscriptions.values()) if self._subscriptions else ():
+            while subscription.arrivals:
+                work += 1
+                self._arrived(now, subscription, subscription.arrivals.popleft())
+        ended: list[RecordingSession] = []
+        for session in self._sessions.values():
+            work += session.do_work(now)
+            if session.state == RecordingSessionState.STOPPED:
+                ended.append(session)
+        for session in ended:
+            self._ended(now, session)
+        return work
+
+    def close(self, now: Now) -> None:
+        """Stop everything, waiting for the disk."""
+        for session in list(self._sessions.values()):
+            session.stop_now(now)
+            self._ended(now, session)
+        for subscription in list(self._subscriptions.values()):
+            self._end_subscription(subscription)
+
+    def _arrived(self, now: Now, subscription: RecordingSubscription, image: Image) -> None:
+        try:
+            self._start_session(now, subscription, image)
+        except NodeError as error:
+            code = error.code if isinstance(error, RequestError) else ErrorCode.GENERIC
+            self._errors.report(now, "recording", f"{subscription.stripped_channel}: {error}")
+            subscription.requester.error(str(error), code)
+            image.reject(str(error))
+            # An image that nobody consumes would hold its publisher back.
+            if not subscription.sessions:
+                self._end_subscription(subscription)
+
+    def _start_session(self, now: Now, subscription: RecordingSubscription, image: Image) -> None:
+        if len(self._sessions) >= self._settings.max_recordings:
+            raise RequestError(
+                f"max concurrent recordings reached {self._settings.max_recordings}", ErrorCode.MAX_RECORDINGS
+            )
+        if subscription.extends is None:
+            entry = self._new_entry(now, subscription, image)
+            signal = RecordingSignal.START
+        else:
+            entry = subscription.extends
+            self._check_extension(entry, image)
+            signal = RecordingSignal.EXTEND
+        writer = SegmentWriter(
+            self._storage, self._directory, entry, image.join_position, self._settings.file_sync_level
+        )
+        if subscription.extends is not None:
+            self._catalog.record_extended(
+                entry,
+                control_session_id=subscription.requester.sink.control_session_id,
+                correlation_id=subscription.requester.correlation_id,
+                session_id=image.session_id,
+            )
+        session = self._open_session(subscription, entry, image, writer)
+        subscription.sessions.append(session)
+        self._sessions[entry.recording_id] = session
+        subscription.requester.signal(signal, entry.recording_id, subscription.id, image.join_position)
+
+    def _open_session(
+        self, subscription: RecordingSubscription, entry: RecordingEntry, image: Image, writer: SegmentWriter
+    ) -> RecordingSession:
+        counter = self._counters.allocate(
+            RECORDING_POSITION,
+            recording_position_key(entry.recording_id, image.session_id, image.source_identity, self._archive_id),
+            recording_position_label(
+                entry.recording_id,
+                image.session_id,
+                image.stream_id,
+                subscription.stripped_channel,
+                self._archive_id,
+            ),
+            image.join_position,
+        )
+        return RecordingSession(
+            entry,
+            image,
+            catalog=self._catalog,
+            writer=writer,
+            counter=counter,
+            sync_level=self._settings.file_sync_level,
+            io_max_length=self._settings.io_max_length,
+        )
+
+    def _new_entry(self, now: Now, subscription: RecordingSubscription, image: Image) -> RecordingEntry:
+        # Files under the next id can only be leftovers of a recording whose entry a power cut took.
+        remove_segments(self._storage, self._directory, self._catalog.next_recording_id)
+        return self._catalog.add(
+            RecordingEntry(
+                recording_id=NULL_VALUE,
+                start_timestamp=now.epoch_ms,
+                stop_timestamp=NULL_VALUE,
+                start_position=image.join_position,
+                stop_position=NULL_POSITION,
+                initial_term_id=image.initial_term_id,
+                segment_length=max(self._settings.segment_length, image.term_length),
+                term_length=image.term_length,
+                mtu=image.mtu,
+                session_id=image.session_id,
+                stream_id=image.stream_id,
+                stripped_channel=subscription.stripped_channel,
+                original_channel=subscription.original_channel,
+                source_identity=image.source_identity,
+            )
+        )
+
+    def _check_extension(self, entry: RecordingEntry, image: Image) -> None:
+        self.check_inactive(entry.recording_id, "extend")
+        for name, ours, theirs in (
+            ("position", entry.stop_position, image.join_position),
+            ("initialTermId", entry.initial_term_id, image.initial_term_id),
+            ("termBufferLength", entry.term_length, image.term_length),
+            ("mtuLength", entry.mtu, image.mtu),
+        ):
+            if ours != theirs:
+                raise RequestError(
+                    f"cannot extend recording {entry.recording_id}: {name} of the stream is {theirs}, not {ours}",
+                    ErrorCode.INVALID_EXTENSION,
+                )
+
+    def _ended(self, now: Now, session: RecordingSession) -> None:
+        del self._sessions[session.recording_id]
+        for subscription in list(self._subscriptions.values()):
+            if session in subscription.sessions:
+                subscription.sessions.remove(session)
+                self._tell_end(now, subscription.requester, subscription.id, session)
+                if subscription.auto_stop and not subscription.sessions:
+                    self._end_subscription(subscription)
+                return
+        requester, subscription_id = self._orphans.pop(session.recording_id)
+        self._tell_end(now, requester, subscription_id, session)
+
+    def _tell_end(self, now: Now, requester: Requester, subscription_id: int, session: RecordingSession) -> None:
+        if session.error is not None:
+            self._errors.report(now, "recording", f"recording {session.recording_id}: {session.error}")
+            requester.error(session.error)
+        requester.signal(RecordingSignal.STOP, session.recording_id, subscription_id, session.position)
+
+    def _end_subscription(self, recording: RecordingSubscription) -> None:
+        self._subscriptions.pop(recording.id, None)
+        for session in recording.sessions:
+            session.stop()
+            self._orphans[session.recording_id] = (recording.requester, recording.id)
+        if recording.subscription is not None:
+            recording.subscription.close()

@@ -1,0 +1,209 @@
+"""One recording in progress: takes the blocks of an image, writes them, and reports how far they are safe.
+
+Theory of operation. A block goes to the segment file with one write and counts as consumed. At sync level 0 the
+recording position moves right after the write. At level 1 and 2 it moves only when a sync has completed that began
+after the write; one sync is in flight at most and the next covers everything written meanwhile. It also waits until
+the catalog entry itself is durable, because a recording that nobody finds is not recorded.
+
+A session ends when its image ends or when it is stopped; what was written is made durable first, then the catalog
+gets the stop position, then the counter is freed. After an error nothing more is synced, and the recording stops at
+what was reported.
+
+The module knows one image and one recording; who asked for it is the recorder's business.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.segments import SegmentWriter
+from upheaval_node.counters import Counter
+from upheaval_node.errors import NodeError, StorageError
+from upheaval_node.media.api import Image
+from upheaval_node.types import MAX_POSITION, Now
+
+# Blocks of one turn: a fast stream must not keep the other agents of the process waiting.
+MAX_BLOCKS_PER_TURN: Final = 16
+
+
+class RecordingSessionState(IntEnum):
+    RECORDING = 1
+    INACTIVE = 2
+    STOPPED = 3
+
+
+LEGAL_MOVES: Final = {
+    RecordingSessionState.RECORDING: frozenset({RecordingSessionState.INACTIVE}),
+    RecordingSessionState.INACTIVE: frozenset({RecordingSessionState.STOPPED}),
+    RecordingSessionState.STOPPED: frozenset[RecordingSessionState](),
+}
+
+
+class RecordingSession:
+    """Records `image` from the writer's position on. `error` says why it ended early, if it did."""
+
+    def __init__(
+        self,
+        entry: RecordingEntry,
+        image: Image,
+        *,
+        catalog: Catalog,
+        writer: SegmentWriter,
+        counter: Counter,
+        sync_level: int,
+        io_max_length: int,
+    ) -> None:
+        self.entry = entry
+        self.image = image
+        self.join_position = writer.position
+        self.error: str | None = None
+        self._state = RecordingSessionState.RECORDING
+        self._catalog = catalog
+        self._writer = writer
+        self._counter = counter
+        self._sync_level = sync_level
+        self._io_max_length = io_max_length
+        self._durable = writer.position
+        self._is_syncing = False
+        self._is_entry_durable = False
+        self._reported = writer.position
+        catalog.force(self._entry_forced)
+
+    @property
+    def state(self) -> RecordingSessionState:
+        return self._state
+
+    @property
+    def recording_id(self) -> int:
+        return self.entry.recording_id
+
+    @property
+    def position(self) -> int:
+        """The recorded position as reported by the counter; the stop position once the session has stopped."""
+        return self._reported
+
+    @property
+    def written_position(self) -> int:
+        return self._writer.position
+
+    def do_work(self, now: Now) -> int:
+        if self._state == RecordingSessionState.RECORDING:
+            work = self._record(MAX_BLOCKS_PER_TURN)
+            if work == 0 and (self.image.is_closed or self.image.is_end_of_stream):
+                self._enter(RecordingSessionState.INACTIVE)
+                work = 1
+            self._report_written()
+            return work
+        if self._state == RecordingSessionState.INACTIVE:
+            return self._finish(now)
+        return 0
+
+    def stop(self) -> None:
+        """Take what has been received, then end. The caller closes the subscription."""
+        if self._state == RecordingSessionState.RECORDING:
+            self._record(MAX_POSITION)
+            self._enter_inactive()
+            self._report_written()
+
+    def stop_now(self, now: Now) -> None:
+        """End at once, waiting for the disk: for the orderly end of the process."""
+        self.stop()
+        if self._state == RecordingSessionState.INACTIVE:
+            if self._sync_level > 0 and self.error is None:
+                try:
+                    self._writer.sync()
+                    self._durable = self._writer.position
+                except StorageError as error:
+                    self._fail(error)
+            self._is_syncing = False
+            self._is_entry_durable = True
+            self._publish()
+            self._finish(now)
+
+    def _record(self, max_blocks: int) -> int:
+        image, writer, limit = self.image, self._writer, self._io_max_length
+        count = 0
+        try:
+            while count < max_blocks and (block := image.next_block(MAX_POSITION, limit)) is not None:
+                writer.write(block.data, block.end)
+                image.consume(block.end)
+                count += 1
+        except StorageError as error:
+            self._fail(error)
+        return count
+
+    def _report_written(self) -> None:
+        if self._sync_level == 0:
+            self._durable = self._writer.position
+            self._publish()
+        elif not self._is_syncing and self._durable < self._writer.position and self.error is None:
+            self._start_sync()
+
+    def _start_sync(self) -> None:
+        covered = self._writer.position
+        self._is_syncing = True
+
+        def synced(error: Exception | None) -> None:
+            self._is_syncing = False
+            if self._state == RecordingSessionState.STOPPED:
+                return
+            if error is not None:
+                self._fail(error)
+                return
+            self._durable = covered
+            self._publish()
+            self._report_written()
+
+        try:
+            self._writer.sync_later(synced)
+        except StorageError as error:
+            self._is_syncing = False
+            self._fail(error)
+
+    def _entry_forced(self, error: Exception | None) -> None:
+        if self._state == RecordingSessionState.STOPPED:
+            return
+        if error is not None:
+            self._fail(error)
+            return
+        self._is_entry_durable = True
+        self._publish()
+
+    def _publish(self) -> None:
+        if self._is_entry_durable and self._durable > self._reported:
+            self._reported = self._durable
+            self._counter.set(self._durable)
+
+    def _fail(self, error: Exception) -> None:
+        if self.error is None:
+            self.error = str(error) if isinstance(error, NodeError) else f"{type(error).__name__}: {error}"
+        self._enter_inactive()
+
+    def _finish(self, now: Now) -> int:
+        if self.error is None:
+            self._report_written()
+            if self._is_syncing or not self._is_entry_durable:
+                return 0
+        self._writer.close()
+        try:
+            self._catalog.record_stopped(self.entry, self._reported, now.epoch_ms)
+            self._catalog.force(_ignore)
+        except StorageError as error:
+            # The entry still says "active" on disk: the next start finds the stop position as after a crash.
+            self.error = self.error or str(error)
+        self._counter.close()
+        self._enter(RecordingSessionState.STOPPED)
+        return 1
+
+    def _enter_inactive(self) -> None:
+        if self._state == RecordingSessionState.RECORDING:
+            self._enter(RecordingSessionState.INACTIVE)
+
+    def _enter(self, state: RecordingSessionState) -> None:
+        assert state in LEGAL_MOVES[self._state], (self._state, state)
+        self._state = state
+
+
+def _ignore(error: Exception | None) -> None:
+    """A stop position that does not become durable is found again by recovery; its data is durable already."""
+    del error

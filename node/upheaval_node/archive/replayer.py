@@ -1,0 +1,195 @@
+"""The replays of an archive: checks requests, opens the publications and runs the sessions.
+
+Recordings are looked at, never changed. Listings and recordings are not its business.
+"""
+
+from dataclasses import dataclass
+
+from upheaval_node.archive import channels
+from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
+from upheaval_node.archive.recorder import Recorder
+from upheaval_node.archive.replay import ReplayLimit, ReplaySession, ReplayState
+from upheaval_node.archive.responses import Requester
+from upheaval_node.archive.segments import SegmentReader
+from upheaval_node.counters import Counter, Counters
+from upheaval_node.media.api import Media, Publication
+from upheaval_node.ports import ErrorSink, Storage
+from upheaval_node.protocol import channel as uri
+from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at
+from upheaval_node.settings import ArchiveSettings
+from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+
+FOLLOW: int = -1
+REPLAY_ALL_AND_STOP: int = -2
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayParams:
+    """What a replay request asks for. `position` -1 is the start, `length` -1 and int64 max follow a live recording."""
+
+    recording_id: int
+    position: int
+    length: int
+    channel: str
+    stream_id: int
+    file_io_max_length: int = NULL_VALUE
+    limit_counter_id: int = NULL_VALUE
+
+
+class Replayer:
+    """Raises `RequestError` for requests that cannot be served."""
+
+    def __init__(
+        self,
+        media: Media,
+        storage: Storage,
+        counters: Counters,
+        catalog: Catalog,
+        recorder: Recorder,
+        settings: ArchiveSettings,
+        errors: ErrorSink,
+        *,
+        directory: str,
+    ) -> None:
+        self._media = media
+        self._storage = storage
+        self._counters = counters
+        self._catalog = catalog
+        self._recorder = recorder
+        self._settings = settings
+        self._errors = errors
+        self._directory = directory
+        self._sessions: dict[int, tuple[ReplaySession, Requester]] = {}
+        self._count = 0
+
+    @property
+    def active_count(self) -> int:
+        return len(self._sessions)
+
+    def start(self, requester: Requester, params: ReplayParams) -> int:
+        """Open a replay and return its session id, whose low 32 bits are the session id of the stream."""
+        if len(self._sessions) >= self._settings.max_replays:
+            raise RequestError(f"max concurrent replays reached {self._settings.max_replays}", ErrorCode.MAX_REPLAYS)
+        entry = self._catalog.get(params.recording_id)
+        if entry is None:
+            raise unknown_recording(params.recording_id)
+        position = self._position(entry, params)
+        if 0 < params.file_io_max_length < entry.mtu:
+            raise RequestError(f"fileIoMaxLength={params.file_io_max_length} < mtuLength={entry.mtu}")
+        limit = self._limit(entry, position, params)
+        reader = SegmentReader(self._storage, self._directory, entry)
+        if entry.start_position < position < limit.current() and not reader.check_first_frame(position):
+            reader.close()
+            raise RequestError(
+                f"position {position} is no beginning of a frame of recording {entry.recording_id}",
+                ErrorCode.INVALID_POSITION,
+            )
+        publication = self._publication(entry, position, params)
+        self._count += 1
+        session = ReplaySession(
+            self._count << 32 | publication.session_id & 0xFFFFFFFF,
+            entry.recording_id,
+            position=position,
+            limit=limit,
+            reader=reader,
+            publication=publication,
+            io_max_length=params.file_io_max_length if params.file_io_max_length > 0 else self._settings.io_max_length,
+            connect_timeout_ns=self._settings.connect_timeout_ns,
+        )
+        self._sessions[session.session_id] = (session, requester)
+        return session.session_id
+
+    def stop(self, replay_session_id: int) -> None:
+        """End a replay; an unknown one has ended already."""
+        found = self._sessions.get(replay_session_id)
+        if found is not None:
+            found[0].stop()
+
+    def stop_all(self, recording_id: int = NULL_VALUE) -> None:
+        """End the replays of one recording, or of all with -1."""
+        for session, _ in self._sessions.values():
+            if recording_id in (NULL_VALUE, session.recording_id):
+                session.stop()
+
+    def do_work(self, now: Now) -> int:
+        if not self._sessions:
+            return 0
+        work = 0
+        for session, requester in list(self._sessions.values()):
+            work += session.do_work(now)
+            if session.state == ReplayState.DONE:
+                del self._sessions[session.session_id]
+                if session.error is not None:
+                    self._errors.report(now, "replay", f"recording {session.recording_id}: {session.error}")
+                    requester.error(session.error)
+        return work
+
+    def next_deadline_ns(self) -> int:
+        return min((session.deadline_ns for session, _ in self._sessions.values()), default=MAX_POSITION)
+
+    def close(self) -> None:
+        for session, _ in self._sessions.values():
+            session.close()
+        self._sessions.clear()
+
+    @staticmethod
+    def _position(entry: RecordingEntry, params: ReplayParams) -> int:
+        position = entry.start_position if params.position == NULL_POSITION else params.position
+        if position % FRAME_ALIGNMENT:
+            raise RequestError(f"requested replay start position={position} is not aligned to {FRAME_ALIGNMENT}")
+        if position < entry.start_position:
+            raise RequestError(
+                f"requested replay start position={position} is before start position={entry.start_position}"
+                f" of recording {entry.recording_id}",
+                ErrorCode.INVALID_POSITION,
+            )
+        if entry.stop_position not in (NULL_POSITION,) and position >= entry.stop_position:
+            raise RequestError(
+                f"requested replay start position={position} must be less than the stop position="
+                f"{entry.stop_position} of recording {entry.recording_id}",
+                ErrorCode.INVALID_POSITION,
+            )
+        return position
+
+    def _limit(self, entry: RecordingEntry, position: int, params: ReplayParams) -> ReplayLimit:
+        session = self._recorder.session(entry.recording_id)
+        counter: Counter | None = None
+        if params.limit_counter_id != NULL_VALUE:
+            counter = self._counters.get(params.limit_counter_id)
+            if counter is None:
+                raise RequestError(f"unknown limit counter {params.limit_counter_id}")
+        everything = ReplayLimit(MAX_POSITION, entry, session, counter)
+        now_available = everything.current()
+        bound = counter.get() if counter is not None else now_available
+        if position > bound:
+            raise RequestError(
+                f"requested replay start position={position} must not exceed limit position={bound}",
+                ErrorCode.INVALID_POSITION,
+            )
+        length = params.length
+        if length == REPLAY_ALL_AND_STOP:
+            length = now_available - position
+            if length == 0:
+                raise RequestError(f"recording {entry.recording_id} is empty", ErrorCode.EMPTY_RECORDING)
+        if length == FOLLOW:
+            return everything
+        if length < 0:
+            raise RequestError(f"replay length {length} of recording {entry.recording_id}")
+        return ReplayLimit(min(position + length, MAX_POSITION), entry, session, counter)
+
+    def _publication(self, entry: RecordingEntry, position: int, params: ReplayParams) -> Publication:
+        channel = channels.parse(params.channel)
+        shift = position_bits_to_shift(entry.term_length)
+        replay = channels.strip(channel).with_(
+            {
+                uri.INITIAL_TERM_ID: entry.initial_term_id,
+                uri.TERM_ID: term_id_at(position, shift, entry.initial_term_id),
+                uri.TERM_OFFSET: position & (entry.term_length - 1),
+                uri.TERM_LENGTH: entry.term_length,
+                uri.MTU: entry.mtu,
+                uri.EOS: channel.get(uri.EOS),
+                uri.LINGER: channel.get(uri.LINGER),
+            }
+        )
+        return self._media.add_publication(str(replay), params.stream_id)

@@ -1,0 +1,398 @@
+"""Segment files: their names and positions, writing and reading blocks of frames, and finding torn tails.
+
+A recording is a row of files of equal length, each named `<recording id>-<base position>.rec`, that hold the frames
+of a stream at their positions (Aeron archive recording segments). The first base is the beginning of the term of the
+start position. A padding frame is stored as its header; the padded area stays a hole.
+
+The module knows nothing of streams, sessions and the catalog's file; of a recording it needs the descriptor only.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from upheaval_node.archive.catalog import RecordingEntry
+from upheaval_node.errors import PeerError, StorageError
+from upheaval_node.ports import Buffer, File, Storage
+from upheaval_node.protocol.frames import TYPE_DATA, TYPE_PAD, position_bits_to_shift, term_id_at
+from upheaval_node.types import FRAME_HEADER_LENGTH, align
+
+SUFFIX: Final = ".rec"
+SECTOR_LENGTH: Final = 512
+READ_LENGTH: Final = 1024 * 1024
+
+SyncDone = Callable[[Exception | None], None]
+
+_NAME: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.rec", re.ASCII)
+
+
+def segment_file_name(recording_id: int, base_position: int) -> str:
+    return f"{recording_id}-{base_position}{SUFFIX}"
+
+
+def parse_segment_file_name(name: str) -> tuple[int, int] | None:
+    """Recording id and base position, or None when `name` is no segment file's."""
+    match = _NAME.fullmatch(name)
+    return None if match is None else (int(match[1]), int(match[2]))
+
+
+def start_term_base(start_position: int, term_length: int) -> int:
+    return start_position & -term_length
+
+
+def segment_base(position: int, start_position: int, term_length: int, segment_length: int) -> int:
+    """Base of the segment that holds `position`: segments count from the beginning of the term of the start."""
+    first = start_term_base(start_position, term_length)
+    return first + (position - first) // segment_length * segment_length
+
+
+def entry_segment_base(entry: RecordingEntry, position: int) -> int:
+    return segment_base(position, entry.start_position, entry.term_length, entry.segment_length)
+
+
+def segment_bases(storage: Storage, directory: str, recording_id: int) -> list[int]:
+    """Base positions of the segment files of a recording, lowest first."""
+    parsed = (parse_segment_file_name(name) for name in storage.names(directory))
+    return sorted(key[1] for key in parsed if key is not None and key[0] == recording_id)
+
+
+def remove_segments(storage: Storage, directory: str, recording_id: int, *, from_base: int = 0) -> int:
+    """Delete the segment files whose base is `from_base` or higher, the last one first; how many there were."""
+    bases = [base for base in segment_bases(storage, directory, recording_id) if base >= from_base]
+    for base in reversed(bases):
+        storage.remove(f"{directory}/{segment_file_name(recording_id, base)}")
+    return len(bases)
+
+
+class SegmentWriter:
+    """Appends blocks of frames to the segments of one recording, one write a block, from `position` on."""
+
+    def __init__(self, storage: Storage, directory: str, entry: RecordingEntry, position: int, sync_level: int) -> None:
+        """Opens the segment of `position` and clears what lies behind it. Raises `StorageError`.
+
+        Frames of a life that was cut off lie where new ones will; should they become visible behind the new end
+        after a crash they would pass for frames of this one. So they are gone before anything is written, at sync
+        level 1 and 2 also from the disk, which waits for it: once a start of a recording.
+        """
+        self._storage = storage
+        self._directory = directory
+        self._recording_id = entry.recording_id
+        self._segment_length = entry.segment_length
+        self._sync_level = sync_level
+        self._retired: list[File] = []
+        self._base = entry_segment_base(entry, position)
+        self.position = position
+        removed = remove_segments(storage, directory, entry.recording_id, from_base=self._base + 1)
+        self._file = self._open_segment(position - self._base, sync_directory=removed > 0)
+        if sync_level > 0:
+            self._file.sync(sync_level)
+
+    def write(self, data: Buffer, end: int) -> None:
+        """Write whole frames at the current position; `end` is theirs, padding included. Raises `StorageError`.
+
+        A block never crosses a term, so it never crosses a segment. When it fills the segment the next one is opened.
+        """
+        self._file.write(self.position - self._base, (data,))
+        self.position = end
+        if end - self._base >= self._segment_length:
+            self._next_segment()
+
+    def sync(self) -> None:
+        """The same as `sync_later`, waiting for it: for the end of a process."""
+        for file in (*self._retired, self._file):
+            file.sync(self._sync_level)
+
+    def sync_later(self, done: SyncDone) -> None:
+        """Make what was written so far durable, segments that were filled meanwhile included. One call at a time."""
+        files, self._retired = [*self._retired, self._file], []
+
+        def next_file(error: Exception | None) -> None:
+            finished = files.pop(0)
+            if finished is not self._file:
+                finished.close()
+            if error is not None or not files:
+                done(error)
+                return
+            try:
+                files[0].sync_later(self._sync_level, next_file)
+            except StorageError as failure:
+                done(failure)
+
+        files[0].sync_later(self._sync_level, next_file)
+
+    def close(self) -> None:
+        for file in (*self._retired, self._file):
+            file.close()
+        self._retired = []
+
+    def _next_segment(self) -> None:
+        full = self._file
+        self._base += self._segment_length
+        self._file = self._open_segment(0)
+        if self._sync_level > 0:
+            self._retired.append(full)
+        else:
+            full.close()
+
+    def _open_segment(self, length: int, *, sync_directory: bool = False) -> File:
+        """The file of the current base with its first `length` bytes kept and zeros behind them."""
+        path = f"{self._directory}/{segment_file_name(self._recording_id, self._base)}"
+        is_new = not self._storage.exists(path)
+        file = self._storage.open(path, create=True)
+        if not is_new:
+            file.truncate(length)
+        file.truncate(self._segment_length)
+        if self._sync_level > 0 and (is_new or sync_directory):
+            # The name must be as durable as the data that will be reported; once a segment, as in Aeron.
+            self._storage.sync_directory(self._directory)
+        return file
+
+
+class ReadBlock(NamedTuple):
+    """Whole frames from `start` to `end`; a last padding frame is its header only. Empty when none is whole."""
+
+    data: bytearray
+    start: int
+    end: int
+
+
+class SegmentReader:
+    """Reads blocks of whole frames of one recording, for replay."""
+
+    def __init__(self, storage: Storage, directory: str, entry: RecordingEntry) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._entry = entry
+        self._base = -1
+        self._file: File | None = None
+
+    def check_first_frame(self, position: int) -> bool:
+        """Whether a frame of this recording begins at `position`."""
+        words = memoryview(self._read(position, FRAME_HEADER_LENGTH)).cast("i")
+        entry = self._entry
+        shift = position_bits_to_shift(entry.term_length)
+        return (
+            len(words) == FRAME_HEADER_LENGTH // 4
+            and words[0] > 0
+            and words[2] == position & (entry.term_length - 1)
+            and words[4] == entry.stream_id
+            and words[5] == term_id_at(position, shift, entry.initial_term_id)
+        )
+
+    def read_block(self, position: int, limit: int, max_length: int) -> ReadBlock:
+        """The frames from `position`, at most to `limit`, to the end of the term and `max_length` bytes.
+
+        Raises `PeerError` when the recording is damaged there and `StorageError` when it cannot be read.
+        """
+        term_end = (position & -self._entry.term_length) + self._entry.term_length
+        data = bytearray(self._read(position, min(limit, term_end, position + max_length) - position))
+        with memoryview(data) as view, view.cast("i") as words:
+            length = len(words) * 4
+            offset = end = 0
+            while offset < length:
+                word = offset >> 2
+                frame_length = words[word]
+                if frame_length < FRAME_HEADER_LENGTH:
+                    raise PeerError(f"recording {self._entry.recording_id} holds no frame at {position + offset}")
+                next_offset = (offset + frame_length + 31) & -32
+                is_padding = words[word + 1] >> 16 == TYPE_PAD
+                if (position + next_offset > limit) if is_padding else (next_offset > length):
+                    break
+                end = offset + FRAME_HEADER_LENGTH if is_padding else next_offset
+                offset = next_offset
+                if is_padding:
+                    break
+        del data[end:]
+        return ReadBlock(data, position, position + offset)
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+            self._base = -1
+
+    def _read(self, position: int, length: int) -> bytes:
+        base = entry_segment_base(self._entry, position)
+        if base != self._base or self._file is None:
+            self.close()
+            name = segment_file_name(self._entry.recording_id, base)
+            self._file = self._storage.open(f"{self._directory}/{name}")
+            self._base = base
+        data = self._file.read(position - base, length)
+        if len(data) & 31:
+            raise PeerError(f"recording {self._entry.recording_id} ends within a frame after {position}")
+        return data
+
+
+# --- recovery -----------------------------------------------------------------------------------------------------
+
+
+class Extent(NamedTuple):
+    """How far frames follow each other. `last_frame` is the position of the last one, `end` where it ends."""
+
+    last_frame: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Where a recording ends after an unclean stop, and what was cut off (None when nothing was)."""
+
+    stop_position: int
+    cut: str | None
+
+
+def walk_frames(read: Callable[[int, int], bytes], entry: RecordingEntry, position: int, end: int) -> Extent:
+    """Follow the frames from `position` up to `end` while each is valid for its place in this recording.
+
+    `read(position, length)` gives bytes of the recording; fewer at the end of its file. Checked are length,
+    version, type, stream, term and offset: leftovers of something else are no frames of this recording.
+    """
+    shift = position_bits_to_shift(entry.term_length)
+    last_frame = position
+    while position < end:
+        term_offset = position & (entry.term_length - 1)
+        # One term at a time: a frame that is longer than the rest of its term is none.
+        chunk = read(position, min(READ_LENGTH, end - position, entry.term_length - term_offset))
+        words = memoryview(chunk[: len(chunk) & -32]).cast("i")
+        place = (entry.stream_id, term_id_at(position, shift, entry.initial_term_id), term_offset)
+        last, length, is_valid = _walk_chunk(words, place, entry)
+        if length:
+            last_frame = position + last
+            position += length
+        if not is_valid or not length:
+            break
+    return Extent(last_frame, position)
+
+
+def _walk_chunk(words: memoryview, place: tuple[int, int, int], entry: RecordingEntry) -> tuple[int, int, bool]:
+    """Offset of the last frame, offset behind it, and whether the walk ended for want of bytes and not of frames."""
+    stream_id, term_id, term_offset = place
+    room = entry.term_length - term_offset
+    mtu = entry.mtu
+    limit = len(words)
+    last = offset = word = 0
+    while word < limit:
+        frame_length = words[word]
+        kind = words[word + 1]
+        is_data = kind & ~0xFF00 == TYPE_DATA << 16 and frame_length <= mtu
+        if (
+            frame_length < FRAME_HEADER_LENGTH
+            or not (is_data or kind & ~0xFF00 == TYPE_PAD)
+            or words[word + 2] != term_offset + offset
+            or words[word + 4] != stream_id
+            or words[word + 5] != term_id
+            or offset + frame_length > room
+        ):
+            return last, offset, False
+        last = offset
+        offset += (frame_length + 31) & -32
+        word = offset >> 2
+    return last, offset, True
+
+
+def is_torn(read: Callable[[int, int], bytes], frame_position: int, end: int, base: int) -> bool:
+    """Whether the frame at the tail may be half written: it reaches into a sector of which it fills only zeros.
+
+    Aeron's rule with sectors for pages: a frame that straddles a boundary is proven only when every later sector
+    that it touches holds a byte other than zero within it. Sectors are what a disk writes at once.
+    """
+    header = read(frame_position, FRAME_HEADER_LENGTH)
+    if int.from_bytes(header[6:8], "little") == TYPE_PAD:
+        return False
+    sector = base + align(frame_position - base + 1, SECTOR_LENGTH)
+    while sector < end:
+        part = read(sector, min(SECTOR_LENGTH, end - sector))
+        if not part.strip(b"\0"):
+            return True
+        sector += SECTOR_LENGTH
+    return len(read(frame_position, end - frame_position)) < end - frame_position
+
+
+def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level: int) -> Recovery:
+    """Find where a recording that was never stopped ends, and cut off what lies behind.
+
+    Every segment is walked from the start. Where Aeron refuses to start at a torn last frame and leaves the cut to a
+    tool, the frame is cut here: torn tails are found and cut at start. Nothing was told about a frame before it was
+    complete, except at sync level 0 where a power cut may take what was reported. A complete frame whose payload
+    ends in a sector of zeros looks torn too and is cut as well; a cluster member gets it again from the others.
+
+    What is left is made durable, because it counts as recorded from now on. Raises `StorageError`.
+    """
+    bases = segment_bases(storage, directory, entry.recording_id)
+    base = start_term_base(entry.start_position, entry.term_length)
+    position = entry.start_position
+    cut: str | None = None
+    while base in bases:
+        position, cut = _recover_segment(storage, directory, entry, base, sync_level)
+        if cut is None and position < base + entry.segment_length and bases[-1] > base:
+            cut = f"segment {base} ends at {position}"
+        if cut is not None:
+            break
+        base += entry.segment_length
+    else:
+        base -= 1
+        if bases and bases[-1] > base:
+            cut = f"segment {base + 1} is missing"
+    if cut is not None:
+        later = remove_segments(storage, directory, entry.recording_id, from_base=base + 1)
+        cut += f", {later} later segments removed" if later else ""
+        if sync_level > 0:
+            storage.sync_directory(directory)
+    return Recovery(position, cut)
+
+
+def _recover_segment(
+    storage: Storage, directory: str, entry: RecordingEntry, base: int, sync_level: int
+) -> tuple[int, str | None]:
+    """Where the frames of one segment end and why anything was cut; zeros lie behind the end afterwards."""
+    file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
+    try:
+        end, cut = _segment_end(file, entry, base, max(base, entry.start_position))
+        if end < base + entry.segment_length:
+            file.truncate(end - base)
+        file.truncate(entry.segment_length)
+        file.sync(sync_level)
+    finally:
+        file.close()
+    return end, cut
+
+
+def _segment_end(file: File, entry: RecordingEntry, base: int, start: int) -> tuple[int, str | None]:
+    """Where the frames of a segment end, and why something behind that was no whole frame."""
+
+    def read(position: int, length: int) -> bytes:
+        return file.read(position - base, length)
+
+    extent = walk_frames(read, entry, start, base + min(entry.segment_length, file.size()))
+    if extent.end > start and is_torn(read, extent.last_frame, extent.end, base):
+        return extent.last_frame, f"torn frame at {extent.last_frame}"
+    if extent.end < base + entry.segment_length and read(extent.end, FRAME_HEADER_LENGTH).strip(b"\0"):
+        return extent.end, f"no valid frame at {extent.end}"
+    return extent.end, None
+
+
+def zero_tail(storage: Storage, directory: str, entry: RecordingEntry, position: int) -> None:
+    """Zero everything from `position` to the end of its segment. Raises `StorageError`."""
+    base = entry_segment_base(entry, position)
+    path = f"{directory}/{segment_file_name(entry.recording_id, base)}"
+    if not storage.exists(path):
+        return
+    file = storage.open(path)
+    try:
+        file.truncate(position - base)
+        file.truncate(entry.segment_length)
+    finally:
+        file.close()
+
+
+def is_frame_boundary(storage: Storage, directory: str, entry: RecordingEntry, position: int) -> bool:
+    """Whether a frame of a stopped recording ends at `position`. Raises `StorageError`, `PeerError`."""
+    if position in (entry.start_position, entry.stop_position):
+        return True
+    reader = SegmentReader(storage, directory, entry)
+    try:
+        return reader.check_first_frame(position)
+    finally:
+        reader.close()

@@ -1,0 +1,70 @@
+"""Truncating a stopped recording: first the catalog, then the files, then the answer.
+
+The stop position is durable before a byte is cleared: whatever a crash leaves behind it is dead, and the next
+extension clears it again. Nothing may extend the recording until the files are done.
+"""
+
+from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.codes import ErrorCode, RequestError
+from upheaval_node.archive.recorder import Recorder
+from upheaval_node.archive.replayer import Replayer
+from upheaval_node.archive.responses import Requester
+from upheaval_node.archive.segments import entry_segment_base, is_frame_boundary, remove_segments, zero_tail
+from upheaval_node.errors import StorageError
+from upheaval_node.ports import Storage
+from upheaval_node.protocol.archive_messages import RecordingSignal
+from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE
+
+
+def truncate(
+    requester: Requester,
+    entry: RecordingEntry,
+    position: int,
+    *,
+    catalog: Catalog,
+    recorder: Recorder,
+    replayer: Replayer,
+    storage: Storage,
+    directory: str,
+    sync_level: int,
+) -> None:
+    """Answers the number of deleted segment files; a DELETE signal follows. Raises `RequestError`, `StorageError`."""
+    recording_id = entry.recording_id
+    recorder.check_inactive(recording_id, "truncate")
+    if not entry.start_position <= position <= entry.stop_position or position % FRAME_ALIGNMENT:
+        raise RequestError(
+            f"invalid position {position}: start={entry.start_position} stop={entry.stop_position}"
+            f" alignment={FRAME_ALIGNMENT}",
+            ErrorCode.INVALID_POSITION,
+        )
+    base = entry_segment_base(entry, position)
+    if position != base and not is_frame_boundary(storage, directory, entry, position):
+        raise RequestError(f"position {position} is no frame boundary", ErrorCode.INVALID_POSITION)
+    replayer.stop_all(recording_id)
+    recorder.busy.add(recording_id)
+
+    def clear(error: Exception | None) -> None:
+        try:
+            if error is not None:
+                raise StorageError(f"truncate of recording {recording_id}: {error}")
+            keeps_segment = position > max(base, entry.start_position)
+            if keeps_segment:
+                zero_tail(storage, directory, entry, position)
+            first = base + entry.segment_length if keeps_segment else base
+            count = remove_segments(storage, directory, recording_id, from_base=first)
+            if sync_level > 0 and count:
+                storage.sync_directory(directory)
+        except StorageError as failure:
+            requester.error(str(failure), ErrorCode.STORAGE_SPACE)
+            return
+        finally:
+            recorder.busy.discard(recording_id)
+        requester.ok(count)
+        requester.signal(RecordingSignal.DELETE, recording_id, NULL_VALUE, NULL_POSITION)
+
+    try:
+        catalog.record_stopped(entry, position, entry.stop_timestamp)
+        catalog.force(clear)
+    except StorageError:
+        recorder.busy.discard(recording_id)
+        raise
