@@ -78,6 +78,10 @@ def response_channel(random: Random) -> str:
     return f"aeron:tcp?control-mode=response|response-correlation-id={random.getrandbits(62) + 1}"
 
 
+def is_response_channel(channel: str) -> bool:
+    return Channel.parse(channel).get(channels.CONTROL_MODE) == channels.CONTROL_MODE_RESPONSE
+
+
 class Connector:
     """Polled by `do_work` until `result` or `error` is set. The caller closes ingress and egress in the end."""
 
@@ -136,7 +140,7 @@ class Connector:
             case ConnectState.POLL_RESPONSE:
                 return self._poll_response()
             case ConnectState.CONCLUDE_CONNECT:
-                self._ingress.keep_only(self._member_id)
+                self._ingress.settle_on(self._member_id)
                 self._enter(ConnectState.DONE)
                 return 1
             case ConnectState.DONE:
@@ -176,7 +180,7 @@ class Connector:
     def _reply_to(self) -> str | None:
         """The egress channel with the port that was really bound; None until it is."""
         channel = self._egress_channel
-        if channel.get(channels.CONTROL_MODE) == channels.CONTROL_MODE_RESPONSE:
+        if is_response_channel(str(channel)):
             return str(channel)
         assert self.egress is not None
         endpoint = self.egress.resolved_endpoint

@@ -40,11 +40,16 @@ def parse_told_endpoints(text: str) -> dict[int, str]:
 
 
 class Ingress:
-    """Publications to members by id. A member whose publication cannot be made is remembered with the reason."""
+    """Publications to members by id. A member whose publication cannot be made is remembered with the reason.
 
-    def __init__(self, media: Media, endpoints: Mapping[int, str], stream_id: int) -> None:
+    With `keeps_all` the connections to all members stay: a client whose egress comes back on the connections that it
+    dials can be told of a new leader only by a member that it is connected to.
+    """
+
+    def __init__(self, media: Media, endpoints: Mapping[int, str], stream_id: int, *, keeps_all: bool) -> None:
         self.endpoints = dict(endpoints)
         self.failures: dict[int, str] = {}
+        self._keeps_all = keeps_all
         self._media = media
         self._stream_id = stream_id
         self._publications: dict[int, Publication] = {}
@@ -81,9 +86,14 @@ class Ingress:
                 self.hang_up(member_id)
         self.endpoints = dict(endpoints)
 
-    def keep_only(self, member_id: int) -> None:
+    def settle_on(self, leader_member_id: int) -> None:
+        """Have a publication to the leader, and those to the others only if they are needed."""
+        if self._keeps_all:
+            self.dial_all()
+            return
+        self.dial(leader_member_id)
         for other in list(self._publications):
-            if other != member_id:
+            if other != leader_member_id:
                 self.hang_up(other)
 
     def hang_up(self, member_id: int) -> None:

@@ -19,6 +19,7 @@ from upheaval_node.client.connect import (
     Connector,
     CredentialsSupplier,
     NoCredentials,
+    is_response_channel,
     response_channel,
 )
 from upheaval_node.client.ingress import Ingress, parse_ingress_endpoints, parse_told_endpoints
@@ -101,7 +102,10 @@ class ClusterClient:
         self._keep_alive_interval_ns = keep_alive_interval_ns
         self._keep_alive_deadline_ns = MAX_POSITION
         self._deadline_ns = MAX_POSITION
-        self._ingress = Ingress(media, ingress_endpoints, ingress_stream_id)
+        egress_channel = egress_channel or response_channel(random)
+        self._ingress = Ingress(
+            media, ingress_endpoints, ingress_stream_id, keeps_all=is_response_channel(egress_channel)
+        )
         self._egress: Subscription | None = None
         self._egress_image: Image | None = None
         self._header = b""
@@ -109,7 +113,7 @@ class ClusterClient:
         self._connector = Connector(
             media,
             self._ingress,
-            egress_channel=egress_channel or response_channel(random),
+            egress_channel=egress_channel,
             egress_stream_id=egress_stream_id,
             credentials=credentials or NoCredentials(),
             client_name=client_name,
@@ -360,8 +364,7 @@ class ClusterClient:
         self._egress_image = image
         self._follow(event.leadership_term_id, event.leader_member_id)
         self._ingress.replace(endpoints)
-        self._ingress.keep_only(event.leader_member_id)
-        self._ingress.dial(event.leader_member_id)
+        self._ingress.settle_on(event.leader_member_id)
         self._listener.on_new_leader(event)
 
     def _on_peer_error(self, message: Message, error: PeerError) -> None:
