@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol
 
+from upheaval_node.errors import TerminationError
 from upheaval_node.ports import Agent
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.types import MAX_POSITION, Now
@@ -27,7 +28,8 @@ class DutyCycle:
     `after_work` is called after every cycle in which an agent did something, before the next wait. `on_stall` gets the
     length of every stall of 50 ms or more, while it can still be written down; `longest_stall_ns` keeps the longest. A
     stall is the time in which the process could not have reacted: its work in one cycle, and the time by which it woke
-    up too late (a stopped or starved process).
+    up too late (a stopped or starved process). An agent that ends in an orderly way (an expected `TerminationError`)
+    gets no more turns, and `on_ended` is told; everything else that an agent raises ends the run.
     """
 
     def __init__(
@@ -38,12 +40,14 @@ class DutyCycle:
         *,
         after_work: Callable[[], None] | None = None,
         on_stall: Callable[[Now, int], None] | None = None,
+        on_ended: Callable[[Agent, TerminationError], None] | None = None,
     ) -> None:
         self._loop = loop
         self._clock = clock
         self._agents = tuple(agents)
         self._after_work = after_work
         self._on_stall = on_stall
+        self._on_ended = on_ended
         self._is_stopping = False
         self._late_ns = 0
         self.longest_stall_ns = 0
@@ -55,7 +59,7 @@ class DutyCycle:
         self._loop.wake()
 
     def run(self) -> None:
-        """Run until `request_stop`. What an agent raises ends the run."""
+        """Run until `request_stop`."""
         self._loop.wake()  # agents that have just been made have something to do before there is any input
         while not self._is_stopping:
             self.run_once(MAX_WAIT_NS)
@@ -93,7 +97,11 @@ class DutyCycle:
             now = self._clock.now()
             done = 0
             for agent in self._agents:
-                done += agent.do_work(now)
+                try:
+                    done += agent.do_work(now)
+                except TerminationError as error:
+                    self._end(agent, error)
+                    done += 1
             if done == 0:
                 break
             has_worked = True
@@ -102,3 +110,9 @@ class DutyCycle:
             self._loop.wake()
         if has_worked and self._after_work is not None:
             self._after_work()
+
+    def _end(self, agent: Agent, error: TerminationError) -> None:
+        if not error.expected or self._on_ended is None:
+            raise error
+        self._agents = tuple(each for each in self._agents if each is not agent)
+        self._on_ended(agent, error)

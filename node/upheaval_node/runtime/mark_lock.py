@@ -11,11 +11,15 @@ import os
 from upheaval_node.errors import UsageError
 
 
+class AlreadyRunning(UsageError):
+    """Another live process runs this component in this folder."""
+
+
 class MarkLock:
     """Holds the lock of one file until `release` or the end of the process."""
 
     def __init__(self, path: str) -> None:
-        """Take the lock; a missing file is made, empty. Raises `UsageError` when another process holds it."""
+        """Take the lock; a missing file is made, empty. Raises `AlreadyRunning` when another process holds it."""
         folder = os.path.dirname(path)
         if folder:
             os.makedirs(folder, exist_ok=True)
@@ -24,7 +28,7 @@ class MarkLock:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(self._fd)
-            raise UsageError(f"{path} is held by a process that is alive: this member runs already") from None
+            raise AlreadyRunning(f"{path} is held by a process that is alive: this member runs already") from None
 
     def release(self) -> None:
         if self._fd >= 0:

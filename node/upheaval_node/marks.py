@@ -1,0 +1,115 @@
+"""The mark files of a member's components: made at the start, kept young while the component runs.
+
+Which component has which streams and texts in its mark file is Aeron's. Whether another process is alive is not
+decided here: the runtime holds locks for that, so a mark that looks active is taken over.
+"""
+
+from typing import Final
+
+from upheaval_node.files import layout
+from upheaval_node.files.mark_file import ArchiveMarkHeader, ClusterMarkHeader, MarkFile
+from upheaval_node.member_config import MemberConfig
+from upheaval_node.ports import Storage
+from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
+from upheaval_node.types import NULL_VALUE, Now
+
+ACTIVITY_INTERVAL_NS: Final = 1_000_000_000
+_NEVER_ACTIVE: Final = -(1 << 62)
+
+_ARCHIVE_CONTROL_STREAM_ID: Final = 10
+_RECORDING_EVENTS_STREAM_ID: Final = 30
+_INGRESS_STREAM_ID: Final = 101
+_SERVICE_STREAM_ID: Final = 104
+_MODULE_STREAM_ID: Final = 105
+
+Mark = MarkFile[ArchiveMarkHeader] | MarkFile[ClusterMarkHeader]
+
+
+class MarkKeeper:
+    """Keeps the mark files of one process. Implements `ports.Agent`."""
+
+    def __init__(self, marks: list[Mark]) -> None:
+        self._marks = marks
+        self._next_ns = 0
+
+    def record_error(self, now: Now, text: str) -> None:
+        """Write to the error log of the first mark file, which is the process's main component."""
+        self._marks[0].error_log.record(now.epoch_ms, text)
+
+    def signal_ready(self, now_ms: int) -> None:
+        for mark in self._marks:
+            mark.signal_ready(now_ms)
+
+    def signal_failed_start(self) -> None:
+        for mark in self._marks:
+            mark.signal_failed_start()
+            mark.close()
+
+    def do_work(self, now: Now) -> int:
+        if now.ns < self._next_ns:
+            return 0
+        self._next_ns = now.ns + ACTIVITY_INTERVAL_NS
+        for mark in self._marks:
+            mark.update_activity(now.epoch_ms)
+        return 0
+
+    def next_deadline_ns(self) -> int:
+        return self._next_ns
+
+    def close(self) -> None:
+        """An orderly end: activity -1."""
+        for mark in self._marks:
+            mark.signal_terminated()
+            mark.close()
+
+
+def archive_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
+    header = ArchiveMarkHeader(
+        pid=pid,
+        control_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
+        local_control_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
+        events_stream_id=_RECORDING_EVENTS_STREAM_ID,
+        archive_id=config.member_id,
+        control_channel=f"aeron:tcp?endpoint={config.endpoints.archive}",
+        local_control_channel="aeron:ipc",
+        aeron_directory=layout.DRIVER_DIRECTORY,
+    )
+    return MarkFile(storage, layout.ARCHIVE_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
+
+
+def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
+    header = ClusterMarkHeader(
+        component_type=ClusterComponentType.CONSENSUS_MODULE,
+        pid=pid,
+        archive_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
+        service_stream_id=_SERVICE_STREAM_ID,
+        consensus_module_stream_id=_MODULE_STREAM_ID,
+        ingress_stream_id=_INGRESS_STREAM_ID,
+        member_id=config.member_id,
+        service_id=NULL_VALUE,
+        cluster_id=config.settings.cluster.cluster_id,
+        aeron_directory=layout.DRIVER_DIRECTORY,
+        control_channel="aeron:ipc?term-length=128k",
+        ingress_channel=f"aeron:tcp?endpoint={config.endpoints.ingress}",
+    )
+    return MarkFile(storage, layout.CLUSTER_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
+
+
+def service_mark(config: MemberConfig, storage: Storage, service_id: int, *, pid: int, now_ms: int) -> Mark:
+    cluster_id = config.settings.cluster.cluster_id
+    header = ClusterMarkHeader(
+        component_type=ClusterComponentType.CONTAINER,
+        pid=pid,
+        archive_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
+        service_stream_id=_SERVICE_STREAM_ID,
+        consensus_module_stream_id=_MODULE_STREAM_ID,
+        ingress_stream_id=NULL_VALUE,
+        member_id=config.member_id,
+        service_id=service_id,
+        cluster_id=cluster_id,
+        aeron_directory=layout.DRIVER_DIRECTORY,
+        control_channel="aeron:ipc?term-length=128k",
+        service_name=f"clustered-service-{cluster_id}-{service_id}",
+    )
+    path = layout.service_mark(service_id)
+    return MarkFile(storage, path, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)

@@ -1,0 +1,171 @@
+"""Which agents make a member, together in one process or one component a process. No I/O here.
+
+The process runtime and the simulated runtime build members from these functions. Agents come in the order in which
+they take their turns; they are closed in the opposite one (`close_agents`), so that each still has what it stands on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Protocol
+
+from upheaval_node.archive.archive import Archive
+from upheaval_node.cluster.consensus_module import ConsensusModule
+from upheaval_node.counters import Counters
+from upheaval_node.files import layout
+from upheaval_node.marks import Mark, MarkKeeper, archive_mark, module_mark, service_mark
+from upheaval_node.media.api import Media
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import Resolver, StaticResolver
+from upheaval_node.member_config import MemberConfig, config_from_fields
+from upheaval_node.ports import Agent, ErrorSink, Network, Storage, Tracer
+from upheaval_node.service.api import ClusteredService
+from upheaval_node.service.container import ServiceContainer
+
+__all__ = [
+    "MemberAgent",
+    "MemberConfig",
+    "MemberPorts",
+    "build_archive_process",
+    "build_consensus_process",
+    "build_service_process",
+    "build_together",
+    "close_agents",
+    "config_from_fields",
+]
+
+
+class MemberAgent(Agent, Protocol):
+    """An agent with an orderly end."""
+
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPorts:
+    """The outside of one process of a member, filled by a runtime. `seed` is what all its randomness comes from."""
+
+    network: Network
+    storage: Storage
+    counters: Counters
+    tracer: Tracer
+    errors: ErrorSink
+    seed: int
+    pid: int
+    now_ms: int
+    resolver: Resolver | None = None
+
+    def random(self, component: str) -> Random:
+        return Random(f"{self.seed}/{component}")
+
+
+def build_together(config: MemberConfig, ports: MemberPorts, services: Sequence[ClusteredService]) -> list[MemberAgent]:
+    """All components of a member for one process."""
+    marks = MarkKeeper(
+        [
+            module_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms),
+            archive_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms),
+            *_service_marks(config, ports, range(len(services))),
+        ]
+    )
+    driver = _driver(config, ports)
+    agents: list[MemberAgent] = [marks, driver, _archive(config, ports, driver), _module(config, ports, driver)]
+    agents += [_container(config, ports, driver, service, service_id) for service_id, service in enumerate(services)]
+    marks.signal_ready(ports.now_ms)
+    return agents
+
+
+def build_archive_process(config: MemberConfig, ports: MemberPorts) -> list[MemberAgent]:
+    """Media driver and archive, which the other processes of the member stand on."""
+    marks = MarkKeeper([archive_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms)])
+    driver = _driver(config, ports)
+    agents: list[MemberAgent] = [marks, driver, _archive(config, ports, driver)]
+    driver.serve_clients(f"unix:{layout.DRIVER_SOCKET}")
+    marks.signal_ready(ports.now_ms)
+    return agents
+
+
+def build_consensus_process(config: MemberConfig, ports: MemberPorts, media: Media) -> list[MemberAgent]:
+    """The consensus module on the media of another process."""
+    marks = MarkKeeper([module_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms)])
+    agents: list[MemberAgent] = [marks, media, _module(config, ports, media)]
+    marks.signal_ready(ports.now_ms)
+    return agents
+
+
+def build_service_process(
+    config: MemberConfig, ports: MemberPorts, media: Media, service: ClusteredService, service_id: int
+) -> list[MemberAgent]:
+    """One service container on the media of another process."""
+    marks = MarkKeeper(_service_marks(config, ports, [service_id]))
+    agents: list[MemberAgent] = [marks, media, _container(config, ports, media, service, service_id)]
+    marks.signal_ready(ports.now_ms)
+    return agents
+
+
+def close_agents(agents: Sequence[MemberAgent]) -> None:
+    """End in order: services, consensus module, archive, media, and the mark files last."""
+    for agent in reversed(agents):
+        agent.close()
+
+
+def _service_marks(config: MemberConfig, ports: MemberPorts, service_ids: Sequence[int]) -> list[Mark]:
+    return [
+        service_mark(config, ports.storage, service_id, pid=ports.pid, now_ms=ports.now_ms)
+        for service_id in service_ids
+    ]
+
+
+def _driver(config: MemberConfig, ports: MemberPorts) -> MediaDriver:
+    return MediaDriver(
+        ports.network,
+        ports.resolver or StaticResolver(config.names),
+        config.settings.media,
+        ports.random("media"),
+        ports.counters,
+        name=f"member-{config.member_id}",
+        errors=ports.errors,
+    )
+
+
+def _archive(config: MemberConfig, ports: MemberPorts, media: Media) -> Archive:
+    return Archive(
+        media,
+        ports.storage,
+        ports.counters,
+        config.settings.archive,
+        ports.random("archive"),
+        ports.errors,
+        control_channel=f"aeron:tcp?endpoint={config.endpoints.archive}",
+        archive_id=config.member_id,
+    )
+
+
+def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> ConsensusModule:
+    return ConsensusModule(
+        media,
+        ports.storage,
+        ports.counters,
+        config.settings.cluster,
+        config.members,
+        config.member_id,
+        ports.tracer,
+        ports.random("consensus"),
+        ports.errors,
+    )
+
+
+def _container(
+    config: MemberConfig, ports: MemberPorts, media: Media, service: ClusteredService, service_id: int
+) -> ServiceContainer:
+    return ServiceContainer(
+        media,
+        ports.counters,
+        service,
+        config.settings.cluster,
+        service_id=service_id,
+        storage=ports.storage,
+        tracer=ports.tracer,
+        errors=ports.errors,
+        random=ports.random(f"service-{service_id}"),
+    )

@@ -1,0 +1,162 @@
+"""What one member is configured with, and how that stands in a JSON object.
+
+Values only: this module reads no files and no environment. Paths are relative to the member's folder, except the
+folder itself.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import TypeVar
+
+from upheaval_node.cluster.members import Endpoints, parse_members
+from upheaval_node.errors import UsageError
+from upheaval_node.settings import MemberSettings, profile_settings
+
+Settings = TypeVar("Settings")
+
+
+@dataclass(frozen=True, slots=True)
+class MemberConfig:
+    """One member of a cluster.
+
+    `members` is `id,ingress,consensus,log,catchup,archive|...` with endpoints `host:port`. `services` are names for
+    the service loader, one a container, in order of their service ids. `names` says where this member dials for an
+    endpoint (everything else is dialled as it stands). `seed` None means that every start draws another one.
+    """
+
+    member_id: int
+    members: str
+    folder: str
+    services: tuple[str, ...] = ("echo",)
+    settings: MemberSettings = field(default_factory=MemberSettings)
+    names: Mapping[str, str] = field(default_factory=dict)
+    run_id: str = ""
+    trace: str = "trace.jsonl"
+    clock_file: str | None = None
+    seed: int | None = None
+    python_path: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.member_id not in parse_members(self.members):
+            raise UsageError(f"member id {self.member_id} does not stand in the members {self.members!r}")
+        if not self.services or len(self.services) != self.settings.cluster.service_count:
+            raise UsageError(f"{len(self.services)} services named, {self.settings.cluster.service_count} set")
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where this member listens."""
+        return parse_members(self.members)[self.member_id].endpoints
+
+
+def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
+    """The configuration that a JSON object states. Raises `UsageError` naming the field that is wrong."""
+    reader = _Fields(values)
+    services = tuple(reader.texts("service", ("echo",)))
+    settings = profile_settings(reader.text("profile", "aeron"), sync_level=reader.integer("sync_level", 0))
+    cluster = replace(
+        settings.cluster,
+        cluster_id=reader.integer("cluster_id", 0),
+        appointed_leader_id=reader.integer("appointed_leader", -1),
+        service_count=len(services),
+    )
+    settings = apply_overrides(replace(settings, cluster=cluster), reader.table("settings"))
+    config = MemberConfig(
+        member_id=reader.integer("member_id"),
+        members=reader.text("members"),
+        folder=reader.text("folder"),
+        services=services,
+        settings=settings,
+        names=reader.names("names"),
+        run_id=reader.text("run_id", ""),
+        trace=reader.text("trace", "trace.jsonl"),
+        clock_file=reader.optional_text("clock_file"),
+        seed=reader.optional_integer("seed"),
+        python_path=tuple(reader.texts("python_path", ())),
+    )
+    reader.refuse_unread()
+    return config
+
+
+def apply_overrides(settings: Settings, overrides: Mapping[str, object], path: str = "settings") -> Settings:
+    """A copy of (nested) settings with some fields replaced. Raises `UsageError` for unknown ones and wrong types."""
+    changes: dict[str, object] = {}
+    assert is_dataclass(settings)
+    known = {each.name for each in fields(settings)}
+    for name, value in overrides.items():
+        where = f"{path}.{name}"
+        if name not in known:
+            raise UsageError(f"{where} is no setting: use one of {', '.join(sorted(known))}")
+        old = getattr(settings, name)
+        if is_dataclass(old):
+            if not isinstance(value, Mapping):
+                raise UsageError(f"{where} must be an object")
+            changes[name] = apply_overrides(old, value, where)
+        elif type(value) is not type(old):
+            raise UsageError(f"{where} must be of type {type(old).__name__}, not {value!r}")
+        else:
+            changes[name] = value
+    changed: Settings = replace(settings, **changes)  # type: ignore[type-var]
+    return changed
+
+
+class _Fields:
+    """Reads the fields of a JSON object with their types, and knows which nobody read."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self._values = values
+        self._read: set[str] = set()
+
+    def text(self, name: str, default: str | None = None) -> str:
+        value = self._get(name, default)
+        if not isinstance(value, str):
+            raise UsageError(f"{name} must be a text, not {value!r}")
+        return value
+
+    def integer(self, name: str, default: int | None = None) -> int:
+        value = self._get(name, default)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise UsageError(f"{name} must be an integer, not {value!r}")
+        return value
+
+    def optional_text(self, name: str) -> str | None:
+        self._read.add(name)
+        return None if self._values.get(name) is None else self.text(name)
+
+    def optional_integer(self, name: str) -> int | None:
+        self._read.add(name)
+        return None if self._values.get(name) is None else self.integer(name)
+
+    def texts(self, name: str, default: Sequence[str]) -> list[str]:
+        """A list of texts; a single text stands for a list of one."""
+        value = self._get(name, default)
+        if isinstance(value, str):
+            return [value]
+        if not isinstance(value, Sequence) or not all(isinstance(each, str) for each in value):
+            raise UsageError(f"{name} must be a list of texts, not {value!r}")
+        return list(value)
+
+    def table(self, name: str) -> Mapping[str, object]:
+        value = self._get(name, {})
+        if not isinstance(value, Mapping):
+            raise UsageError(f"{name} must be an object, not {value!r}")
+        return value
+
+    def names(self, name: str) -> dict[str, str]:
+        names: dict[str, str] = {}
+        for key, value in self.table(name).items():
+            if not isinstance(value, str):
+                raise UsageError(f"{name}.{key} must be a text, not {value!r}")
+            names[key] = value
+        return names
+
+    def refuse_unread(self) -> None:
+        unknown = sorted(set(self._values) - self._read)
+        if unknown:
+            raise UsageError(f"unknown field {unknown[0]!r} in the configuration")
+
+    def _get(self, name: str, default: object) -> object:
+        self._read.add(name)
+        value = self._values.get(name, default)
+        if value is None:
+            raise UsageError(f"{name} is missing in the configuration")
+        return value

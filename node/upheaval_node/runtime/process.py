@@ -1,0 +1,339 @@
+"""One process of a member: real parts behind the ports, the duty cycle, and the end of it.
+
+`MemberProcess` is used once: made, run, closed. It knows which component it runs, but nothing of what components do.
+The working directory is the member's folder, because paths of Unix sockets must be short.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from upheaval_node import __version__
+from upheaval_node.errors import TerminationError, UsageError
+from upheaval_node.files import layout
+from upheaval_node.marks import MarkKeeper
+from upheaval_node.media.client import MediaClient
+from upheaval_node.member import (
+    MemberAgent,
+    MemberConfig,
+    MemberPorts,
+    build_archive_process,
+    build_consensus_process,
+    build_service_process,
+    build_together,
+    close_agents,
+)
+from upheaval_node.ports import Agent, Connection
+from upheaval_node.runtime.clock import SkewedClock, SystemClock
+from upheaval_node.runtime.disk import DiskStorage
+from upheaval_node.runtime.doorbell import Doorbell
+from upheaval_node.runtime.duty_cycle import DutyCycle
+from upheaval_node.runtime.error_sink import ProcessErrorSink
+from upheaval_node.runtime.exit_status import ExitStatus
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.mark_lock import MarkLock
+from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.runtime.shared_counters import (
+    DRIVER_RANGE,
+    MODULE_RANGE,
+    CncFile,
+    attach_cnc,
+    create_cnc,
+    service_range,
+)
+from upheaval_node.runtime.siblings import START_TIMEOUT_NS, SiblingHub, SiblingLink
+from upheaval_node.runtime.tracer import FileTracer
+from upheaval_node.service.container import ServiceContainer
+from upheaval_node.service.loader import load_service
+from upheaval_node.types import Now
+
+ALL: Final = "all"
+ARCHIVE: Final = "archive"
+CONSENSUS: Final = "consensus"
+SERVICE: Final = "service"
+
+STOP_TIMEOUT_NS: Final = 5_000_000_000
+"""How long an orderly end may wait for the other processes of the member."""
+DRAIN_TIMEOUT_NS: Final = 500_000_000
+"""How long an orderly end waits for its last bytes to be taken."""
+LAST_WORDS_NS: Final = 100_000_000
+"""How long the media go on after everything else has been closed."""
+BYE_GRACE_NS: Final = 2_000_000_000
+"""How long a consensus module may go on after a service of its member has ended."""
+ATTACH_POLL_NS: Final = 10_000_000
+
+
+class _ProbeHandler:
+    """Answers whoever dials in the moment in which an address is tried."""
+
+    def on_connected(self, connection: Connection) -> None:
+        connection.close()
+
+    def on_data(self, data: memoryview) -> None: ...
+
+    def on_writable(self) -> None: ...
+
+    def on_closed(self, reason: str) -> None: ...
+
+
+class ComponentLost(TerminationError):
+    """Another process of this member died, or never appeared."""
+
+
+def service_id_of(component: str) -> int | None:
+    """The service id in `service` (0) and `service-N`; None for other components. Raises `UsageError`."""
+    if component == SERVICE:
+        return 0
+    if component.startswith(f"{SERVICE}-"):
+        number = component.removeprefix(f"{SERVICE}-")
+        if number.isascii() and number.isdigit():
+            return int(number)
+        raise UsageError(f"{component!r} is no component: services are service-0, service-1, ...")
+    return None
+
+
+class MemberProcess:
+    """The process of one component, or of all of them."""
+
+    def __init__(self, config: MemberConfig, component: str) -> None:
+        self._config = config
+        self._service_id = service_id_of(component)
+        if self._service_id is None and component not in (ALL, ARCHIVE, CONSENSUS):
+            raise UsageError(f"{component!r} is no component: use all, archive, consensus, service or service-N")
+        if self._service_id is not None and self._service_id >= len(config.services):
+            raise UsageError(f"{component!r}: this member has {len(config.services)} services")
+        self._component = f"{SERVICE}-{self._service_id}" if self._service_id is not None else component
+        self._locks = [MarkLock(path) for path in self._mark_paths()]
+        os.makedirs(layout.DRIVER_DIRECTORY, exist_ok=True)
+        self._loop = Loop()
+        self._clock = SystemClock() if config.clock_file is None else SkewedClock(config.clock_file)
+        self._network = SelectorNetwork(self._loop)
+        self._storage = DiskStorage(".", self._loop)
+        self._tracer = FileTracer(
+            config.trace, member_id=config.member_id, component=self._component, run_id=config.run_id
+        )
+        self._errors = ProcessErrorSink(f"member {config.member_id} {self._component}", self._tracer)
+        self._cycle = DutyCycle(self._loop, self._clock, [])
+        self._agents: Sequence[MemberAgent] = ()
+        self._hub: SiblingHub | None = None
+        self._link: SiblingLink | None = None
+        self._bell: Doorbell | None = None
+        self._is_stop_requested = False
+        self._lost: str | None = None
+
+    def request_stop(self) -> None:
+        """Begin an orderly end. Safe in a signal handler."""
+        self._is_stop_requested = True
+        self._cycle.request_stop()
+
+    def run(self) -> ExitStatus:
+        """Run the component until its end. Errors that end it are raised; an orderly end returns a status."""
+        self._tracer.emit(self._now(), "process-start", version=__version__, seed=self._config.seed)
+        try:
+            self._start()
+            if not self._is_stop_requested:
+                self._cycle.run()
+            self._raise_if_lost()
+        except TerminationError as error:
+            self._tracer.emit(self._now(), "terminated", reason=str(error), expected=error.expected)
+            if not error.expected:
+                raise
+        return self._end_orderly()
+
+    def _on_ended(self, agent: Agent, error: TerminationError) -> None:
+        """A service ends before its consensus module, which still has to finish; any other end is the process's."""
+        self._tracer.emit(self._now(), "terminated", reason=str(error), expected=True, agent=type(agent).__name__)
+        if self._component == ALL and isinstance(agent, ServiceContainer):
+            self._stop_after(self._config.settings.cluster.timeouts.termination_ns)
+        else:
+            self.request_stop()
+
+    def _stop_after(self, delay_ns: int) -> None:
+        self._loop.call_at(time.monotonic_ns() + delay_ns, self.request_stop)
+
+    def record_end(self, status: ExitStatus, reason: str = "") -> None:
+        """The last line of the trace."""
+        stall_ns = self._cycle.longest_stall_ns
+        now = self._now()
+        self._tracer.emit(
+            now, "process-end", status=int(status), status_name=status.name, reason=reason, longest_stall_ns=stall_ns
+        )
+
+    # --- start ---
+
+    def _start(self) -> None:
+        config, service_id = self._config, self._service_id
+        if self._component in (ALL, ARCHIVE):
+            self._check_addresses()
+            is_shared = self._component == ARCHIVE
+            cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=self._now().epoch_ms, is_shared=is_shared)
+            if not is_shared:
+                ports = self._ports(cnc, None)
+                self._agents = build_together(config, ports, [load_service(name) for name in config.services])
+            else:
+                ports = self._ports(cnc, DRIVER_RANGE)
+                self._agents = build_archive_process(config, ports)
+                self._hub = self._make_hub()
+        else:
+            # A service that cannot be loaded should be known before anything waits for it.
+            service = None if service_id is None else load_service(config.services[service_id])
+            self._link = self._make_link()
+            cnc = self._attach()
+            if service is None or service_id is None:
+                ports = self._ports(cnc, MODULE_RANGE)
+                self._agents = build_consensus_process(config, ports, self._media_client(ports))
+            else:
+                ports = self._ports(cnc, service_range(service_id))
+                self._agents = build_service_process(config, ports, self._media_client(ports), service, service_id)
+        self._start_cycle(ports)
+
+    def _start_cycle(self, ports: MemberPorts) -> None:
+        marks = self._agents[0]
+        assert isinstance(marks, MarkKeeper)
+        self._errors.attach_error_log(marks.record_error)
+        after_work = None
+        if self._component != ALL:
+            after_work = self._bell_of(ports)
+        self._cycle = DutyCycle(
+            self._loop,
+            self._clock,
+            self._agents,
+            after_work=after_work,
+            on_stall=self._on_stall,
+            on_ended=self._on_ended,
+        )
+        if self._is_stop_requested or self._lost is not None:
+            self._cycle.request_stop()
+
+    def _bell_of(self, ports: MemberPorts) -> Callable[[], None]:
+        components = [ARCHIVE, CONSENSUS, *(f"{SERVICE}-{index}" for index in range(len(self._config.services)))]
+        paths = {name: f"{layout.DRIVER_DIRECTORY}/bell-{name}" for name in components}
+        others = [path for name, path in paths.items() if name != self._component]
+        bell = self._bell = Doorbell(self._loop, paths[self._component], others)
+        counters = ports.counters
+        last_changes = counters.changes
+
+        def ring_if_changed() -> None:
+            nonlocal last_changes
+            if counters.changes != last_changes:
+                last_changes = counters.changes
+                bell.ring_others()
+
+        bell.ring_others()
+        return ring_if_changed
+
+    def _check_addresses(self) -> None:
+        """Fail with one line now, instead of trying for ever to bind an address that somebody else holds."""
+        endpoints = self._config.endpoints
+        for address in (endpoints.ingress, endpoints.consensus, endpoints.log, endpoints.catchup, endpoints.archive):
+            if not address.endswith(":0"):
+                self._network.listen(address, lambda _: _ProbeHandler()).close()
+
+    def _ports(self, cnc: CncFile, id_range: tuple[int, int] | None) -> MemberPorts:
+        return MemberPorts(
+            network=self._network,
+            storage=self._storage,
+            counters=cnc.counters(id_range),
+            tracer=self._tracer,
+            errors=self._errors,
+            seed=secrets.randbits(64) if self._config.seed is None else self._config.seed,
+            pid=os.getpid(),
+            now_ms=self._now().epoch_ms,
+        )
+
+    def _media_client(self, ports: MemberPorts) -> MediaClient:
+        return MediaClient(
+            self._network,
+            f"unix:{layout.DRIVER_SOCKET}",
+            self._config.settings.media,
+            ports.random("media-client"),
+        )
+
+    def _attach(self) -> CncFile:
+        deadline_ns = time.monotonic_ns() + START_TIMEOUT_NS
+        while not self._is_stop_requested:
+            cnc = attach_cnc(layout.CNC)
+            if cnc is not None:
+                return cnc
+            self._raise_if_lost()
+            if time.monotonic_ns() >= deadline_ns:
+                raise ComponentLost("the archive process did not appear", expected=False)
+            self._loop.run_once(ATTACH_POLL_NS / 1e9)
+        raise TerminationError("told to stop before the archive process appeared", expected=True)
+
+    # --- life together with the other processes of the member ---
+
+    def _make_hub(self) -> SiblingHub:
+        components = [CONSENSUS, *(f"{SERVICE}-{index}" for index in range(len(self._config.services)))]
+        return SiblingHub(self._network, self._loop, components, on_lost=self._on_lost, on_bye=self._on_bye)
+
+    def _make_link(self) -> SiblingLink:
+        return SiblingLink(
+            self._network,
+            self._loop,
+            self._component,
+            on_lost=lambda: self._on_lost(ARCHIVE),
+            on_stop=self.request_stop,
+        )
+
+    def _on_bye(self, component: str) -> None:
+        """The consensus module ends after its services: give it the time."""
+        if component == CONSENSUS:
+            self.request_stop()
+        else:
+            self._stop_after(BYE_GRACE_NS)
+
+    def _on_lost(self, component: str) -> None:
+        if self._lost is None and not self._is_stop_requested:
+            self._lost = component
+        self._cycle.request_stop()
+
+    def _raise_if_lost(self) -> None:
+        if self._lost is not None:
+            raise ComponentLost(f"the {self._lost} process of this member is gone", expected=False)
+
+    # --- end ---
+
+    def _end_orderly(self) -> ExitStatus:
+        status = ExitStatus.OK
+        if self._hub is not None:
+            status = self._wait_for_others(self._hub)
+        marks_and_media, components = self._agents[:2], self._agents[2:]
+        close_agents(components)
+        # The last words of the components, an end of stream above all, are still on their way through the media.
+        last_words = DutyCycle(self._loop, self._clock, marks_and_media)
+        last_words.run_until(lambda: False, time.monotonic_ns() + LAST_WORDS_NS)
+        close_agents(marks_and_media)
+        if self._link is not None:
+            self._link.close(orderly=True)
+        if self._hub is not None:
+            self._hub.close()
+        if self._bell is not None:
+            self._bell.close()
+        self._network.drain(DRAIN_TIMEOUT_NS)
+        self._storage.close()
+        for lock in self._locks:
+            lock.release()
+        return status
+
+    def _wait_for_others(self, hub: SiblingHub) -> ExitStatus:
+        """The others stand on our media driver: it runs on until they have ended."""
+        hub.stop_others()
+        deadline_ns = time.monotonic_ns() + STOP_TIMEOUT_NS
+        return ExitStatus.OK if self._cycle.run_until(lambda: hub.is_alone, deadline_ns) else ExitStatus.STOP_TIMED_OUT
+
+    def _on_stall(self, now: Now, stall_ns: int) -> None:
+        self._tracer.emit(now, "loop-stall", stall_ns=stall_ns, longest_stall_ns=self._cycle.longest_stall_ns)
+
+    def _now(self) -> Now:
+        return self._clock.now()
+
+    def _mark_paths(self) -> list[str]:
+        service_marks = [layout.service_mark(index) for index in range(len(self._config.services))]
+        if self._component == ALL:
+            return [layout.CLUSTER_MARK, layout.ARCHIVE_MARK, *service_marks]
+        if self._service_id is not None:
+            return [service_marks[self._service_id]]
+        return [layout.ARCHIVE_MARK if self._component == ARCHIVE else layout.CLUSTER_MARK]
