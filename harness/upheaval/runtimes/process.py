@@ -300,8 +300,9 @@ class ProcessCluster:
         self.flush_faults()
         for member in self.members:
             if not member.processes():
-                for socket in (member.folder / layout.DRIVER_DIRECTORY).glob("*.sock"):
-                    socket.unlink(missing_ok=True)
+                for entry in (member.folder / layout.DRIVER_DIRECTORY).glob("*"):
+                    if entry.is_socket():
+                        entry.unlink(missing_ok=True)
 
     # --- processes ---
 
