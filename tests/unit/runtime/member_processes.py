@@ -1,0 +1,145 @@
+"""Members as processes of this machine, for the tests of the process runtime."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from upheaval_node import counters as counter_types
+from upheaval_node.runtime.shared_counters import attach_cnc
+
+SPLIT = ("archive", "consensus", "service")
+TOGETHER = ("all",)
+ENDPOINTS_A_MEMBER = 5
+PATIENCE_S = 30.0
+LEADER = 2
+ELECTION_CLOSED = 17
+
+
+def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> float:
+    """Wait for a condition on other processes; returns how long it took."""
+    begin = time.monotonic()
+    while not condition():
+        assert time.monotonic() - begin < patience_s, "the condition never came true"
+        # Other processes need the processor more than this one: give it away between two looks.
+        signal.sigtimedwait([], 0.01)
+    return time.monotonic() - begin
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports below the range of outgoing connections, free at this moment and next to each other."""
+    for _ in range(100):
+        first = random.SystemRandom().randrange(20_000, 32_000 - count)
+        try:
+            for port in range(first, first + count):
+                with socket.socket() as probe:
+                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                    probe.bind(("127.0.0.1", port))
+        except OSError:
+            continue
+        return list(range(first, first + count))
+    raise AssertionError("no free ports")
+
+
+class Members:
+    """A cluster's members: their folders, configurations and processes."""
+
+    def __init__(self, folder: Path, count: int = 1, components: tuple[str, ...] = TOGETHER, **fields: object) -> None:
+        self.folder = folder
+        self.components = components
+        self.processes: dict[tuple[int, str], subprocess.Popen[bytes]] = {}
+        ports = free_ports(count * ENDPOINTS_A_MEMBER)
+        self.endpoints = [
+            [f"127.0.0.1:{port}" for port in ports[first : first + ENDPOINTS_A_MEMBER]]
+            for first in range(0, len(ports), ENDPOINTS_A_MEMBER)
+        ]
+        members = "|".join(f"{index},{','.join(each)}" for index, each in enumerate(self.endpoints))
+        for index in range(count):
+            values = {
+                "member_id": index,
+                "members": members,
+                "folder": f"member-{index}",
+                "service": "register",
+                "profile": "test",
+                **fields,
+            }
+            self.config(index).write_text(json.dumps(values))
+
+    def config(self, member_id: int) -> Path:
+        return self.folder / f"member-{member_id}.json"
+
+    def path(self, member_id: int) -> Path:
+        return self.folder / f"member-{member_id}"
+
+    @property
+    def ingress(self) -> dict[int, str]:
+        return {index: each[0] for index, each in enumerate(self.endpoints)}
+
+    def start(self, member_id: int, component: str = "all") -> "subprocess.Popen[bytes]":
+        python_path = [path for path in sys.path if path.endswith("/node")]
+        process = subprocess.Popen(
+            [
+                sys.executable,
+                *("-m", "upheaval_node.runtime.main"),
+                *("--config", str(self.config(member_id))),
+                *("--component", component),
+            ],
+            env={"PYTHONPATH": ":".join(python_path), "PATH": os.environ["PATH"]},
+            stderr=subprocess.PIPE,
+        )
+        self.processes[member_id, component] = process
+        return process
+
+    def start_all(self) -> None:
+        for member_id in range(len(self.endpoints)):
+            self.start_member(member_id)
+
+    def start_member(self, member_id: int) -> None:
+        for component in self.components:
+            self.start(member_id, component)
+
+    def of_member(self, member_id: int) -> list["subprocess.Popen[bytes]"]:
+        return [process for (each, _), process in self.processes.items() if each == member_id]
+
+    def end(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+        for process in self.processes.values():
+            process.communicate()
+
+    def counter(self, member_id: int, type_id: int) -> int | None:
+        """What a member publishes; None while its driver does not live."""
+        cnc = attach_cnc(str(self.path(member_id) / "aeron" / "cnc.dat"))
+        counter = None if cnc is None else cnc.counters((0, 0)).find(type_id)
+        return None if counter is None else counter.get()
+
+    def leader(self) -> int | None:
+        """The member that leads and whose election is over."""
+        for index in range(len(self.endpoints)):
+            role = self.counter(index, counter_types.CLUSTER_NODE_ROLE)
+            state = self.counter(index, counter_types.ELECTION_STATE)
+            if role == LEADER and state == ELECTION_CLOSED:
+                return index
+        return None
+
+    def wait_until_leader(self) -> int:
+        wait_until(lambda: self.leader() is not None)
+        leader = self.leader()
+        assert leader is not None
+        return leader
+
+    def trace(self, member_id: int) -> list[dict[str, object]]:
+        path = self.path(member_id) / "trace.jsonl"
+        return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def ended(process: "subprocess.Popen[bytes]", patience_s: float = PATIENCE_S) -> tuple[int, str]:
+    """Exit status and stderr of a process, once it has ended."""
+    _, errors = process.communicate(timeout=patience_s)
+    return process.returncode, errors.decode()

@@ -1,0 +1,143 @@
+"""Member processes from outside: their ends and what they leave behind. Clusters are tested in test_member_cluster."""
+
+import json
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from unit.runtime.member_processes import SPLIT, Members, ended, wait_until
+from upheaval_node.counters import CLUSTER_NODE_ROLE
+from upheaval_node.runtime.exit_status import ExitStatus
+from upheaval_node.runtime.mark_lock import is_locked
+
+
+@pytest.fixture
+def members(tmp_path: Path) -> Iterator[Members]:
+    members = Members(tmp_path)
+    yield members
+    members.end()
+
+
+@pytest.fixture
+def split(tmp_path: Path) -> Iterator[Members]:
+    members = Members(tmp_path, components=SPLIT)
+    yield members
+    members.end()
+
+
+@pytest.mark.parametrize(
+    ("content", "component", "text"),
+    [
+        ("{", "all", "is no JSON"),
+        ("[]", "all", "holds no JSON object"),
+        ('{"member_id": 0}', "all", "members is missing"),
+        (None, "all", "cannot read"),
+        ("same", "engine", "'engine' is no component"),
+        ("same", "service-7", "this member has 1 services"),
+        ("service", "all", "service 'no.module:Class': there is no module 'no' on the Python path"),
+    ],
+)
+def test_wrong_usage_is_one_line_and_status_2(members: Members, content: str | None, component: str, text: str) -> None:
+    path = members.config(0)
+    if content is None:
+        path.unlink()
+    elif content == "service":
+        path.write_text(json.dumps(json.loads(path.read_text()) | {"service": "no.module:Class"}))
+    elif content != "same":
+        path.write_text(content)
+    status, errors = ended(members.start(0, component))
+    assert status == ExitStatus.USAGE
+    assert text in errors
+    assert errors.count("\n") == 1
+
+
+def test_an_address_in_use_is_one_line_and_status_3(members: Members) -> None:
+    host, _, port = members.endpoints[0][2].rpartition(":")
+    with socket.create_server((host, int(port))):
+        status, errors = ended(members.start(0))
+    assert status == ExitStatus.ADDRESS_UNAVAILABLE
+    assert f"cannot listen on {host}:{port}: the address is in use by another process" in errors
+    assert errors.count("\n") == 1
+
+
+def test_a_member_that_runs_already_is_left_alone(members: Members) -> None:
+    first = members.start(0)
+    members.wait_until_leader()
+    status, errors = ended(members.start(0))
+    assert status == ExitStatus.ALREADY_RUNNING
+    assert "runs already" in errors
+    assert first.poll() is None
+    assert members.leader() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_member_in_order(members: Members, number: signal.Signals) -> None:
+    process = members.start(0)
+    members.wait_until_leader()
+    process.send_signal(number)
+    assert ended(process) == (ExitStatus.OK, "")
+    for path in ("archive/archive-mark.dat", "cluster/cluster-mark.dat", "cluster/cluster-mark-service-0.dat"):
+        assert (members.path(0) / path).read_bytes()[16:24] == b"\xff" * 8, "activity is -1"
+        assert not is_locked(str(members.path(0) / path))
+    last = members.trace(0)[-1]
+    assert (last["event"], last["status"]) == ("process-end", 0)
+    assert isinstance(last["longest_stall_ns"], int)
+
+
+def test_a_killed_member_starts_again_at_once_and_leads(members: Members) -> None:
+    first = members.start(0)
+    members.wait_until_leader()
+    first.kill()
+    first.communicate()
+    members.start(0)
+    members.wait_until_leader()
+    starts = [line["pid"] for line in members.trace(0) if line["event"] == "process-start"]
+    assert len(starts) == len(set(starts)) == 2
+
+
+def test_an_idle_member_uses_next_to_no_processor_time(members: Members) -> None:
+    process = members.start(0)
+    members.wait_until_leader()
+
+    def processor_ticks() -> int:
+        fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[11]) + int(fields[12])
+
+    before = processor_ticks()
+    with pytest.raises(AssertionError):
+        wait_until(lambda: process.poll() is not None, patience_s=2.0)
+    assert processor_ticks() - before <= 20, "more than a tenth of a processor for doing nothing"
+
+
+@pytest.mark.parametrize("order", [SPLIT, SPLIT[::-1]])
+def test_the_processes_of_a_split_member_start_in_any_order(split: Members, order: tuple[str, ...]) -> None:
+    for component in order:
+        split.start(0, component)
+    split.wait_until_leader()
+    assert split.counter(0, CLUSTER_NODE_ROLE) == 2
+
+
+@pytest.mark.parametrize("victim", SPLIT)
+def test_the_kill_of_one_component_ends_the_others_with_status_6(split: Members, victim: str) -> None:
+    split.start_member(0)
+    split.wait_until_leader()
+    processes = dict(split.processes)
+    processes.pop((0, victim)).kill()
+    took = wait_until(lambda: all(process.poll() is not None for process in processes.values()))
+    assert took < 5
+    assert {ended(process)[0] for process in processes.values()} == {ExitStatus.COMPONENT_LOST}
+
+
+@pytest.mark.parametrize("told", [*SPLIT, "every one"])
+def test_a_signal_to_any_process_ends_a_split_member_in_order(split: Members, told: str) -> None:
+    split.start_member(0)
+    split.wait_until_leader()
+    for (_, component), process in split.processes.items():
+        if told in (component, "every one"):
+            process.send_signal(signal.SIGTERM)
+    took = wait_until(lambda: all(process.poll() is not None for process in split.processes.values()))
+    assert took < 10
+    assert [ended(process) for process in split.processes.values()] == [(ExitStatus.OK, "")] * 3
