@@ -4,7 +4,8 @@ The process runtime and the simulated runtime build members from these functions
 they take their turns; they are closed in the opposite one (`close_agents`), so that each still has what it stands on.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
 from typing import Protocol
@@ -68,29 +69,31 @@ def build_together(config: MemberConfig, ports: MemberPorts, services: Sequence[
             *_service_marks(config, ports, range(len(services))),
         ]
     )
-    driver = _driver(config, ports)
-    agents: list[MemberAgent] = [marks, driver, _archive(config, ports, driver), _module(config, ports, driver)]
-    agents += [_container(config, ports, driver, service, service_id) for service_id, service in enumerate(services)]
-    marks.signal_ready(ports.now_ms)
-    return agents
+    with _starting(marks, ports):
+        driver = _driver(config, ports)
+        archive, module = _archive(config, ports, driver), _module(config, ports, driver)
+        containers = [
+            _container(config, ports, driver, service, service_id) for service_id, service in enumerate(services)
+        ]
+    return [marks, driver, archive, module, *containers]
 
 
 def build_archive_process(config: MemberConfig, ports: MemberPorts) -> list[MemberAgent]:
     """Media driver and archive, which the other processes of the member stand on."""
     marks = MarkKeeper([archive_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms)])
-    driver = _driver(config, ports)
-    agents: list[MemberAgent] = [marks, driver, _archive(config, ports, driver)]
-    driver.serve_clients(f"unix:{layout.DRIVER_SOCKET}")
-    marks.signal_ready(ports.now_ms)
-    return agents
+    with _starting(marks, ports):
+        driver = _driver(config, ports)
+        archive = _archive(config, ports, driver)
+        driver.serve_clients(f"unix:{layout.DRIVER_SOCKET}")
+    return [marks, driver, archive]
 
 
 def build_consensus_process(config: MemberConfig, ports: MemberPorts, media: Media) -> list[MemberAgent]:
     """The consensus module on the media of another process."""
     marks = MarkKeeper([module_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms)])
-    agents: list[MemberAgent] = [marks, media, _module(config, ports, media)]
-    marks.signal_ready(ports.now_ms)
-    return agents
+    with _starting(marks, ports):
+        module = _module(config, ports, media)
+    return [marks, media, module]
 
 
 def build_service_process(
@@ -98,9 +101,20 @@ def build_service_process(
 ) -> list[MemberAgent]:
     """One service container on the media of another process."""
     marks = MarkKeeper(_service_marks(config, ports, [service_id]))
-    agents: list[MemberAgent] = [marks, media, _container(config, ports, media, service, service_id)]
+    with _starting(marks, ports):
+        container = _container(config, ports, media, service, service_id)
+    return [marks, media, container]
+
+
+@contextmanager
+def _starting(marks: MarkKeeper, ports: MemberPorts) -> Iterator[None]:
+    """The mark files become valid when everything has been made, and say so when something could not be."""
+    try:
+        yield
+    except Exception:
+        marks.signal_failed_start()
+        raise
     marks.signal_ready(ports.now_ms)
-    return agents
 
 
 def close_agents(agents: Sequence[MemberAgent]) -> None:
