@@ -11,12 +11,13 @@ from typing import Final
 from upheaval_node.counters import Counters
 from upheaval_node.errors import PeerError, UsageError
 from upheaval_node.media.api import ImageHandler, Subscription
+from upheaval_node.media.client_server import ClientServer
 from upheaval_node.media.endpoints import Endpoints, Source
 from upheaval_node.media.feed import StreamFeed
 from upheaval_node.media.inbound import InboundStream
 from upheaval_node.media.link import FrameLink
 from upheaval_node.media.local_stream import LocalStream
-from upheaval_node.media.outbound import OutboundStream, PublicationState, response_token
+from upheaval_node.media.outbound import STATUS_INTERVALS, OutboundStream, PublicationState, response_token
 from upheaval_node.media.parameters import JoinPosition, join_position, publication_parameters
 from upheaval_node.media.publication import StreamPublication
 from upheaval_node.media.resolver import Resolver
@@ -34,8 +35,6 @@ from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
 from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, Now
 
-# Receivers report at least this many heartbeat intervals apart (Aeron: status messages every 200 ms).
-_STATUS_INTERVALS: Final = 2
 MAX_INBOUND_STREAMS: Final = 1024
 # Aeron: system counter type, and its counter of invalid packets.
 _SYSTEM_COUNTER_TYPE_ID: Final = 0
@@ -72,6 +71,8 @@ class MediaDriver:
         )
         self._outbound: dict[int, OutboundStream] = {}
         self._inbound: dict[tuple[Group, int, int], InboundStream] = {}
+        # Streams that a subscriber rejected, and until when they are not taken up again (Aeron: cool-down).
+        self._rejected: dict[tuple[Group, int, int], int] = {}
         self._subscriptions: dict[int, StreamSubscription] = {}
         self._sources: dict[int, dict[str, Source]] = {}
         self._joins: dict[int, JoinPosition | None] = {}
@@ -81,7 +82,8 @@ class MediaDriver:
         self._saw_setup = False
         self._next_tick_ns = 0
         self._now = Now(0, 0)
-        self._receiver_id = random.getrandbits(62)
+        self._clients: ClientServer | None = None
+        self.receiver_id = random.getrandbits(62)
         self._correlation_id = random.getrandbits(62)
 
     def next_correlation_id(self) -> int:
@@ -117,6 +119,12 @@ class MediaDriver:
 
     def _streams(self) -> list[OutboundStream | InboundStream]:
         return [*self._outbound.values(), *self._inbound.values()]
+
+    def serve_clients(self, address: str) -> None:
+        """Let other processes of the member use this driver through `unix:PATH`. Raises `NetworkError`."""
+        if self._clients is not None:
+            raise UsageError("clients are served already")
+        self._clients = ClientServer(self, address)
 
     # --- outbound.LinkSource ---
 
@@ -280,7 +288,7 @@ class MediaDriver:
             return 0
         self._now = now
         self.endpoints.now_ns = now.ns
-        count = 0
+        count = 0 if self._clients is None else self._clients.do_work()
         if self._topology_changed:
             self._topology_changed = False
             count += self._match()
@@ -290,12 +298,19 @@ class MediaDriver:
         count += self._flush_streams()
         if now.ns >= self._next_tick_ns:
             self._tick(now.ns)
+        if self._clients is not None:
+            self._clients.tell_changes()
         return count + self._flush_links()
 
     def next_deadline_ns(self) -> int:
-        if self._dirty_streams or self._dirty_links or self._topology_changed or self._saw_setup:
+        has_commands = self._clients is not None and self._clients.has_work
+        if self._dirty_streams or self._dirty_links or self._topology_changed or self._saw_setup or has_commands:
             return self._now.ns
         return self._next_tick_ns
+
+    def tick_soon(self) -> None:
+        """Something waits for the timers: run them in the next turn."""
+        self._next_tick_ns = 0
 
     def _changed(self) -> None:
         self._topology_changed = True
@@ -324,12 +339,14 @@ class MediaDriver:
             if outbound.state == PublicationState.DONE:
                 del self._outbound[registration_id]
         for inbound in list(self._inbound.values()):
-            inbound.tick(now_ns, settings.heartbeat_interval_ns * _STATUS_INTERVALS)
+            inbound.tick(now_ns, settings.heartbeat_interval_ns * STATUS_INTERVALS)
         self.endpoints.close_idle(now_ns, settings.connection_timeout_ns)
         if any(record.listener is None for record in self.endpoints.listeners.values()):
             self.endpoints.rebind()
             for subscription in self._subscriptions.values():
                 self._refresh_listening(subscription)
+        if self._clients is not None:
+            self._clients.tick(now_ns)
         period = min(settings.heartbeat_interval_ns, settings.redial_interval_ns)
         busy = self._inbound or self.endpoints.links or any(each.needs_ticks for each in self._outbound.values())
         unbound = any(record.listener is None for record in self.endpoints.listeners.values())
@@ -337,7 +354,12 @@ class MediaDriver:
 
     def _forget_inbound(self, stream: InboundStream) -> None:
         params = stream.buffer.params
-        self._inbound.pop((stream.group, params.stream_id, params.session_id), None)
+        key = (stream.group, params.stream_id, params.session_id)
+        self._inbound.pop(key, None)
+        if stream.was_rejected:
+            if len(self._rejected) >= MAX_INBOUND_STREAMS:
+                del self._rejected[next(iter(self._rejected))]
+            self._rejected[key] = self._now.ns + self.settings.image_liveness_timeout_ns
 
     # --- matching ---
 
@@ -394,6 +416,8 @@ class MediaDriver:
         if not wanted:
             return
         group = self._group(wanted[0], source)
+        if self._rejected.get((group, setup.stream_id, setup.session_id), -1) >= self._now.ns:
+            return
         wanted = [each for each in wanted if self._group(each, source) == group]
         stream = self._inbound.get((group, setup.stream_id, setup.session_id))
         if stream is None:
@@ -406,10 +430,12 @@ class MediaDriver:
         for subscription in wanted:
             if stream.images.may_join(subscription):
                 self._join(subscription, stream)
-        sources = self._sources[wanted[0].registration_id]
+        self._changed()
+        if link.is_closed:
+            return
+        sources = self._sources.get(wanted[0].registration_id, {})
         stream.feed.may_be_filled = group[0] == "subscription" and len(sources) > 1
         stream.feed.on_setup(link, setup, source)
-        self._changed()
 
     def _add_inbound(self, group: Group, link: FrameLink, setup: Setup, position: int) -> InboundStream:
         if len(self._inbound) >= MAX_INBOUND_STREAMS:
@@ -419,7 +445,7 @@ class MediaDriver:
         feed = StreamFeed(
             buffer,
             window=self.settings.receiver_window_length,
-            receiver_id=self._receiver_id,
+            receiver_id=self.receiver_id,
             liveness_ns=self.settings.image_liveness_timeout_ns,
         )
         stream = InboundStream(group, buffer, feed, link.peer)
@@ -460,6 +486,8 @@ class MediaDriver:
         for stream in self._streams():
             stream.abandon()
         self.is_closed = True
+        if self._clients is not None:
+            self._clients.close()
         self.endpoints.close()
 
 

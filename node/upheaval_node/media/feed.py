@@ -127,6 +127,11 @@ class StreamFeed:
     def active_transport_count(self) -> int:
         return sum(transport.is_active for transport in self.transports)
 
+    @property
+    def has_news(self) -> bool:
+        """Whether more was consumed than the publishers know."""
+        return self.buffer.consumed_position() != self._status_position
+
     # --- transports ---
 
     def on_setup(self, link: FrameLink, setup: Setup, source: object = None) -> None:
@@ -248,7 +253,8 @@ class StreamFeed:
             self._last_alive_ns = now_ns
         if self.buffer.ended:
             return
-        if now_ns - self._last_status_ns >= status_interval_ns:
+        due = now_ns - self._last_status_ns >= status_interval_ns
+        if due and (self._liveness_ns is not None or self.has_news):
             self._last_status_ns = now_ns
             self._send_statuses(self.buffer.consumed_position())
         if self._liveness_ns is not None and now_ns - self._last_alive_ns >= self._liveness_ns:

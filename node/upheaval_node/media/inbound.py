@@ -14,6 +14,7 @@ class InboundStream:
         self.buffer = buffer
         self.feed = feed
         self.images = ImageTable()
+        self.was_rejected = False
         self._identity = identity
 
     @property
@@ -27,6 +28,7 @@ class InboundStream:
     def drop_image(self, image: StreamImage, reason: str) -> None:
         self.images.drop(image)
         if not self.images.has_subscribers:
+            self.was_rejected = True
             self.feed.end(f"rejected: {reason}")
 
     @property

@@ -27,6 +27,9 @@ from upheaval_node.protocol.channel import (
 )
 from upheaval_node.settings import MediaSettings
 
+# Receivers report at least this many heartbeat intervals apart (Aeron: status messages every 200 ms).
+STATUS_INTERVALS: Final = 2
+
 
 class PublicationState(IntEnum):
     """Aeron's states of a network publication."""
@@ -225,7 +228,8 @@ class OutboundStream:
 
     @property
     def needs_ticks(self) -> bool:
-        return bool(self._destinations) or self.state != PublicationState.ACTIVE
+        has_news = self.feed is not None and self.feed.has_news
+        return bool(self._destinations) or self.state != PublicationState.ACTIVE or has_news
 
     def flush(self) -> None:
         """After something was appended or consumed: trim, and have the links send what is new."""
@@ -250,6 +254,8 @@ class OutboundStream:
     def tick(self, now_ns: int) -> None:
         for destination in list(self._destinations.values()):
             destination.tick(now_ns, self._source, self._settings)
+        if self.feed is not None:
+            self.feed.tick(now_ns, STATUS_INTERVALS * self._settings.heartbeat_interval_ns)
         match self.state:
             case PublicationState.DRAINING:
                 self._linger_until_ns = now_ns + self._settings.connection_timeout_ns

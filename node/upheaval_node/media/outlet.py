@@ -43,11 +43,19 @@ class Outlet:
     """A `link.Sender`.
 
     `windowed` outlets hold what their receiver has not consumed and exert back pressure; the others fall out of
-    the stream's retention when they are slow. `token` marks a stream that answers on a connection of its receiver.
+    the stream's retention when they are slow. `always_holds` says that this is so before the receiver answers, too.
+    `token` marks a stream that answers on a connection of its receiver.
     """
 
     def __init__(
-        self, stream: StreamBuffer, cursor: Cursor, owner: OutletOwner, *, windowed: bool, token: int | None = None
+        self,
+        stream: StreamBuffer,
+        cursor: Cursor,
+        owner: OutletOwner,
+        *,
+        windowed: bool,
+        always_holds: bool = False,
+        token: int | None = None,
     ) -> None:
         self.stream = stream
         self.cursor = cursor
@@ -66,7 +74,8 @@ class Outlet:
         self._last_status_ns = _NEVER
         self._attached_ns = _NEVER
         self._last_sent_ns = _NEVER
-        cursor.blocking = False
+        self._always_holds = always_holds
+        cursor.blocking = always_holds
 
     def attach(self, link: FrameLink, now_ns: int) -> bool:
         """Use this connection from now on; False when it cannot carry another stream."""
@@ -202,7 +211,7 @@ class Outlet:
     def _set_connected(self, connected: bool) -> None:
         if self.is_connected != connected:
             self.is_connected = connected
-            self.cursor.blocking = connected and self._windowed
+            self.cursor.blocking = self._always_holds or (connected and self._windowed)
             self.stream.touch()
             self._owner.on_outlet_changed(self)
 

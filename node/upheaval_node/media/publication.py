@@ -225,7 +225,7 @@ class StreamPublication:
             return MAX_POSITION_EXCEEDED
         if position >= limit:
             return BACK_PRESSURED
-        self._limit = limit
+        self._limit = min(limit, self._max_position)
         return 0
 
     def add_destination(self, channel: str) -> None:

@@ -1,0 +1,388 @@
+"""The two kinds of connection from a media client to its driver: one publication, or one subscription.
+
+Each port owns its link, speaks the commands of its kind and keeps the stream buffers. They know the client only as
+the source of connections and turns.
+"""
+
+from typing import Protocol
+
+from upheaval_node.errors import PeerError, UsageError
+from upheaval_node.media import commands
+from upheaval_node.media.api import CLOSED, NOT_CONNECTED, ImageHandler
+from upheaval_node.media.feed import StreamFeed
+from upheaval_node.media.image import StreamImage
+from upheaval_node.media.link import FrameLink
+from upheaval_node.media.local_stream import ImageTable
+from upheaval_node.media.outlet import Outlet
+from upheaval_node.media.publication import StreamPublication
+from upheaval_node.media.stream_buffer import StreamBuffer, StreamParams
+from upheaval_node.media.subscription import StreamSubscription
+from upheaval_node.ports import Network
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.frames import Setup
+from upheaval_node.settings import MediaSettings
+
+
+class PortOwner(Protocol):
+    """What ports need of the client."""
+
+    network: Network
+    address: str
+    settings: MediaSettings
+    receiver_id: int
+
+    @property
+    def now_ns(self) -> int: ...
+    def next_correlation_id(self) -> int: ...
+    def mark_port(self, port: "ClientPort") -> None: ...
+    def mark_link(self, link: FrameLink) -> None: ...
+    def tick_soon(self) -> None: ...
+
+
+class ClientPort:
+    """A connection to the driver that is dialled until it is there once. Implements `link.LinkOwner`."""
+
+    def __init__(self, client: PortOwner) -> None:
+        self.link: FrameLink | None = None
+        self.was_connected = False
+        self.is_lost = False
+        self.is_done = False
+        self.is_dirty = False
+        self.client = client
+
+    def connect(self) -> None:
+        self.link = FrameLink(self)
+        self.link.connection = self.client.network.dial(self.client.address, self.link)
+
+    def mark(self) -> None:
+        if not self.is_dirty:
+            self.is_dirty = True
+            self.client.mark_port(self)
+
+    def send(self, command: bytes) -> None:
+        if self.link is not None:
+            self.link.send_command(command)
+
+    # --- link.LinkOwner ---
+
+    def mark_link(self, link: FrameLink) -> None:
+        self.client.mark_link(link)
+
+    def on_link_connected(self, link: FrameLink) -> None:
+        self.was_connected = True
+        link.send_command(self.hello())
+        self.on_ready(link)
+        self.client.tick_soon()
+
+    def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - the port has only this one
+        self.link = None
+        if self.was_connected:
+            self.is_lost = True
+            self.is_done = True
+            self.end(reason)
+            self.mark()
+
+    def on_response_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> None:  # noqa: ARG002
+        raise PeerError("a response token from the driver")
+
+    def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
+        pass
+
+    # --- for the kinds of port ---
+
+    @property
+    def needs_ticks(self) -> bool:
+        return False
+
+    def hello(self) -> bytes:
+        """The first command on a new connection."""
+        raise NotImplementedError
+
+    def on_ready(self, link: FrameLink) -> None:
+        """The connection is there and the first command is queued."""
+
+    def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
+        raise NotImplementedError
+
+    def on_extension(self, link: FrameLink, payload: bytes) -> None:
+        raise NotImplementedError
+
+    def do_work(self) -> None:
+        self.is_dirty = False
+
+    def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:
+        pass
+
+    def end(self, reason: str) -> None:
+        """The connection is gone for good."""
+        raise NotImplementedError
+
+
+class PublicationPort(ClientPort):
+    """A publication of this process. Implements `publication.PublicationOwner` and `outlet.OutletOwner`."""
+
+    def __init__(self, client: PortOwner, channel: str, params: StreamParams, position: int) -> None:
+        super().__init__(client)
+        self.error: str | None = None
+        self._channel = channel
+        self._position = position
+        self._waiting: list[bytes] = []
+        self._driver_connected = False
+        self._buffer = StreamBuffer(params, position, self.mark)
+        cursor = self._buffer.add_cursor(position)
+        self._outlet = Outlet(self._buffer, cursor, self, windowed=True, always_holds=True)
+        self.publication = StreamPublication(
+            self._buffer, self, channel=channel, registration_id=client.next_correlation_id()
+        )
+
+    # --- publication.PublicationOwner ---
+
+    def limit_position(self) -> int:
+        if self.is_done:
+            return CLOSED
+        return self._outlet.limit if self.is_connected else NOT_CONNECTED
+
+    @property
+    def is_connected(self) -> bool:
+        return self._driver_connected and self._outlet.is_active and not self.is_done
+
+    def add_destination(self, channel: str) -> None:
+        self._destination(commands.ADD_DESTINATION, channel)
+
+    def remove_destination(self, channel: str) -> None:
+        self._destination(commands.REMOVE_DESTINATION, channel)
+
+    def _destination(self, name: str, channel: str) -> None:
+        Channel.parse(channel)
+        command = commands.encode(name, channel=channel)
+        if self.was_connected:
+            self.send(command)
+        else:
+            self._waiting.append(command)
+
+    def close_publication(self, *, eos: bool) -> None:
+        self._buffer.end(eos=eos)
+        self.mark()
+
+    # --- outlet.OutletOwner ---
+
+    def on_outlet_changed(self, outlet: Outlet) -> None:  # noqa: ARG002 - there is one
+        self.mark()
+
+    def on_outlet_detached(self, outlet: Outlet) -> None:
+        pass
+
+    # --- ClientPort ---
+
+    def hello(self) -> bytes:
+        return commands.encode_stream(commands.PUBLISH, self._buffer.params, self._position, channel=self._channel)
+
+    def on_ready(self, link: FrameLink) -> None:
+        for command in self._waiting:
+            link.send_command(command)
+        self._waiting.clear()
+        self._outlet.attach(link, self.client.now_ns)
+
+    def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002
+        raise PeerError("a stream on a publication's connection")
+
+    def on_extension(self, link: FrameLink, payload: bytes) -> None:
+        command = commands.decode(payload)
+        if command.name == commands.CONNECTED:
+            self._driver_connected = bool(command.number("value"))
+            self.publication.invalidate()
+        elif command.name == commands.REFUSED:
+            self.error = command.text("text")
+            if not self._outlet.is_active:
+                link.close(self.error)
+        else:
+            raise PeerError(f"command {command.name!r} on a publication's connection")
+
+    @property
+    def needs_ticks(self) -> bool:
+        return not self._outlet.is_active
+
+    def do_work(self) -> None:
+        super().do_work()
+        buffer = self._buffer
+        buffer.dirty = False
+        buffer.seal()
+        buffer.trim()
+        if self.link is not None:
+            self.link.mark()
+        if self.publication.is_closed and (self._outlet.is_done or not self._outlet.is_active):
+            self._finish()
+
+    def _finish(self) -> None:
+        if self.link is not None:
+            self.link.flush()
+            self.link.close("publication closed")
+        self.is_done = True
+
+    def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:  # noqa: ARG002
+        self._outlet.tick(now_ns, heartbeat_interval_ns, heartbeats=False)
+
+    def end(self, reason: str) -> None:
+        self.is_done = True
+        if not self.publication.is_closed:
+            self.error = self.error or reason
+            self.publication.mark_closed()
+
+
+class ArrivingStream:
+    """A stream that the driver sends on. Implements `local_stream.LocalStream`."""
+
+    def __init__(self, port: "SubscriptionPort", params: StreamParams, position: int, source: str) -> None:
+        self.buffer = StreamBuffer(params, position, port.mark)
+        self.feed = StreamFeed(
+            self.buffer,
+            window=port.client.settings.receiver_window_length,
+            receiver_id=port.client.receiver_id,
+            liveness_ns=None,
+        )
+        self.images = ImageTable()
+        self.transports = 1
+        self._port = port
+        self._source = source
+
+    @property
+    def source_identity(self) -> str:
+        return self._source
+
+    @property
+    def active_transport_count(self) -> int:
+        return self.transports
+
+    def drop_image(self, image: StreamImage, reason: str) -> None:
+        self._port.send(commands.encode(commands.REJECT, session_id=image.session_id, reason=reason))
+        self.images.drop(image)
+        self.feed.end(reason)
+
+
+class SubscriptionPort(ClientPort):
+    """A subscription of this process. Implements `subscription.SubscriptionOwner`."""
+
+    def __init__(
+        self,
+        client: PortOwner,
+        channel: Channel,
+        stream_id: int,
+        on_available: ImageHandler | None,
+        on_unavailable: ImageHandler | None,
+    ) -> None:
+        super().__init__(client)
+        self.subscription = StreamSubscription(
+            self,
+            channel,
+            stream_id,
+            client.next_correlation_id(),
+            on_available=on_available,
+            on_unavailable=on_unavailable,
+        )
+        self._waiting: list[bytes] = []
+        self._streams: dict[int, ArrivingStream] = {}
+        self._announced: list[tuple[ArrivingStream, int]] = []
+
+    # --- subscription.SubscriptionOwner ---
+
+    def add_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:  # noqa: ARG002
+        self._destination(commands.ADD_DESTINATION, channel)
+
+    def remove_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:  # noqa: ARG002
+        self._destination(commands.REMOVE_DESTINATION, channel)
+
+    def _destination(self, name: str, channel: str) -> None:
+        if Channel.parse(channel).media != "tcp":
+            raise UsageError(f"{channel} is no destination: only aeron:tcp is")
+        command = commands.encode(name, channel=channel)
+        if self.was_connected:
+            self.send(command)
+        else:
+            self._waiting.append(command)
+
+    def close_subscription(self, subscription: StreamSubscription) -> None:  # noqa: ARG002 - there is one
+        self.is_done = True
+        if self.link is not None:
+            self.link.flush()
+            self.link.close("subscription closed")
+        for stream in self._streams.values():
+            stream.images.end_all()
+
+    # --- ClientPort ---
+
+    def hello(self) -> bytes:
+        subscription = self.subscription
+        return commands.encode(commands.SUBSCRIBE, channel=subscription.channel, stream_id=subscription.stream_id)
+
+    def on_ready(self, link: FrameLink) -> None:
+        for command in self._waiting:
+            link.send_command(command)
+        self._waiting.clear()
+
+    def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002 - none from the driver
+        stream = self._streams.get(setup.session_id)
+        if stream is not None and not stream.buffer.ended:
+            stream.feed.on_setup(link, setup)
+
+    def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - there is only one link
+        command = commands.decode(payload)
+        match command.name:
+            case commands.IMAGE:
+                params, position = command.stream()
+                stream = ArrivingStream(self, params, position, command.text("source"))
+                stream.transports = command.number("transports")
+                self._streams[params.session_id] = stream
+                self._announced.append((stream, command.number("correlation_id")))
+                self.mark()
+            case commands.UNAVAILABLE:
+                self._on_unavailable(command.int32("session_id"), command.optional_number("end"))
+            case commands.TRANSPORTS:
+                known = self._streams.get(command.int32("session_id"))
+                if known is not None:
+                    known.transports = command.number("count")
+            case commands.LISTENING:
+                self.subscription.resolved_endpoint = command.optional_text("endpoint")
+                self.subscription.error = command.optional_text("error")
+            case commands.REFUSED:
+                self.subscription.error = command.text("text")
+            case _:
+                raise PeerError(f"command {command.name!r} on a subscription's connection")
+
+    def _on_unavailable(self, session_id: int, end_position: int | None) -> None:
+        stream = self._streams.get(session_id)
+        if stream is not None:
+            if end_position == stream.buffer.tail:
+                stream.buffer.end(eos=True)
+            stream.feed.end("unavailable")
+
+    @property
+    def needs_ticks(self) -> bool:
+        return any(stream.feed.has_news for stream in self._streams.values())
+
+    def do_work(self) -> None:
+        super().do_work()
+        announced, self._announced = self._announced, []
+        for stream, correlation_id in announced:
+            if not self.subscription.is_closed:
+                stream.images.join(stream, self.subscription, stream.buffer.tail, correlation_id)
+        for session_id, stream in list(self._streams.items()):
+            if stream.buffer.dirty:
+                stream.buffer.dirty = False
+                stream.feed.flush()
+            if stream.buffer.ended:
+                stream.images.reap()
+                if not len(stream.images):
+                    del self._streams[session_id]
+        if self.needs_ticks:
+            self.client.tick_soon()
+
+    def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:  # noqa: ARG002
+        for stream in self._streams.values():
+            stream.feed.tick(now_ns, status_interval_ns)
+
+    def end(self, reason: str) -> None:
+        self.is_done = True
+        self.subscription.is_closed = True
+        for stream in self._streams.values():
+            stream.feed.end(reason)
+            stream.images.end_all()

@@ -1,0 +1,280 @@
+"""The driver's end of its client processes: one connection for each of their publications and subscriptions.
+
+A client's publication is a stream of this driver that a feed writes; a client's subscription is one of this driver
+whose images are sent on. When the connection is lost, so is what it stood for: a publication ends without end of
+stream, a subscription vanishes. This module knows no socket and no payload.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from upheaval_node.errors import PeerError, UsageError
+from upheaval_node.media import commands
+from upheaval_node.media.api import Image, Subscription
+from upheaval_node.media.commands import Command
+from upheaval_node.media.feed import StreamFeed
+from upheaval_node.media.image import StreamImage
+from upheaval_node.media.link import FrameLink
+from upheaval_node.media.outbound import OutboundStream
+from upheaval_node.media.outlet import Outlet
+from upheaval_node.ports import Connection
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.frames import Setup
+
+if TYPE_CHECKING:
+    from upheaval_node.media.driver import MediaDriver
+
+
+class ClientServer:
+    """Accepts client connections on one address and drives their sessions."""
+
+    def __init__(self, driver: "MediaDriver", address: str) -> None:
+        self._driver = driver
+        self._sessions: list[ClientSession] = []
+        self._listener = driver.network.listen(address, self._accept)
+
+    def _accept(self, connection: Connection) -> FrameLink:
+        session = ClientSession(self._driver)
+        self._sessions.append(session)
+        session.link.on_connected(connection)
+        return session.link
+
+    @property
+    def has_work(self) -> bool:
+        return any(session.has_work for session in self._sessions)
+
+    def do_work(self) -> int:
+        """Do what clients asked for since the last turn."""
+        if not self.has_work:
+            return 0
+        count = sum(session.do_work() for session in list(self._sessions))
+        self._sessions = [session for session in self._sessions if not session.is_done]
+        return count
+
+    def tell_changes(self) -> None:
+        for session in self._sessions:
+            session.tell_changes()
+
+    def tick(self, now_ns: int) -> None:
+        for session in self._sessions:
+            session.tick(now_ns)
+
+    def close(self) -> None:
+        self._listener.close()
+        for session in self._sessions:
+            session.link.flush()
+            session.link.close("driver closed")
+
+
+class ClientSession:
+    """One connection of a client. Implements `link.LinkOwner` and `outlet.OutletOwner`."""
+
+    def __init__(self, driver: "MediaDriver") -> None:
+        self.link = FrameLink(self)
+        self.is_done = False
+        self._driver = driver
+        self._commands: deque[Command] = deque()
+        self._setup: Setup | None = None
+        self._stream: OutboundStream | None = None
+        self._subscription: Subscription | None = None
+        self._outlets: dict[int, tuple[StreamImage, Outlet, int]] = {}
+        self._was_connected = False
+        self._told: tuple[str | None, str | None] = (None, None)
+        self._left: list[Outlet] = []
+
+    @property
+    def has_work(self) -> bool:
+        return bool(self._commands or self._setup or self._left or self.link.is_closed)
+
+    # --- link.LinkOwner ---
+
+    def mark_link(self, link: FrameLink) -> None:
+        self._driver.mark_link(link)
+
+    def on_link_connected(self, link: FrameLink) -> None:
+        pass
+
+    def on_link_closed(self, link: FrameLink, reason: str) -> None:
+        pass
+
+    def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002 - no tokens here
+        self._setup = setup
+
+    def on_response_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> None:  # noqa: ARG002
+        raise PeerError("a response token from a client")
+
+    def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - there is only one link
+        self._commands.append(commands.decode(payload))
+
+    def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
+        self._driver.on_peer_error(link, error)
+
+    # --- outlet.OutletOwner ---
+
+    def on_outlet_changed(self, outlet: Outlet) -> None:
+        self.link.mark()
+        if outlet.receiver_left:
+            self._left.append(outlet)
+
+    def on_outlet_detached(self, outlet: Outlet) -> None:
+        pass
+
+    # --- duty cycle ---
+
+    def do_work(self) -> int:
+        count = 0
+        try:
+            while self._commands and not self.link.is_closed:
+                count += 1
+                self._execute(self._commands.popleft())
+            if self._setup is not None and not self.link.is_closed:
+                setup, self._setup = self._setup, None
+                self._on_setup(setup)
+        except PeerError as error:
+            self._driver.on_peer_error(self.link, error)
+            self.link.close(str(error))
+        left, self._left = self._left, []
+        for outlet in left:
+            self._drop(outlet, "dropped by the client")
+        if self.link.is_closed and not self.is_done:
+            count += 1
+            self._end()
+        return count
+
+    def _execute(self, command: Command) -> None:
+        try:
+            match command.name:
+                case commands.HELLO:
+                    pass
+                case commands.PUBLISH if self._stream is None and self._subscription is None:
+                    self._publish(command)
+                case commands.SUBSCRIBE if self._stream is None and self._subscription is None:
+                    self._subscribe(command)
+                case commands.ADD_DESTINATION:
+                    self._target().add_destination(command.text("channel"))
+                case commands.REMOVE_DESTINATION:
+                    self._target().remove_destination(command.text("channel"))
+                case commands.REJECT:
+                    self._reject(command.int32("session_id"), command.text("reason"))
+                case _:
+                    raise PeerError(f"unknown or misplaced command {command.name!r}")
+        except UsageError as error:
+            self.link.send_command(commands.encode(commands.REFUSED, text=str(error)))
+
+    def _publish(self, command: Command) -> None:
+        params, position = command.stream()
+        stream = self._driver.add_outbound(Channel.parse(command.text("channel")), params, position)
+        stream.feed = StreamFeed(
+            stream.buffer,
+            window=self._driver.settings.receiver_window_length,
+            receiver_id=self._driver.receiver_id,
+            liveness_ns=None,
+        )
+        stream.on_connected_changed = self._tell_connected
+        self._stream = stream
+
+    def _subscribe(self, command: Command) -> None:
+        self._subscription = self._driver.add_subscription(
+            command.text("channel"),
+            command.int32("stream_id"),
+            on_available=self._on_available,
+            on_unavailable=self._on_unavailable,
+        )
+
+    def _target(self) -> OutboundStream | Subscription:
+        target = self._stream or self._subscription
+        if target is None:
+            raise PeerError("a destination for nothing")
+        return target
+
+    def _reject(self, session_id: int, reason: str) -> None:
+        entry = self._outlets.get(session_id)
+        if entry is not None:
+            self._drop(entry[1], reason)
+
+    def _drop(self, outlet: Outlet, reason: str) -> None:
+        for image, each, _ in list(self._outlets.values()):
+            if each is outlet:
+                image.reject(reason)
+
+    def _on_setup(self, setup: Setup) -> None:
+        stream = self._stream
+        if stream is None or stream.feed is None:
+            raise PeerError("a stream that was not announced by a command")
+        params = stream.buffer.params
+        if (setup.session_id, setup.stream_id) != (params.session_id, params.stream_id):
+            raise PeerError("a stream of another session than the publication's")
+        if not stream.buffer.ended:
+            stream.feed.on_setup(self.link, setup)
+
+    # --- images that are sent on ---
+
+    def _on_available(self, image: Image) -> None:
+        assert isinstance(image, StreamImage)
+        outlet = Outlet(image.stream, image.cursor, self, windowed=True, always_holds=True)
+        self.link.send_command(
+            commands.encode_stream(
+                commands.IMAGE,
+                image.stream.params,
+                image.join_position,
+                source=image.source_identity,
+                correlation_id=image.correlation_id,
+                transports=image.active_transport_count,
+            )
+        )
+        if outlet.attach(self.link, self._driver.now_ns()):
+            self._outlets[image.session_id] = (image, outlet, image.active_transport_count)
+            self._driver.tick_soon()
+        else:
+            self.link.close("more streams than a connection carries")
+
+    def _on_unavailable(self, image: Image) -> None:
+        entry = self._outlets.pop(image.session_id, None)
+        if entry is not None:
+            entry[1].detach()
+            self.link.send_command(
+                commands.encode(
+                    commands.UNAVAILABLE,
+                    session_id=image.session_id,
+                    end=image.end_of_stream_position if image.is_end_of_stream else None,
+                )
+            )
+
+    # --- what clients are told ---
+
+    def _tell_connected(self) -> None:
+        if self._stream is not None and self._was_connected != self._stream.is_connected:
+            self._was_connected = not self._was_connected
+            self.link.send_command(commands.encode(commands.CONNECTED, value=int(self._was_connected)))
+
+    def tell_changes(self) -> None:
+        subscription = self._subscription
+        if subscription is None:
+            return
+        state = (subscription.resolved_endpoint, subscription.error)
+        if state != self._told:
+            self._told = state
+            self.link.send_command(commands.encode(commands.LISTENING, endpoint=state[0], error=state[1]))
+        for session_id, (image, outlet, told) in self._outlets.items():
+            transports = image.active_transport_count
+            if transports != told:
+                self._outlets[session_id] = (image, outlet, transports)
+                self.link.send_command(commands.encode(commands.TRANSPORTS, session_id=session_id, count=transports))
+            if outlet.is_active and image.stream.tail > outlet.cursor.read_position:
+                self.link.mark()
+
+    def tick(self, now_ns: int) -> None:
+        for _, outlet, _ in self._outlets.values():
+            outlet.tick(now_ns, self._driver.settings.heartbeat_interval_ns, heartbeats=False)
+
+    def _end(self) -> None:
+        """The client closed what this connection stood for, or died."""
+        self.is_done = True
+        for _, outlet, _ in self._outlets.values():
+            outlet.detach()
+        self._outlets.clear()
+        if self._stream is not None:
+            self._stream.on_connected_changed = None
+            self._stream.close_publication(eos=False)
+        if self._subscription is not None:
+            self._subscription.close()
