@@ -160,7 +160,7 @@ def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> Consensus
         media,
         ports.storage,
         ports.counters,
-        config.settings.cluster,
+        config.settings,
         config.members,
         config.member_id,
         ports.tracer,
