@@ -28,6 +28,9 @@ MESSAGE_TIMEOUT_NS: Final = 5 * S
 MAX_CLIENT_NAME_LENGTH: Final = 100
 POLL_LIMIT: Final = 10
 
+RETRY_INTERVAL_NS: Final = 20 * MS
+"""When to try again to send what the transport did not take, if nothing else wakes the client before."""
+
 LEADER_GRACE_NS: Final = 500 * MS
 """How long a redirected client waits for the leader's connection before it asks any other member again."""
 
@@ -70,12 +73,12 @@ class Established(NamedTuple):
     egress_image: Image
 
 
-def response_channel(random: Random) -> str:
+def response_channel(source: Random) -> str:
     """An egress channel that needs no port of the client's: messages come back on the connections it dials.
 
     Whoever knows the token can ask for the egress, so a runtime gives a `Random` that others cannot predict.
     """
-    return f"aeron:tcp?control-mode=response|response-correlation-id={random.getrandbits(62) + 1}"
+    return f"aeron:tcp?control-mode=response|response-correlation-id={source.getrandbits(62) + 1}"
 
 
 def is_response_channel(channel: str) -> bool:
@@ -151,6 +154,8 @@ class Connector:
     def next_deadline_ns(self) -> int:
         if self._deadline_ns is None:
             return 0
+        if self.state is ConnectState.SEND_MESSAGE:
+            return min(self._deadline_ns, self._now.ns + RETRY_INTERVAL_NS)
         if self.state is ConnectState.AWAIT_PUBLICATION_CONNECTED and self._now.ns < self._grace_deadline_ns:
             return min(self._deadline_ns, self._grace_deadline_ns)
         return self._deadline_ns

@@ -16,6 +16,7 @@ from upheaval_node.client.connect import (
     MAX_CLIENT_NAME_LENGTH,
     MESSAGE_TIMEOUT_NS,
     POLL_LIMIT,
+    RETRY_INTERVAL_NS,
     Connector,
     CredentialsSupplier,
     NoCredentials,
@@ -30,11 +31,10 @@ from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
 from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
-from upheaval_node.settings import MS, S
+from upheaval_node.settings import S
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
 KEEP_ALIVE_INTERVAL_NS: Final = S
-RETRY_INTERVAL_NS: Final = 20 * MS
 SEND_ATTEMPTS: Final = 3
 DEFAULT_LEADER_HEARTBEAT_TIMEOUT_NS: Final = 10 * S
 """What a cluster that does not tell its leader heartbeat time-out is taken to have (Aeron's default)."""

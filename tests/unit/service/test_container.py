@@ -1,6 +1,8 @@
 """A service container does what its consensus module tells it, never runs ahead of the commit position, and acks it."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from unit.service.module_side import LOG_CHANNEL, ModuleSide, new_term, session_close, session_open
 from upheaval_node.errors import TerminationError, UsageError
@@ -371,6 +373,28 @@ def test_a_client_cannot_point_a_service_at_its_own_member(channel: str) -> None
     assert not side.container.view.sessions[4].is_connected
     assert [kind for kind, _ in side.records.errors] == ["service-0-egress"]
     assert side.recorder.named("open") == [("open", 4, 1)]
+
+
+@given(
+    st.lists(st.integers(0, 6000), min_size=1, max_size=25),
+    st.lists(st.integers(1, 400), min_size=1, max_size=25),
+)
+@settings(max_examples=30, deadline=None)
+def test_however_the_commit_position_moves_every_message_comes_once_and_in_order(
+    lengths: list[int], steps: list[int]
+) -> None:
+    side = joined()
+    payloads = [bytes([number]) * length for number, length in enumerate(lengths)]
+    ends = [side.append_messages(4, [payload]) for payload in payloads]
+    position = 0
+    for step in steps:
+        position = min(position + 32 * step, ends[-1])
+        side.commit_to(position)
+        delivered = [call[3] for call in side.recorder.named("message")]
+        assert delivered == [payload for payload, end in zip(payloads, ends, strict=True) if end <= position]
+    side.commit_all()
+    assert [call[3:] for call in side.recorder.named("message")] == list(zip(payloads, ends, strict=True))
+    assert side.records.errors == []
 
 
 def test_every_state_has_its_moves() -> None:
