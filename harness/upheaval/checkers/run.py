@@ -20,6 +20,8 @@ ENOUGH_TRAFFIC = "enough traffic to judge by"
 ACKNOWLEDGED_MIN = 100
 
 ROLE_LEADER = "LEADER"
+# What only a leader sends to the other members, with its own member id in it.
+LEADER_MESSAGES = ("NewLeadershipTerm", "CommitPosition")
 
 
 def verify_run(path: str | PathLike[str]) -> Report:
@@ -110,8 +112,14 @@ def _claims(run: RunFolder, manifest: Manifest, logs: LogFindings) -> Iterator[L
 
 
 def _traced_claim(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
-    """A member that says that it leads a term, whatever the event is that says so."""
-    term = event.fields.get("leadership_term_id")
-    if event.fields.get("role") == ROLE_LEADER and type(term) is int:
-        source = f"member-{member_id}/trace.jsonl:{event.line}"
+    """A member that says that it leads a term, whatever the event is, or a leader's message that names its sender."""
+    fields = event.fields
+    term = fields.get("leadership_term_id")
+    if type(term) is not int:
+        return
+    source = f"member-{member_id}/trace.jsonl:{event.line}"
+    if fields.get("role") == ROLE_LEADER:
         yield LeaderClaim(term, member_id, source)
+    leader = fields.get("leader_member_id")
+    if fields.get("message") in LEADER_MESSAGES and type(leader) is int:
+        yield LeaderClaim(term, leader, source)

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -62,6 +63,8 @@ class ProcessMember:
         self.member_id = member_id
         self._cluster = cluster
         self.folder = cluster.run.member(member_id).path
+        self.wrapper: Sequence[str] = ()
+        """A command and its options to put in front of the member's own: strace, nice, taskset."""
 
     def processes(self) -> list[FoundProcess]:
         """The live processes of this member."""
@@ -321,7 +324,7 @@ class ProcessCluster:
             with log.open("ab") as stream:
                 start = stream.tell()
                 process = subprocess.Popen(
-                    [*command, "--component", component],
+                    [*self.members[member_id].wrapper, *command, "--component", component],
                     env=environment,
                     stdin=subprocess.DEVNULL,
                     stdout=stream,

@@ -183,6 +183,20 @@ def test_two_leaders_of_a_term_in_the_traces_are_invalid_and_named(tmp_path: Pat
     assert "member-1/trace.jsonl:2" in finding.detail
 
 
+@pytest.mark.parametrize("message", ["NewLeadershipTerm", "CommitPosition"])
+@pytest.mark.parametrize("event", ["send", "receive"])
+def test_a_leaders_message_of_another_member_in_the_same_term_is_invalid(
+    tmp_path: Path, message: str, event: str
+) -> None:
+    built = good_run()
+    line = {"ts": 9, "event": event, "message": message, "leadership_term_id": 1, "leader_member_id": 0}
+    built.traces[2].append(json.dumps(line))
+    built.write(tmp_path)
+    finding = verify_run(tmp_path).finding(leaders.ONE_LEADER_A_TERM)
+    assert finding.verdict is Verdict.INVALID
+    assert "leader 0 (member-2/trace.jsonl:3)" in finding.detail
+
+
 def test_two_leaders_of_a_term_in_the_logs_are_invalid(tmp_path: Path) -> None:
     built = good_run()
     for payloads in built.payloads:

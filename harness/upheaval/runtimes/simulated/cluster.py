@@ -5,7 +5,6 @@ that is known about them is read from their counters and files. Implements `faul
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Final
 
 from upheaval.cluster import LEADER, MemberStatus
@@ -26,6 +25,7 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.member import MemberConfig, MemberPorts, build_together
 from upheaval_node.ports import Agent
+from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
 
 SECOND: Final = 1_000_000_000
@@ -70,14 +70,33 @@ class SimulatedMember:
         process.clock_skew_ms = self.clock_skew_ms
         self.process = process
         self.counters = Counters.in_memory(COUNTER_CAPACITY)
+        process.run(lambda: self._build(process))
+
+    def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
+        cluster = self._cluster
         tracer = SimulatedTracer(
             cluster.journal, member_id=self.member_id, component="member", incarnation=self.incarnations
         )
-        self.errors.append(ErrorLog(tracer))
-        process.run(lambda: self._build(process, tracer))
-
-    def _build(self, process: SimulatedProcess, tracer: SimulatedTracer) -> Sequence[Agent]:
-        raise NotImplementedError
+        errors = ErrorLog(tracer)
+        self.errors.append(errors)
+        config = MemberConfig(
+            member_id=self.member_id,
+            members=cluster.endpoints,
+            folder=self.host,
+            services=(cluster.service,),
+            settings=cluster.settings,
+        )
+        ports = MemberPorts(
+            network=cluster.fabric.network(process),
+            storage=self.disk.storage(process),
+            counters=self.counters,
+            tracer=tracer,
+            errors=errors,
+            seed=cluster.world.stream(f"seed/{process.name}").getrandbits(62),
+            pid=self.incarnations,
+            now_ms=process.now().epoch_ms,
+        )
+        return build_together(config, ports, [load_service(cluster.service)])
 
     def end(self, *, power_cut: bool) -> None:
         """Kill the process, and with it the host's power if asked."""

@@ -1,0 +1,71 @@
+"""SIGKILL of the leader, and of random single components, thirty times in a row under load: nothing is lost."""
+
+from random import Random
+
+import pytest
+
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.cluster import COMPONENTS
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.workload import WorkloadSettings
+
+from .conftest import NewCluster
+
+pytestmark = [pytest.mark.heavy, pytest.mark.timing]
+
+KILLS = 30
+# Enough that every kill meets operations under way, few enough that two cores are left for the members.
+LOAD = WorkloadSettings(slots=16, sessions=2, rate=400)
+OPERATIONS_BETWEEN_KILLS = 40
+TIMEOUT_S = 60.0
+
+
+def _judge(cluster: ProcessCluster, kills: int) -> None:
+    assert cluster.converge(TIMEOUT_S).reached
+    cluster.down()
+    report = verify_run(cluster.folder)
+    assert report.verdict is Verdict.VALID, report.findings
+    faults = list(cluster.run.read_faults())
+    assert len(faults) == kills
+    assert all(fault.heal_end_ns is not None for fault in faults)
+
+
+def test_thirty_kills_of_the_leader_in_a_row_lose_nothing_and_apply_nothing_twice(new_cluster: NewCluster) -> None:
+    cluster = new_cluster()
+    leader = cluster.up()
+    with (
+        cluster.run.history_writer() as history,
+        ProcessLoad(cluster.config.ingress_endpoints(), history, LOAD) as load,
+    ):
+        for _ in range(KILLS):
+            load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
+            cluster.member(leader).kill()
+            successor = cluster.wait_until_leader(TIMEOUT_S, other_than=leader)
+            cluster.member(leader).start()
+            cluster.wait_until_caught_up(leader, TIMEOUT_S)
+            leader = cluster.wait_until_leader(TIMEOUT_S)
+            assert successor is not None
+        load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
+    _judge(cluster, KILLS)
+
+
+def test_thirty_kills_of_random_single_components_lose_nothing_and_apply_nothing_twice(
+    new_cluster: NewCluster,
+) -> None:
+    random = Random(20261121)
+    cluster = new_cluster(components="split")
+    cluster.up()
+    with (
+        cluster.run.history_writer() as history,
+        ProcessLoad(cluster.config.ingress_endpoints(), history, LOAD) as load,
+    ):
+        for _ in range(KILLS):
+            load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
+            victim = random.randrange(3)
+            cluster.member(victim).kill(random.choice(COMPONENTS))
+            cluster.member(victim).start()
+            cluster.wait_until_caught_up(victim, TIMEOUT_S)
+        load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
+    _judge(cluster, KILLS)

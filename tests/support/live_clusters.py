@@ -1,0 +1,49 @@
+"""Real clusters for integration tests, and the proof that nothing of them is left behind."""
+
+import signal
+from pathlib import Path
+
+from upheaval.runtimes.ports import cluster_ports, is_free
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_table import processes_of, send_signal, wait_until_gone
+
+
+def end_without_trace(cluster: ProcessCluster) -> None:
+    """End the cluster, and fail unless its processes, ports, sockets and temporary files are gone."""
+    foreign = foreign_files(cluster)
+    try:
+        cluster.down()
+    finally:
+        rest = processes_of(cluster.config.run_id)
+        send_signal(rest, signal.SIGKILL)
+        wait_until_gone(rest, cluster.config.run_id)
+    assert rest == [], rest
+    ports = cluster_ports(cluster.config.base_port, cluster.config.members)
+    assert [port for port in ports if not is_free(port)] == []
+    assert [path for path in cluster.folder.rglob("*") if path.is_socket()] == []
+    assert foreign == []
+
+
+def foreign_files(cluster: ProcessCluster) -> list[str]:
+    """What the members have open or mapped in shared memory or in the temporary folder, outside of their own."""
+    own = f"{cluster.folder}/"
+    found: set[str] = set()
+    for process in processes_of(cluster.config.run_id):
+        found.update(_open_files(process.pid))
+    places = ("/dev/shm/", "/tmp/", "/var/tmp/")
+    return sorted(path for path in found if path.startswith(places) and not path.startswith(own))
+
+
+def _open_files(pid: int) -> set[str]:
+    found = set()
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            found.add(str(entry.readlink()))
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            parts = line.split(maxsplit=5)
+            if len(parts) == 6:
+                found.add(parts[5])
+    except OSError:
+        # It ended while we looked.
+        return set()
+    return found
