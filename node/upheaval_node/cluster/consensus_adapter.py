@@ -1,0 +1,85 @@
+"""Receives on the consensus stream: decodes each message and calls the handler method of its name.
+
+Bytes that are no message cost their sender the image, and nothing else. Knows no message's meaning.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from upheaval_node.cluster.module_context import CONSENSUS_STREAM_ID, ModuleContext, trace_fields
+from upheaval_node.errors import DecodeError
+from upheaval_node.media import api
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.codec import Message
+from upheaval_node.types import Now
+
+FRAGMENT_LIMIT: Final = 10
+
+
+class ConsensusHandler(Protocol):
+    """One method a message of the consensus stream. Raises `NodeError` for what goes wrong."""
+
+    def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None: ...
+    def on_request_vote(self, now: Now, message: cm.RequestVote) -> None: ...
+    def on_vote(self, now: Now, message: cm.Vote) -> None: ...
+    def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None: ...
+    def on_append_position(self, now: Now, message: cm.AppendPosition) -> None: ...
+    def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None: ...
+    def on_catchup_position(self, now: Now, message: cm.CatchupPosition) -> None: ...
+    def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None: ...
+    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None: ...
+    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None: ...
+    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None: ...
+    def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None: ...
+    def on_heartbeat_request(self, now: Now, message: cm.HeartbeatRequest) -> None: ...
+    def on_standby_snapshot(self, now: Now, message: cm.StandbySnapshot) -> None: ...
+
+
+class ConsensusAdapter:
+    """Polls the consensus subscription."""
+
+    def __init__(self, context: ModuleContext, handler: ConsensusHandler) -> None:
+        self._context = context
+        channel = Channel("tcp", {"endpoint": context.own.endpoints.consensus, "alias": "consensus"})
+        self._subscription = context.media.add_subscription(str(channel), CONSENSUS_STREAM_ID)
+        self._now = Now(0, 0)
+        # The types of handler and key belong together line by line, which a type of dict cannot say.
+        self._handlers: dict[type[Message], Callable[..., None]] = {
+            cm.CanvassPosition: handler.on_canvass_position,
+            cm.RequestVote: handler.on_request_vote,
+            cm.Vote: handler.on_vote,
+            cm.NewLeadershipTerm: handler.on_new_leadership_term,
+            cm.AppendPosition: handler.on_append_position,
+            cm.CommitPosition: handler.on_commit_position,
+            cm.CatchupPosition: handler.on_catchup_position,
+            cm.StopCatchup: handler.on_stop_catchup,
+            cm.TerminationPosition: handler.on_termination_position,
+            cm.TerminationAck: handler.on_termination_ack,
+            cm.ChallengeResponse: handler.on_challenge_response,
+            cm.BackupQuery: handler.on_backup_query,
+            cm.HeartbeatRequest: handler.on_heartbeat_request,
+            cm.StandbySnapshot: handler.on_standby_snapshot,
+        }
+
+    def poll(self, now: Now) -> int:
+        self._now = now
+        return self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
+
+    def close(self) -> None:
+        self._subscription.close()
+
+    def _on_message(self, received: api.Message) -> None:
+        now = self._now
+        try:
+            message = cm.SCHEMA.decode(received.payload)
+        except DecodeError as error:
+            self._context.report(now, "consensus message", f"{received.image.source_identity}: {error}")
+            received.image.reject(str(error))
+            return
+        if message is None:
+            return
+        handle = self._handlers.get(type(message))
+        if handle is not None:
+            self._context.tracer.emit(now, "receive", **trace_fields(message))
+            handle(now, message)

@@ -1,0 +1,68 @@
+"""Sends on the consensus stream: one publication to each of the other members.
+
+A message that cannot be handed over is not kept: whoever sends it does so again on its own clock. Every send is
+traced before it happens. Knows no message's meaning.
+"""
+
+from upheaval_node.cluster.module_context import CONSENSUS_STREAM_ID, ModuleContext, trace_fields
+from upheaval_node.errors import NodeError
+from upheaval_node.media.api import Publication
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.codec import Message
+from upheaval_node.types import Now
+
+
+class ConsensusPublisher:
+    def __init__(self, context: ModuleContext) -> None:
+        self._context = context
+        self._publications: dict[int, Publication] = {}
+        # A message to all members is encoded once.
+        self._encoded_message: Message | None = None
+        self._encoded = b""
+
+    def connect(self, now: Now) -> None:
+        """Open the publications that are missing; a failure is reported and tried again with the next send."""
+        for member_id in self._context.members:
+            if member_id != self._context.member_id:
+                self._publication(now, member_id)
+
+    def send(self, now: Now, member_id: int, message: Message) -> bool:
+        """Whether the transport took the message."""
+        publication = self._publication(now, member_id)
+        if publication is None or not publication.is_connected:
+            return False
+        context = self._context
+        if message is not self._encoded_message:
+            self._encoded = cm.SCHEMA.encode(message)
+            self._encoded_message = message
+        context.tracer.emit(now, "send", to=member_id, **trace_fields(message))
+        if publication.offer(self._encoded) > 0:
+            return True
+        context.tracer.emit(now, "send_failed", to=member_id, message=type(message).__name__)
+        if publication.is_closed:
+            del self._publications[member_id]
+        return False
+
+    def send_to_others(self, now: Now, message: Message) -> None:
+        for member_id in self._context.members:
+            if member_id != self._context.member_id:
+                self.send(now, member_id, message)
+
+    def close(self) -> None:
+        for publication in self._publications.values():
+            publication.close()
+        self._publications.clear()
+
+    def _publication(self, now: Now, member_id: int) -> Publication | None:
+        publication = self._publications.get(member_id)
+        if publication is None and member_id in self._context.members and member_id != self._context.member_id:
+            endpoint = self._context.members[member_id].endpoints.consensus
+            try:
+                channel = Channel("tcp", {"endpoint": endpoint, "alias": "consensus"})
+                publication = self._context.media.add_publication(str(channel), CONSENSUS_STREAM_ID)
+            except NodeError as error:
+                self._context.report(now, "consensus publication", str(error))
+                return None
+            self._publications[member_id] = publication
+        return publication

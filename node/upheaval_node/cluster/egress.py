@@ -1,0 +1,51 @@
+"""What a consensus module says to clients: session events, the new leader, challenges.
+
+One attempt each; whoever owes an event asks again. Knows nothing of when an event is due.
+"""
+
+from upheaval_node.cluster.members import ingress_endpoints
+from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext
+from upheaval_node.cluster.session import ClusterSession
+from upheaval_node.protocol import cluster_messages as cm
+
+
+class EgressPublisher:
+    def __init__(self, context: ModuleContext) -> None:
+        self._heartbeat_ns = context.settings.timeouts.leader_heartbeat_ns
+        self.ingress_endpoints = ingress_endpoints(context.members.values())
+
+    def send_event(
+        self, session: ClusterSession, term_id: int, leader_id: int, code: cm.EventCode, detail: str
+    ) -> bool:
+        return session.send(
+            cm.SessionEvent(
+                cluster_session_id=session.id,
+                correlation_id=session.correlation_id,
+                leadership_term_id=term_id,
+                leader_member_id=leader_id,
+                code=code,
+                version=CLIENT_PROTOCOL_VERSION,
+                leader_heartbeat_timeout_ns=self._heartbeat_ns,
+                detail=detail,
+            )
+        )
+
+    def send_new_leader(self, session: ClusterSession, term_id: int, leader_id: int) -> bool:
+        return session.send(
+            cm.NewLeaderEvent(
+                leadership_term_id=term_id,
+                cluster_session_id=session.id,
+                leader_member_id=leader_id,
+                ingress_endpoints=self.ingress_endpoints,
+            )
+        )
+
+    @staticmethod
+    def send_challenge(session: ClusterSession, encoded_challenge: bytes) -> bool:
+        return session.send(
+            cm.Challenge(
+                correlation_id=session.correlation_id,
+                cluster_session_id=session.id,
+                encoded_challenge=encoded_challenge,
+            )
+        )

@@ -1,0 +1,142 @@
+"""The log as a follower receives it: one stream, fed by the leader's live log and, while it is behind, by a replay.
+
+Knows nothing of elections but the order of the calls.
+"""
+
+from upheaval_node.cluster.election_states import Role
+from upheaval_node.cluster.log_adapter import LogAdapter
+from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel
+from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
+from upheaval_node.cluster.service_proxy import ServiceProxy
+from upheaval_node.cluster.steps import StepGenerator
+from upheaval_node.errors import PeerError
+from upheaval_node.media.api import Image, Subscription
+from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.types import NULL_POSITION
+
+_MERGED_TRANSPORTS = 2
+
+
+class FollowerLog:
+    def __init__(
+        self, context: ModuleContext, recording: LogRecording, services: ServiceProxy, adapter: LogAdapter
+    ) -> None:
+        self._context = context
+        self._recording = recording
+        self._services = services
+        self._adapter = adapter
+        self._subscription: Subscription | None = None
+        self._session_id = 0
+        self._catchup: str | None = None
+        self._live: str | None = None
+
+    def open(self, session_id: int, log_position: int) -> None:
+        """Subscribe to the leader's stream, to be joined at `log_position`; nothing arrives yet."""
+        self.close()
+        channel = Channel(
+            "tcp",
+            {
+                "control-mode": "manual",
+                "session-id": str(session_id),
+                **{k: str(v) for k, v in self._recording.format.position_parameters(log_position).items()},
+                "rejoin": "false",
+                "alias": "log",
+            },
+        )
+        self._session_id = session_id
+        self._subscription = self._context.media.add_subscription(str(channel), LOG_STREAM_ID)
+
+    @property
+    def is_open(self) -> bool:
+        return self._subscription is not None
+
+    @property
+    def image(self) -> Image | None:
+        return None if self._subscription is None else self._subscription.image(self._session_id)
+
+    @property
+    def received_position(self) -> int:
+        """How far the log was received; -1 without an image."""
+        image = self.image
+        return NULL_POSITION if image is None else image.received_position
+
+    # --- where it comes from ---
+
+    def add_catchup_destination(self) -> None:
+        self._catchup = self._add(self._context.own.endpoints.catchup)
+
+    def add_live_destination(self) -> None:
+        self._live = self._add(self._context.own.endpoints.log)
+
+    @property
+    def has_live_destination(self) -> bool:
+        return self._live is not None
+
+    @property
+    def has_catchup_destination(self) -> bool:
+        """False once the leader said that the replay is over, or the live log took over.
+
+        The live log is only accepted where it meets what was received; from then on the replay adds nothing.
+        """
+        if self._catchup is not None and self._live is not None:
+            image = self.image
+            if image is not None and image.active_transport_count >= _MERGED_TRANSPORTS:
+                self.remove_catchup_destination()
+        return self._catchup is not None
+
+    def remove_catchup_destination(self) -> None:
+        if self._catchup is not None and self._subscription is not None:
+            self._subscription.remove_destination(self._catchup)
+        self._catchup = None
+
+    @property
+    def catchup_endpoint(self) -> str | None:
+        """Where a leader can reach the catch-up destination; None while the port is not known."""
+        endpoint = self._context.own.endpoints.catchup
+        host, port = split_endpoint(endpoint)
+        if port != 0:
+            return endpoint
+        resolved = None if self._subscription is None else self._subscription.resolved_endpoint
+        return None if resolved is None else f"{host}:{split_endpoint(resolved)[1]}"
+
+    # --- joining ---
+
+    def join(self, log_position: int, *, is_startup: bool) -> StepGenerator[None]:
+        """Wait for the image, record it, read it, and have the services join it.
+
+        Raises `PeerError` when the log begins elsewhere or ends meanwhile.
+        """
+        while (image := self.image) is None:
+            yield
+        if image.join_position != log_position:
+            raise PeerError(f"joined the log at {image.join_position} instead of {log_position}")
+        log_format = LogFormat(image.initial_term_id, image.term_length, image.mtu)
+        recording = self._recording.start(self._session_id, log_format)
+        yield from recording
+        self._adapter.attach(image)
+        yield from self._services.join_log(
+            log_position=log_position,
+            session_id=self._session_id,
+            channel=str(log_channel(self._session_id).as_spy()),
+            is_startup=is_startup,
+            role=Role.FOLLOWER,
+        )
+
+    def remove_destinations(self) -> None:
+        """Receive nothing more; what was received stays."""
+        self.remove_catchup_destination()
+        if self._live is not None and self._subscription is not None:
+            self._subscription.remove_destination(self._live)
+        self._live = None
+
+    def close(self) -> None:
+        subscription, self._subscription = self._subscription, None
+        self._catchup = self._live = None
+        if subscription is not None:
+            subscription.close()
+
+    def _add(self, endpoint: str) -> str:
+        assert self._subscription is not None
+        channel = str(Channel("tcp", {"endpoint": endpoint}))
+        self._subscription.add_destination(channel)
+        return channel

@@ -1,0 +1,190 @@
+"""Reads what clients send and hands it on: client messages to the log, everything else to the sessions.
+
+On the leader, client messages are taken from each image a block at a time and go to the log in runs. All other
+messages, and those in fragments, are handled one by one, in their order among the others. Nothing is consumed that
+the log did not take. On a follower only those who want to connect are answered. Bytes that are no message cost their
+sender the image. Knows nothing of elections.
+"""
+
+from typing import Final, Protocol
+
+from upheaval_node.cluster.ingress_block import take_run
+from upheaval_node.cluster.log_publisher import LogPublisher
+from upheaval_node.cluster.module_context import INGRESS_STREAM_ID, ModuleContext
+from upheaval_node.cluster.session import ClusterSession
+from upheaval_node.errors import DecodeError
+from upheaval_node.media.api import Block, Image
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import session_header
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.fragments import FragmentAssembler
+from upheaval_node.protocol.frames import TYPE_PAD, max_message_length
+from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_VALUE, Now
+
+_NO_SESSIONS: Final[dict[int, ClusterSession]] = {}
+
+
+class IngressHandler(Protocol):
+    """Takes messages one by one; implemented by the sessions."""
+
+    @property
+    def open(self) -> dict[int, ClusterSession]: ...
+    def on_session_message(self, now: Now, term_id: int, session_id: int, payload: Buffer) -> bool:
+        """False when the message must come again."""
+        ...
+
+    def on_connect_request(self, now: Now, request: cm.SessionConnectRequest, image: Image) -> None: ...
+    def on_keep_alive(self, now: Now, message: cm.SessionKeepAlive, image: Image) -> None: ...
+    def on_close_request(self, now: Now, message: cm.SessionCloseRequest) -> None: ...
+    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None: ...
+    def on_image_lost(self, image: Image) -> None: ...
+
+
+class _Source:
+    """What is remembered of one image: a message in fragments, and one that the log did not take yet."""
+
+    def __init__(self, image: Image) -> None:
+        self.assembler = FragmentAssembler(max_message_length(image.term_length))
+        self.refused_end = NULL_VALUE
+        self.refused: Buffer = b""
+
+
+class IngressAdapter:
+    """One ingress subscription, open from the end of an election to the beginning of the next.
+
+    `ingress_fragment_limit` is understood as that many full-sized frames: so many bytes at most are taken from an
+    image in one poll, in however many messages they are.
+    """
+
+    def __init__(self, context: ModuleContext, handler: IngressHandler, *, max_block_length: int) -> None:
+        self._context = context
+        self._handler = handler
+        self._sources: dict[int, _Source] = {}
+        self._max_block_length = max_block_length
+        self._now = Now(0, 0)
+        self._turn = 0
+        self._longest_entry = 0
+        channel = Channel("tcp", {"endpoint": context.own.endpoints.ingress, "alias": "ingress"})
+        self._subscription = context.media.add_subscription(
+            str(channel), INGRESS_STREAM_ID, on_unavailable=self._on_unavailable
+        )
+
+    def close(self) -> None:
+        self._subscription.close()
+        self._sources.clear()
+
+    def poll(self, now: Now, log: LogPublisher | None, term_id: int) -> int:
+        """Take from every image, starting with another one each time. `log` is None on a follower."""
+        self._now = now
+        self._longest_entry = 0 if log is None else log.max_message_length
+        images = self._subscription.images
+        if not images:
+            return 0
+        self._turn = first = (self._turn + 1) % len(images)
+        work = 0
+        for image in [*images[first:], *images[:first]]:
+            block = image.next_block(max_length=self._max_block_length)
+            if block is not None:
+                work += self._take_block(image, block, log, term_id)
+        return work
+
+    def _take_block(self, image: Image, block: Block, log: LogPublisher | None, term_id: int) -> int:
+        source = self._sources.get(image.correlation_id)
+        if source is None:
+            source = self._sources[image.correlation_id] = _Source(image)
+        data = block.data
+        offset = consumed = 0
+        try:
+            while offset < len(data):
+                stop = self._take_messages(data, offset, log, term_id)
+                if stop is None:
+                    break
+                offset = consumed = stop
+                if offset < len(data):
+                    if not self._take_frame(image, source, block, offset):
+                        break
+                    offset = consumed = self._after_frame(data, offset)
+        except DecodeError as error:
+            self._context.report(self._now, "ingress message", f"{image.source_identity}: {error}")
+            image.reject(str(error))
+            return 1
+        if consumed and not image.is_closed:
+            image.consume(block.end if consumed >= len(data) else block.start + consumed)
+        return int(consumed > 0)
+
+    def _take_messages(self, data: memoryview, offset: int, log: LogPublisher | None, term_id: int) -> int | None:
+        """Bring a run of client messages into the log; where it ends, or None when the log did not take it."""
+        sessions = _NO_SESSIONS if log is None else self._handler.open
+        mtu = data.nbytes if log is None else log.mtu
+        run = take_run(data, offset, term_id, sessions, self._context.cluster_time(self._now), mtu)
+        if run.message_count:
+            assert log is not None
+            if not log.append_frames(run.frames, run.message_count):
+                return None
+            for session_id in run.session_ids:
+                sessions[session_id].time_of_last_activity_ns = self._now.ns
+        return run.stop
+
+    @staticmethod
+    def _after_frame(data: memoryview, offset: int) -> int:
+        length = int.from_bytes(data[offset : offset + 4], "little", signed=True)
+        return min(offset + ((length + 31) & -32), len(data))
+
+    def _take_frame(self, image: Image, source: _Source, block: Block, offset: int) -> bool:
+        """One frame that the fast path left; False when its message must come again."""
+        data = block.data
+        words = data[offset : offset + FRAME_HEADER_LENGTH].cast("i")
+        length, kind = words[0], words[1]
+        if kind >> 16 == TYPE_PAD:
+            return True
+        start = block.start + offset
+        end = start + ((length + 31) & -32)
+        if source.refused_end == end:
+            message: Buffer | None = source.refused
+        else:
+            payload = data[offset + FRAME_HEADER_LENGTH : offset + length]
+            message = source.assembler.on_fragment(kind >> 8 & 0xFF, payload, start, end)
+        source.refused_end = NULL_VALUE
+        source.refused = b""
+        if message is None or self._take_message(image, message):
+            return True
+        source.refused_end = end
+        source.refused = message
+        return False
+
+    def _take_message(self, image: Image, message: Buffer) -> bool:
+        now = self._now
+        handler = self._handler
+        decoded = cm.SCHEMA.decode_with_end(message)
+        if decoded is None:
+            return True
+        body, end = decoded
+        match body:
+            case cm.SessionMessageHeader():
+                payload = memoryview(message)[end:]
+                return self._take_long_message(image, body, payload)
+            case cm.SessionConnectRequest():
+                handler.on_connect_request(now, body, image)
+            case cm.SessionKeepAlive():
+                handler.on_keep_alive(now, body, image)
+            case cm.SessionCloseRequest():
+                handler.on_close_request(now, body)
+            case cm.ChallengeResponse():
+                handler.on_challenge_response(now, body)
+            case _:
+                pass
+        return True
+
+    def _take_long_message(self, image: Image, header: cm.SessionMessageHeader, payload: Buffer) -> bool:
+        if self._longest_entry and session_header.LENGTH + len(payload) > self._longest_entry:
+            text = f"{image.source_identity}: message of {len(payload)} bytes is too long for the log"
+            self._context.report(self._now, "ingress message", text)
+            return True
+        return self._handler.on_session_message(
+            self._now, header.leadership_term_id, header.cluster_session_id, payload
+        )
+
+    def _on_unavailable(self, image: Image) -> None:
+        self._sources.pop(image.correlation_id, None)
+        self._handler.on_image_lost(image)

@@ -1,0 +1,60 @@
+"""The log of a member that leads: its publication to all members, recorded here and joined by the own services.
+
+Knows nothing of elections but the order of the calls: open, join, close.
+"""
+
+from upheaval_node.cluster.election_states import Role
+from upheaval_node.cluster.log_publisher import LogPublisher
+from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel
+from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
+from upheaval_node.cluster.service_proxy import ServiceProxy
+from upheaval_node.cluster.steps import StepGenerator
+from upheaval_node.protocol.channel import Channel
+
+
+class LeaderLog:
+    def __init__(self, context: ModuleContext, recording: LogRecording, services: ServiceProxy) -> None:
+        self._context = context
+        self._recording = recording
+        self._services = services
+        self.publisher: LogPublisher | None = None
+
+    def open(self, position: int) -> int:
+        """Create the publication at `position`, with all other members as destinations; returns its session id."""
+        self.close()
+        context = self._context
+        log_format = self._recording.format
+        channel = Channel(
+            "tcp",
+            {
+                "control-mode": "manual",
+                **{key: str(value) for key, value in log_format.position_parameters(position).items()},
+                "mtu": str(log_format.mtu),
+                "alias": "log",
+            },
+        )
+        publication = context.media.add_publication(str(channel), LOG_STREAM_ID)
+        for member in context.members.values():
+            if member.id != context.member_id:
+                publication.add_destination(str(Channel("tcp", {"endpoint": member.endpoints.log})))
+        self.publisher = LogPublisher(publication)
+        return publication.session_id
+
+    def join(self, log_position: int, *, is_startup: bool) -> StepGenerator[None]:
+        """Record the publication and have the services join it."""
+        publisher = self.publisher
+        assert publisher is not None
+        log_format = LogFormat(publisher.initial_term_id, publisher.term_length, publisher.mtu)
+        yield from self._recording.start(publisher.session_id, log_format)
+        yield from self._services.join_log(
+            log_position=log_position,
+            session_id=publisher.session_id,
+            channel=str(log_channel(publisher.session_id).as_spy()),
+            is_startup=is_startup,
+            role=Role.LEADER,
+        )
+
+    def close(self) -> None:
+        publisher, self.publisher = self.publisher, None
+        if publisher is not None:
+            publisher.close()

@@ -1,0 +1,94 @@
+"""Appends entries to the log of a leader's term.
+
+Runs of client messages go in as whole blocks of frames, everything else one entry at a time. An append either happens
+whole or not at all; False and 0 mean back pressure. Knows nothing of sessions or of what is committed, except that a
+commit position never lies inside an entry.
+"""
+
+from collections import deque
+
+from upheaval_node.errors import NodeError
+from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, Publication
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.fragments import framed_length
+from upheaval_node.protocol.session_header import pack_session_header
+
+
+class LogPublisher:
+    def __init__(self, publication: Publication) -> None:
+        self._publication = publication
+        # Start and end positions of entries in several fragments, oldest first.
+        self._fragmented: deque[tuple[int, int]] = deque()
+
+    @property
+    def session_id(self) -> int:
+        return self._publication.session_id
+
+    @property
+    def position(self) -> int:
+        return self._publication.position
+
+    @property
+    def mtu(self) -> int:
+        return self._publication.mtu
+
+    @property
+    def term_length(self) -> int:
+        return self._publication.term_length
+
+    @property
+    def initial_term_id(self) -> int:
+        return self._publication.initial_term_id
+
+    @property
+    def max_message_length(self) -> int:
+        return self._publication.max_message_length
+
+    def append_frames(self, run: bytearray, count: int) -> bool:
+        """Append a run of unfragmented frames; the memory of `run` goes to the log when it was taken."""
+        return self._checked(self._publication.offer_frames(run, count)) > 0
+
+    def append_session_message(self, term_id: int, session_id: int, timestamp: int, payload: Buffer) -> bool:
+        """Append one client message of any length up to the log's limit."""
+        return self._append(pack_session_header(term_id, session_id, timestamp), payload) > 0
+
+    def append(self, message: Message) -> int:
+        """Append an entry and return the position behind it, 0 under back pressure."""
+        return self._append(cm.SCHEMA.encode(message))
+
+    def position_after(self, message: Message) -> int:
+        """The position behind `message` if it were appended now, 0 under back pressure."""
+        return self._checked(self._publication.claim_position(len(cm.SCHEMA.encode(message))))
+
+    def whole_entries(self, position: int) -> int:
+        """`position`, or the start of the entry that it would cut in two.
+
+        Fragments are recorded one by one, so a quorum may hold a part of an entry. That must not count as committed:
+        who reads on from there would never see the entry whole.
+        """
+        fragmented = self._fragmented
+        while fragmented and fragmented[0][1] <= position:
+            fragmented.popleft()
+        if fragmented and fragmented[0][0] < position:
+            return fragmented[0][0]
+        return position
+
+    def close(self) -> None:
+        """End the log stream: followers see its end, and that their leader left in good order."""
+        self._publication.close(eos=True)
+
+    def _append(self, *parts: Buffer) -> int:
+        publication = self._publication
+        end = self._checked(publication.offer(*parts))
+        if end > 0:
+            length = sum(len(part) for part in parts)
+            if length > publication.max_payload_length:
+                self._fragmented.append((end - framed_length(length, publication.max_payload_length), end))
+        return end
+
+    def _checked(self, result: int) -> int:
+        if result in (CLOSED, MAX_POSITION_EXCEEDED):
+            raise NodeError(f"the log publication at {self.position} takes nothing more: result {result}")
+        return max(result, 0)

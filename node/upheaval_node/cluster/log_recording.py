@@ -1,0 +1,178 @@
+"""The recording of the log in the member's own archive: started or extended for each term, stopped at each election.
+
+Its position, the recording-position counter (type 100), is what this member has appended: the archive moves it only
+after the write, or after the sync where that is asked for. Knows nothing of roles.
+"""
+
+import struct
+from dataclasses import dataclass
+
+from upheaval_node import counters as counter_types
+from upheaval_node.archive.client import LateError, PendingCall
+from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
+from upheaval_node.cluster.steps import StepGenerator
+from upheaval_node.counters import Counter, recording_key_prefix
+from upheaval_node.errors import PeerError
+from upheaval_node.protocol import archive_messages as am
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at, term_offset_at
+from upheaval_node.types import NULL_POSITION, NULL_VALUE
+
+
+@dataclass(frozen=True, slots=True)
+class LogFormat:
+    """What stays the same as long as a log is extended."""
+
+    initial_term_id: int
+    term_length: int
+    mtu: int
+
+    def position_parameters(self, position: int) -> dict[str, int]:
+        """Channel parameters that put a publication or an image at `position`."""
+        shift = position_bits_to_shift(self.term_length)
+        return {
+            "init-term-id": self.initial_term_id,
+            "term-id": term_id_at(position, shift, self.initial_term_id),
+            "term-offset": term_offset_at(position, shift),
+            "term-length": self.term_length,
+        }
+
+
+def log_channel(session_id: int) -> Channel:
+    """The log stream as the archive and the services of a member name it; as a spy they share the member's image."""
+    return Channel("tcp", {"session-id": str(session_id), "alias": "log"})
+
+
+def find_recording_counter(context: ModuleContext, session_id: int, recording_id: int) -> tuple[int, Counter] | None:
+    """Recording id and position counter of the recording of a stream; any recording when `recording_id` is -1."""
+    found: list[tuple[int, Counter]] = []
+
+    def visit(counter: Counter, type_id: int, key: bytes, _label: str) -> None:
+        if type_id == counter_types.RECORDING_POSITION:
+            recording, session = struct.unpack_from("<qi", key)
+            if session == session_id and recording_id in (NULL_VALUE, recording):
+                found.append((recording, counter))
+
+    context.counters.for_each(visit)
+    return found[0] if found else None
+
+
+class LogRecording:
+    def __init__(self, context: ModuleContext) -> None:
+        self._context = context
+        self.recording_id = NULL_VALUE
+        self.stop_position = NULL_POSITION
+        """Where the recording stopped last."""
+        self.start_position = NULL_POSITION
+        self._format: LogFormat | None = None
+        self._counter: Counter | None = None
+        self._start_call: PendingCall | None = None
+        self._start_error: str | None = None
+
+    @property
+    def format(self) -> LogFormat:
+        """Of the recorded log, or of the one that the settings ask for while there is none."""
+        if self._format is not None:
+            return self._format
+        settings = self._context.settings
+        return LogFormat(0, settings.log_term_length, settings.log_mtu)
+
+    @property
+    def position(self) -> int | None:
+        """How far the log is recorded; None while it is not being recorded."""
+        counter = self._counter
+        if counter is None:
+            return None
+        if counter.is_closed:
+            self._counter = None
+            return None
+        return counter.get()
+
+    def adopt(self, descriptor: am.RecordingDescriptor) -> None:
+        """The log has this recording from now on."""
+        self.recording_id = descriptor.recording_id
+        self.start_position = descriptor.start_position
+        self.stop_position = descriptor.stop_position
+        self._format = LogFormat(descriptor.initial_term_id, descriptor.term_buffer_length, descriptor.mtu_length)
+
+    def start(self, session_id: int, log_format: LogFormat) -> StepGenerator[None]:
+        """Record the stream of that session, as more of the log or as its beginning; ends when it is recorded."""
+        archive = self._context.archive
+        channel = str(log_channel(session_id))
+        self._start_error = None
+        if self.recording_id == NULL_VALUE:
+            call = archive.start_recording(channel, LOG_STREAM_ID, local=True)
+        else:
+            call = archive.extend_recording(self.recording_id, channel, LOG_STREAM_ID, local=True)
+        self._start_call = call
+        while not call.done:
+            yield
+        while True:
+            error = call.error or self._start_error
+            if error is not None:
+                raise PeerError(f"the log is not recorded: {error}")
+            found = find_recording_counter(self._context, session_id, self.recording_id)
+            if found is not None:
+                self.recording_id, self._counter = found
+                self._format = log_format
+                return
+            yield
+
+    def on_late_error(self, error: LateError) -> None:
+        if self._start_call is not None and error.correlation_id == self._start_call.correlation_id:
+            self._start_error = error.text
+
+    def on_signal(self, signal: am.RecordingSignalEvent) -> bool:
+        """Whether the recording of the log stopped."""
+        if signal.signal is not am.RecordingSignal.STOP or signal.recording_id != self.recording_id:
+            return False
+        self.stop_position = signal.position
+        self._counter = None
+        return True
+
+    def stop(self) -> StepGenerator[int]:
+        """Stop recording and return where it stopped, -1 when there never was a recording."""
+        archive = self._context.archive
+        start, self._start_call = self._start_call, None
+        if start is not None:
+            while not start.done:
+                yield
+            if start.error is None:
+                # An error says that nothing is active any more, which is as good.
+                call = archive.stop_recording(start.relevant_id)
+                while not call.done:
+                    yield
+        elif self.recording_id != NULL_VALUE:
+            call = archive.stop_recording_by_identity(self.recording_id)
+            while not call.done:
+                yield
+        self._counter = None
+        if self.recording_id == NULL_VALUE:
+            return NULL_POSITION
+        yield from self.refresh()
+        return self.stop_position
+
+    def refresh(self) -> StepGenerator[None]:
+        """Ask the archive for the recording until it has stopped and its position counter is gone."""
+        prefix = recording_key_prefix(self.recording_id)
+        while True:
+            call = self._context.archive.list_recording(self.recording_id)
+            while not call.done:
+                yield
+            if call.error is not None or not call.descriptors:
+                raise PeerError(f"the archive does not have the log's recording {self.recording_id}: {call.error}")
+            descriptor = call.descriptors[0]
+            if descriptor.stop_position != NULL_POSITION:
+                self.adopt(descriptor)
+                if self._context.counters.find(counter_types.RECORDING_POSITION, prefix) is None:
+                    return
+            yield
+
+    def truncate(self, position: int) -> StepGenerator[None]:
+        """Cut the stopped recording."""
+        call = self._context.archive.truncate(self.recording_id, position)
+        while not call.done:
+            yield
+        if call.error is not None:
+            raise PeerError(f"the log cannot be cut at {position}: {call.error}")
+        self.stop_position = position

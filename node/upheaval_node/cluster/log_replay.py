@@ -1,0 +1,139 @@
+"""A replay of a part of the member's own log recording: the module and its services read it up to its end.
+
+Source: Aeron Cluster, local log replay. Knows nothing of why the part is replayed.
+"""
+
+from collections.abc import Callable
+
+from upheaval_node.archive.client import PendingCall
+from upheaval_node.cluster.election_states import Role
+from upheaval_node.cluster.log_adapter import LogAdapter
+from upheaval_node.cluster.module_context import REPLAY_STREAM_ID, ModuleContext
+from upheaval_node.cluster.service_proxy import ServiceProxy
+from upheaval_node.cluster.steps import StepGenerator, Steps
+from upheaval_node.errors import PeerError, TimeoutExpired
+from upheaval_node.media.api import Image, Subscription
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.types import NULL_POSITION, Now
+
+
+class LocalLogReplay:
+    """Implements `election_agent.LogReplay`.
+
+    `may_read` tells whether entries may be read now, `is_taking_snapshot` whether the end must wait, `on_position` is
+    told how far it went.
+    """
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        services: ServiceProxy,
+        adapter: LogAdapter,
+        *,
+        recording_id: int,
+        start_position: int,
+        stop_position: int,
+        may_read: Callable[[], bool],
+        is_taking_snapshot: Callable[[], bool],
+        on_position: Callable[[int], None],
+        timeout_ns: int,
+    ) -> None:
+        self._context = context
+        self._services = services
+        self._adapter = adapter
+        self._start_position = start_position
+        self._stop_position = stop_position
+        self._may_read = may_read
+        self._is_taking_snapshot = is_taking_snapshot
+        self._on_position = on_position
+        self._timeout_ns = timeout_ns
+        self._subscription: Subscription | None = None
+        self._call: PendingCall = context.archive.replay(
+            recording_id,
+            start_position,
+            stop_position - start_position,
+            str(Channel("ipc", {"alias": "log-replay"})),
+            REPLAY_STREAM_ID,
+        )
+        self._steps: Steps[None] | None = None
+        self._was_read = False
+        self.is_closed = False
+
+    @property
+    def position(self) -> int:
+        if not self._adapter.is_attached or self._adapter.position == NULL_POSITION:
+            return self._start_position
+        return self._adapter.position
+
+    @property
+    def is_done(self) -> bool:
+        has_joined = self._steps is not None and self._steps.is_done
+        return has_joined and self.position >= self._stop_position and not self._is_taking_snapshot()
+
+    def do_work(self, now: Now) -> int:
+        if self._steps is None:
+            self._steps = Steps(self._join(now))
+        if not self._steps.is_done:
+            return int(self._steps.poll(now))
+        if not self._may_read():
+            return 0
+        work = self._adapter.poll(now, self._stop_position)
+        position = self._adapter.position
+        self._on_position(position)
+        if work == 0 and position < self._stop_position and self._adapter.is_image_closed:
+            raise PeerError(f"log replay closed at {position} before {self._stop_position}")
+        return work
+
+    def close(self, now: Now) -> None:  # noqa: ARG002 - of the protocol
+        """Stop reading. Stream and archive replay are ended by `release`, once no service waits for them."""
+        if not self.is_closed:
+            self.is_closed = True
+            self._was_read = self.position >= self._stop_position
+            if self._steps is not None:
+                self._steps.close()
+            self._adapter.detach()
+
+    def release(self) -> bool:
+        """End the archive's replay and the subscription; False while the archive has not even answered."""
+        if not self._call.done:
+            return False
+        if self._call.error is None and not self._was_read:
+            self._context.archive.stop_replay(self._call.relevant_id)
+        if self._subscription is not None:
+            self._subscription.close()
+            self._subscription = None
+        return True
+
+    def _join(self, now: Now) -> StepGenerator[None]:
+        deadline_ns = now.ns + self._timeout_ns
+        call = self._call
+        while not call.done:
+            now = yield
+        if call.error is not None:
+            raise PeerError(f"log replay from {self._start_position} failed: {call.error}")
+        session_id = _session_id(call.relevant_id)
+        channel = Channel("ipc", {"session-id": str(session_id), "alias": "log-replay"})
+        self._subscription = self._context.media.add_subscription(str(channel), REPLAY_STREAM_ID)
+        image: Image | None
+        while (image := self._subscription.image(session_id)) is None:
+            if now.ns >= deadline_ns:
+                raise TimeoutExpired("no image of the log replay")
+            now = yield
+        if image.join_position != self._start_position:
+            raise PeerError(f"log replay begins at {image.join_position} instead of {self._start_position}")
+        self._adapter.attach(image)
+        yield from self._services.join_log(
+            log_position=self._start_position,
+            max_log_position=self._stop_position,
+            session_id=session_id,
+            stream_id=REPLAY_STREAM_ID,
+            channel=str(channel),
+            is_startup=True,
+            role=Role.FOLLOWER,
+        )
+
+
+def _session_id(replay_session_id: int) -> int:
+    """The low 32 bits of a replay session id, signed: the session id of its stream."""
+    low = replay_session_id & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low

@@ -1,0 +1,106 @@
+"""What all parts of a consensus module share: streams, archive, settings, counters, and how things are observed.
+
+Holds no state of the cluster. Counter types, keys and labels are those of Aeron Cluster.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Final
+
+from upheaval_node import counters as counter_types
+from upheaval_node.archive.client import ArchiveClient
+from upheaval_node.cluster.members import ClusterMember
+from upheaval_node.counters import Counter, Counters, cluster_key, cluster_label
+from upheaval_node.media.api import Media
+from upheaval_node.ports import ErrorSink, Tracer
+from upheaval_node.protocol.codec import Message
+from upheaval_node.settings import ClusterSettings
+from upheaval_node.types import Now
+
+LOG_STREAM_ID: Final = 100
+INGRESS_STREAM_ID: Final = 101
+REPLAY_STREAM_ID: Final = 103
+SERVICE_STREAM_ID: Final = 104
+MODULE_STREAM_ID: Final = 105
+CONSENSUS_STREAM_ID: Final = 108
+
+CONTROL_CHANNEL: Final = "aeron:ipc?term-length=128k"
+"""The channel between consensus module and services."""
+
+CLIENT_PROTOCOL_VERSION: Final = 3 << 8
+"""Version 0.3.0 of the protocol between clients and cluster."""
+
+TraceValue = int | str | bool | None
+
+
+class ModuleCounters:
+    """The counters that a consensus module publishes."""
+
+    def __init__(self, counters: Counters, cluster_id: int) -> None:
+        self._counters = counters
+        self._cluster_id = cluster_id
+        make = self._allocate
+        self.module_state = make(counter_types.CONSENSUS_MODULE_STATE, "Consensus Module state")
+        self.role = make(counter_types.CLUSTER_NODE_ROLE, "Cluster node role")
+        self.control_toggle = make(counter_types.CONTROL_TOGGLE, "Cluster control toggle")
+        self.commit_position = make(counter_types.COMMIT_POSITION, "Cluster commit-pos:")
+        self.snapshot_count = make(counter_types.SNAPSHOT_COUNT, "Cluster snapshot count")
+        self.election_state = make(counter_types.ELECTION_STATE, "Cluster election state")
+        self.errors = make(counter_types.CLUSTER_ERRORS, "Cluster Errors")
+        self.timed_out_clients = make(counter_types.CLIENT_TIMEOUT_COUNT, "Cluster timed out client count")
+        self.max_cycle_time = make(counter_types.CLUSTER_MAX_CYCLE_TIME, "Cluster max cycle time in ns")
+        self.node_toggle = make(counter_types.NODE_CONTROL_TOGGLE, "Node control toggle")
+        self.election_count = make(counter_types.ELECTION_COUNT, "Cluster election count")
+        self.leadership_term_id = make(counter_types.LEADERSHIP_TERM_ID, "Cluster leadership term id", -1)
+
+    def _allocate(self, type_id: int, name: str, initial: int = 0) -> Counter:
+        key = cluster_key(self._cluster_id)
+        return self._counters.allocate(type_id, key, cluster_label(name, self._cluster_id), initial)
+
+    def close(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, Counter):
+                value.close()
+
+
+_SCALARS: Final = (int, str, bool)
+_field_names: dict[type[Message], tuple[str, ...]] = {}
+
+
+def trace_fields(message: Message) -> dict[str, TraceValue]:
+    """Type and fields of a message as trace values; bytes as hexadecimal text, groups are left out."""
+    cls = type(message)
+    names = _field_names.get(cls)
+    if names is None:
+        names = _field_names[cls] = tuple(f.name for f in fields(cls))  # type: ignore[arg-type]
+    values: dict[str, TraceValue] = {"message": cls.__name__}
+    for name in names:
+        value = getattr(message, name)
+        if isinstance(value, _SCALARS):
+            values[name] = value
+        elif isinstance(value, bytes):
+            values[name] = value.hex()
+    return values
+
+
+@dataclass(slots=True)
+class ModuleContext:
+    media: Media
+    counters: Counters
+    published: ModuleCounters
+    settings: ClusterSettings
+    member_id: int
+    members: dict[int, ClusterMember]
+    archive: ArchiveClient
+    tracer: Tracer
+    errors: ErrorSink
+    cluster_time: Callable[[Now], int]
+
+    @property
+    def own(self) -> ClusterMember:
+        return self.members[self.member_id]
+
+    def report(self, now: Now, kind: str, text: str) -> None:
+        """An error that does not end the member."""
+        self.published.errors.increment()
+        self.errors.report(now, kind, text)

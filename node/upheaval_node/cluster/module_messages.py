@@ -1,0 +1,156 @@
+"""What messages of the consensus stream do to a consensus module, in and out of an election.
+
+An election gets every message that concerns it; outside of one, a higher term begins one. Source: Aeron Cluster,
+consensus messages outside an election, catch-up on the leader's side. Knows no streams.
+"""
+
+from upheaval_node.cluster.election_states import Role
+from upheaval_node.cluster.leadership_terms import next_term_when_running
+from upheaval_node.cluster.module_election import CATCHUP_FLAG, ElectionSide
+from upheaval_node.errors import TerminationError
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import NULL_UINT8
+from upheaval_node.types import NULL_VALUE, Now
+
+
+class ConsensusSide(ElectionSide):
+    """Implements `consensus_adapter.ConsensusHandler`."""
+
+    def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
+        if self._election is not None:
+            self._election.on_canvass_position(now, message)
+        elif self._role is Role.LEADER and message.log_leadership_term_id <= self._term_id:
+            member = self.members.get(message.follower_member_id)
+            if member is None or member.id == self.member_id:
+                return
+            member.log_position = message.log_position
+            self._catchups.stop(member.id)
+            self._answer_canvass(now, member.id, message.log_leadership_term_id)
+
+    def _answer_canvass(self, now: Now, follower_id: int, log_term_id: int) -> None:
+        """Tell a member that looks for a leader about this term, or about the next one that its log misses."""
+        publisher = self._leader_log.publisher
+        assert publisher is not None
+        current = self.recording_log.get_term_entry(self._term_id)
+        base = current.term_base_log_position
+        following = next_term_when_running(self.recording_log, log_term_id, self._term_id, base)
+        self.send(
+            now,
+            follower_id,
+            cm.NewLeadershipTerm(
+                log_leadership_term_id=log_term_id,
+                next_leadership_term_id=following.leadership_term_id,
+                next_term_base_log_position=following.base_log_position,
+                next_log_position=following.end_log_position,
+                leadership_term_id=self._term_id,
+                term_base_log_position=base,
+                log_position=publisher.position,
+                leader_recording_id=self._recording.recording_id,
+                timestamp=self.cluster_time(now),
+                leader_member_id=self.member_id,
+                log_session_id=publisher.session_id,
+                app_version=self.app_version,
+                is_startup=False,
+                commit_position=self.commit_position,
+            ),
+        )
+
+    def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
+        if self._election is not None:
+            self._election.on_request_vote(now, message)
+        elif message.candidate_term_id > self._term_id:
+            self.enter_election(now, f"unexpected vote request: {message}")
+
+    def on_vote(self, now: Now, message: cm.Vote) -> None:
+        if self._election is not None:
+            self._election.on_vote(now, message)
+
+    def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
+        if message.app_version >> 16 != self.app_version >> 16:
+            text = f"incompatible app version {message.app_version} of the leader, ours is {self.app_version}"
+            raise TerminationError(text, expected=False)
+        self._note_leader_update(now, message.leadership_term_id)
+        if self._election is not None:
+            self._election.on_new_leadership_term(now, message)
+        elif self._is_from_leader(message.leadership_term_id, message.leader_member_id):
+            self._notified_commit_position = max(self._notified_commit_position, message.commit_position)
+            self.time_of_last_leader_update_ns = now.ns
+        elif message.leadership_term_id > self._term_id:
+            self.enter_election(now, f"unexpected new leadership term event: {message}")
+
+    def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
+        member = self.members.get(message.follower_member_id)
+        if self._election is not None:
+            self._election.on_append_position(now, message)
+        elif self._role is not Role.LEADER or member is None or member.id == self.member_id:
+            return
+        elif message.leadership_term_id <= self._term_id:
+            member.record(message.leadership_term_id, message.log_position, now.ns)
+        if member is not None and self._role is Role.LEADER:
+            self._check_caught_up(now, message)
+
+    def _check_caught_up(self, now: Now, message: cm.AppendPosition) -> None:
+        """A follower that has everything needs no replay: it follows the live log from here on."""
+        publisher = self._leader_log.publisher
+        follower_id = message.follower_member_id
+        flags = 0 if message.flags == NULL_UINT8 else message.flags
+        is_catching_up = self._catchups.has(follower_id) or flags & CATCHUP_FLAG
+        if publisher is None or not is_catching_up or message.log_position < publisher.position:
+            return
+        stop = cm.StopCatchup(leadership_term_id=message.leadership_term_id, follower_member_id=follower_id)
+        if self.send(now, follower_id, stop):
+            self._catchups.stop(follower_id)
+
+    def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
+        self._note_leader_update(now, message.leadership_term_id)
+        if self._election is not None:
+            self._election.on_commit_position(now, message)
+        elif self._is_from_leader(message.leadership_term_id, message.leader_member_id):
+            self._notified_commit_position = max(self._notified_commit_position, message.log_position)
+            self.time_of_last_leader_update_ns = now.ns
+        elif message.leadership_term_id > self._term_id:
+            self.enter_election(now, f"unexpected commit position from new leader: {message}")
+
+    def on_catchup_position(self, now: Now, message: cm.CatchupPosition) -> None:
+        publisher = self._leader_log.publisher
+        # While the own services join the log, a replay with the same session id could be taken for it.
+        is_ready = publisher is not None and self._joining is None and not self._services.is_joining
+        if self._role is Role.LEADER and message.leadership_term_id <= self._term_id and is_ready:
+            assert publisher is not None
+            if message.follower_member_id != self.member_id:
+                self._catchups.start(
+                    now, message, recording_id=self._recording.recording_id, session_id=publisher.session_id
+                )
+
+    def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None:  # noqa: ARG002 - of the protocol
+        if message.follower_member_id == self.member_id and message.leadership_term_id == self._term_id:
+            self._follower_log.remove_catchup_destination()
+
+    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
+        """Members end one by one: there is no termination of the whole cluster to take part in."""
+
+    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
+        """No termination was asked for."""
+
+    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
+        """A client that was challenged by the leader answered to a follower, which passed it on."""
+        if self.active_log is not None:
+            self._sessions.on_challenge_response(now, message)
+
+    def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None:
+        self._context.report(now, "backup", f"query {message.correlation_id} is not answered: there is no backup")
+
+    def on_heartbeat_request(self, now: Now, message: cm.HeartbeatRequest) -> None:
+        self._context.report(now, "backup", f"heartbeat {message.correlation_id} is not answered: there is no standby")
+
+    def on_standby_snapshot(self, now: Now, message: cm.StandbySnapshot) -> None:
+        self._context.report(now, "backup", f"standby snapshot {message.correlation_id} is not recorded")
+
+    def _note_leader_update(self, now: Now, term_id: int) -> None:
+        """In an election this is what tells a member that a leader may still be there."""
+        if self._election is not None and term_id >= self._term_id:
+            self.time_of_last_leader_update_ns = now.ns
+
+    def _is_from_leader(self, term_id: int, leader_id: int) -> bool:
+        is_leader = self.leader_member_id not in (NULL_VALUE, self.member_id) and leader_id == self.leader_member_id
+        return self._role is Role.FOLLOWER and term_id == self._term_id and is_leader

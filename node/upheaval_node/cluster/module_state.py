@@ -1,0 +1,59 @@
+"""The states of a consensus module, and the control toggles that operators set.
+
+Theory of operation. A module starts in INIT, recovers, and is ACTIVE from its first election on: elections and states
+are orthogonal. The log itself moves every member between ACTIVE, SUSPENDED and SNAPSHOT at the same entry. TERMINATING
+waits for services (and on the leader for followers), CLOSED is the end. Codes are Aeron's: counter types 200, 202, 233.
+"""
+
+from enum import IntEnum
+from typing import Final
+
+
+class ModuleState(IntEnum):
+    INIT = 0
+    ACTIVE = 1
+    SUSPENDED = 2
+    SNAPSHOT = 3
+    QUITTING = 4
+    TERMINATING = 5
+    CLOSED = 6
+
+
+M = ModuleState
+
+LEGAL_MOVES: Final[dict[ModuleState, frozenset[ModuleState]]] = {
+    M.INIT: frozenset({M.ACTIVE, M.CLOSED}),
+    M.ACTIVE: frozenset({M.SUSPENDED, M.SNAPSHOT, M.TERMINATING, M.CLOSED}),
+    M.SUSPENDED: frozenset({M.ACTIVE, M.TERMINATING, M.CLOSED}),
+    M.SNAPSHOT: frozenset({M.ACTIVE, M.TERMINATING, M.CLOSED}),
+    M.QUITTING: frozenset({M.CLOSED}),
+    M.TERMINATING: frozenset({M.CLOSED}),
+    M.CLOSED: frozenset(),
+}
+"""Where each state may go in normal operation. A roll-back at the start of an election may go from any state but
+CLOSED to the one before the uncommitted change."""
+
+READS_LOG: Final = frozenset({M.ACTIVE, M.SUSPENDED})
+"""In SNAPSHOT and later, entries wait until the services are done with what came before."""
+
+
+class ControlToggle(IntEnum):
+    """Values of the cluster control toggle (counter type 202)."""
+
+    INACTIVE = 0
+    NEUTRAL = 1
+    SUSPEND = 2
+    RESUME = 3
+    SNAPSHOT = 4
+    SHUTDOWN = 5
+    ABORT = 6
+    STANDBY_SNAPSHOT = 7
+
+
+class NodeToggle(IntEnum):
+    """Values of the node control toggle (counter type 233)."""
+
+    INACTIVE = 0
+    NEUTRAL = 1
+    REPLICATE_STANDBY_SNAPSHOT = 2
+    VALIDATE_RECORDING_LOG = 3

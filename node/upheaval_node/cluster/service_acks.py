@@ -1,0 +1,47 @@
+"""Counts the acknowledgements of the services: each service numbers its own from 0, and the module counts along.
+
+A wait for the services is a position and an ack id that the acks of all of them must bear. Source: Aeron Cluster,
+service acks. Knows nothing of why somebody waits.
+"""
+
+from collections import deque
+
+from upheaval_node.errors import PeerError, TerminationError
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.types import NULL_VALUE
+
+
+class ServiceAcks:
+    def __init__(self, service_count: int) -> None:
+        self.ack_id = 0
+        """The id that the next ack of every service will have."""
+        self.client_ids = [NULL_VALUE] * service_count
+        """The media client of each service, known from its first ack."""
+        self._queues: list[deque[cm.ServiceAck]] = [deque() for _ in range(service_count)]
+
+    def on_ack(self, ack: cm.ServiceAck) -> None:
+        """Raises `PeerError` for a service that does not exist, or that says its first ack twice."""
+        if not 0 <= ack.service_id < len(self._queues):
+            raise PeerError(f"ack of an unknown service: {ack}")
+        if ack.ack_id == 0 and self.client_ids[ack.service_id] != NULL_VALUE:
+            raise PeerError(f"initial ack already received from service {ack.service_id}: possible duplicate serviceId")
+        self._queues[ack.service_id].append(ack)
+
+    def has_reached(self, position: int) -> bool:
+        """Whether all services acked `position` with the current id.
+
+        Raises `TerminationError` for an ack out of sequence: module and service no longer agree where they are.
+        """
+        if not all(self._queues):
+            return False
+        for queue in self._queues:
+            head = queue[0]
+            if head.ack_id != self.ack_id or head.log_position != position:
+                text = f"ack out of sequence: expected id {self.ack_id} at {position}, got {head}"
+                raise TerminationError(text, expected=False)
+        return True
+
+    def take(self) -> list[cm.ServiceAck]:
+        """The acks that were waited for, by service; the next ones are counted from here."""
+        self.ack_id += 1
+        return [queue.popleft() for queue in self._queues]

@@ -1,0 +1,162 @@
+"""What a consensus module says to its services, and what they say to it (streams 104 and 105 of the control channel).
+
+A send makes one attempt and returns whether the transport took the message. Knows nothing of why.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from upheaval_node.cluster.module_context import (
+    CONTROL_CHANNEL,
+    LOG_STREAM_ID,
+    MODULE_STREAM_ID,
+    SERVICE_STREAM_ID,
+    ModuleContext,
+)
+from upheaval_node.cluster.service_acks import ServiceAcks
+from upheaval_node.cluster.steps import StepGenerator
+from upheaval_node.errors import DecodeError, TerminationError
+from upheaval_node.media import api
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import Message
+from upheaval_node.settings import S
+from upheaval_node.types import MAX_POSITION, Now
+
+FRAGMENT_LIMIT: Final = 25
+
+
+SETTLE_TIMEOUT_NS: Final = 10 * S
+"""A service that does not join a log within this time after the log was given up is taken for dead."""
+
+
+class ServiceProxy:
+    """The sending side, and the wait for the services to have joined a log.
+
+    At most one JoinLog is on its way. One that nobody waits for any more must still be answered before the next, or
+    acks could not be told apart; until then its stream must stay open.
+    """
+
+    def __init__(self, context: ModuleContext, acks: ServiceAcks) -> None:
+        self._context = context
+        self._acks = acks
+        self._has_services = context.settings.service_count > 0
+        self._joining_at: int | None = None
+        self._publication = context.media.add_publication(CONTROL_CHANNEL, SERVICE_STREAM_ID)
+
+    @property
+    def is_joining(self) -> bool:
+        """Services were told to join a log and have not all done so."""
+        return self._joining_at is not None
+
+    def join_log(
+        self,
+        *,
+        log_position: int,
+        session_id: int,
+        channel: str,
+        is_startup: bool,
+        role: int,
+        max_log_position: int = MAX_POSITION,
+        stream_id: int = LOG_STREAM_ID,
+    ) -> StepGenerator[None]:
+        """Have the services join a log; ends when all of them have."""
+        if not self._has_services:
+            return
+        assert self._joining_at is None, self._joining_at
+        message = cm.JoinLog(
+            log_position=log_position,
+            max_log_position=max_log_position,
+            member_id=self._context.member_id,
+            log_session_id=session_id,
+            log_stream_id=stream_id,
+            is_startup=is_startup,
+            role=role,
+            is_standby=False,
+            log_channel=channel,
+        )
+        while not self.send(message):
+            yield
+        self._joining_at = log_position
+        while not self._acks.has_reached(log_position):
+            yield
+        self._joined()
+
+    def settle(self, now: Now) -> StepGenerator[None]:
+        """Wait for a join that was given up. Raises `TerminationError` when the services never answer."""
+        deadline_ns = now.ns + SETTLE_TIMEOUT_NS
+        while self._joining_at is not None:
+            if self._acks.has_reached(self._joining_at):
+                self._joined()
+            elif now.ns >= deadline_ns:
+                raise TerminationError("the services did not join the log", expected=False)
+            else:
+                now = yield
+
+    def send(self, message: Message) -> bool:
+        return self._publication.offer(cm.SCHEMA.encode(message)) > 0
+
+    def close(self) -> None:
+        self._publication.close()
+
+    def _joined(self) -> None:
+        self._acks.take()
+        self._joining_at = None
+
+
+class ServiceHandler(Protocol):
+    """Takes what services and tools say. Raises `NodeError` for what goes wrong."""
+
+    def on_service_message(self, now: Now, header: cm.SessionMessageHeader, payload: Buffer) -> None: ...
+    def on_close_session(self, now: Now, message: cm.CloseSession) -> None: ...
+    def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None: ...
+    def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None: ...
+    def on_service_ack(self, now: Now, message: cm.ServiceAck) -> None: ...
+    def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None: ...
+
+
+class ServiceAdapter:
+    """The receiving side."""
+
+    def __init__(self, context: ModuleContext, handler: ServiceHandler, acks: ServiceAcks) -> None:
+        self._context = context
+        self._handler = handler
+        self._acks = acks
+        self._now = Now(0, 0)
+        self._subscription = context.media.add_subscription(CONTROL_CHANNEL, MODULE_STREAM_ID)
+        # The types of handler and key belong together line by line, which a type of dict cannot say.
+        self._handlers: dict[type[Message], Callable[..., None]] = {
+            cm.CloseSession: handler.on_close_session,
+            cm.ScheduleTimer: handler.on_schedule_timer,
+            cm.CancelTimer: handler.on_cancel_timer,
+            cm.ServiceAck: self._on_service_ack,
+            cm.ClusterMembersQuery: handler.on_cluster_members_query,
+        }
+
+    def poll(self, now: Now) -> int:
+        self._now = now
+        return self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
+
+    def close(self) -> None:
+        self._subscription.close()
+
+    def _on_service_ack(self, now: Now, ack: cm.ServiceAck) -> None:
+        self._acks.on_ack(ack)
+        self._handler.on_service_ack(now, ack)
+
+    def _on_message(self, received: api.Message) -> None:
+        try:
+            decoded = cm.SCHEMA.decode_with_end(received.payload)
+        except DecodeError as error:
+            self._context.report(self._now, "service message", str(error))
+            received.image.reject(str(error))
+            return
+        if decoded is None:
+            return
+        message, end = decoded
+        if isinstance(message, cm.SessionMessageHeader):
+            self._handler.on_service_message(self._now, message, received.payload[end:])
+            return
+        handle = self._handlers.get(type(message))
+        if handle is not None:
+            handle(self._now, message)

@@ -1,0 +1,151 @@
+"""One client of the cluster as its consensus module sees it: state, channel to the client, what it is owed.
+
+Theory of operation. A session is made by a connect request and gets a publication to the client (INIT, CONNECTING,
+CONNECTED). The authenticator may challenge it and then accepts or refuses it. An accepted one becomes OPEN with its
+entry in the log; it is CLOSING from the decision to end it until the log says so. Knows nothing of who is leader.
+"""
+
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from typing import Final
+
+from upheaval_node.counters import Counter
+from upheaval_node.errors import NodeError, UsageError
+from upheaval_node.media.api import Image, Media, Publication
+from upheaval_node.protocol import channel as channels
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.codec import Message
+from upheaval_node.types import NULL_POSITION
+
+
+class SessionState(IntEnum):
+    INIT = 0
+    CONNECTING = auto()
+    CONNECTED = auto()
+    CHALLENGED = auto()
+    AUTHENTICATED = auto()
+    REJECTED = auto()
+    OPEN = auto()
+    CLOSING = auto()
+    INVALID = auto()
+    CLOSED = auto()
+
+
+S = SessionState
+
+_ENDS: Final = frozenset({S.REJECTED, S.INVALID, S.CLOSED})
+
+LEGAL_MOVES: Final[dict[SessionState, frozenset[SessionState]]] = {
+    S.INIT: _ENDS | {S.CONNECTING},
+    S.CONNECTING: _ENDS | {S.CONNECTED},
+    S.CONNECTED: _ENDS | {S.CHALLENGED, S.AUTHENTICATED},
+    S.CHALLENGED: _ENDS | {S.AUTHENTICATED},
+    S.AUTHENTICATED: _ENDS | {S.OPEN},
+    S.REJECTED: frozenset({S.INVALID, S.CLOSED}),
+    S.OPEN: frozenset({S.CLOSING, S.CLOSED}),
+    S.CLOSING: frozenset({S.CLOSED}),
+    S.INVALID: frozenset({S.CLOSED}),
+    # A close that was not committed is undone at the start of an election.
+    S.CLOSED: frozenset({S.CLOSING}),
+}
+
+_EGRESS_PARAMETERS: Final = (
+    channels.ENDPOINT,
+    channels.CONTROL,
+    channels.CONTROL_MODE,
+    channels.RESPONSE_CORRELATION_ID,
+    channels.ALIAS,
+)
+
+
+def client_channel(response_channel: str) -> str:
+    """The channel to a client, cut down to what the client may decide. Raises `UsageError` for one of no use.
+
+    A client must not make a member write into its own local streams, so `aeron:ipc` and spies are refused.
+    """
+    channel = Channel.parse(response_channel)
+    if channel.is_spy or channel.media == "ipc":
+        raise UsageError(f"{response_channel!r} is no channel to a client")
+    if channel.get(channels.CONTROL_MODE) not in (None, channels.CONTROL_MODE_RESPONSE):
+        raise UsageError(f"{response_channel!r} has a control mode that is not for clients")
+    params = {key: value for key in _EGRESS_PARAMETERS if (value := channel.get(key)) is not None}
+    return str(Channel(channel.media, params))
+
+
+@dataclass(slots=True, eq=False)
+class ClusterSession:
+    """`opened_log_position` is the end of the session's open event in the log, -1 before there is one."""
+
+    id: int
+    correlation_id: int
+    response_stream_id: int
+    response_channel: str
+    time_of_last_activity_ns: int
+    state: SessionState = SessionState.INIT
+    principal: bytes = b""
+    opened_log_position: int = NULL_POSITION
+    last_log_timestamp: int = 0
+    close_reason: cm.CloseReason | None = None
+    event_code: cm.EventCode = cm.EventCode.OK
+    event_detail: str = ""
+    owes_open_event: bool = False
+    owes_new_leader_event: bool = False
+    ingress_image: Image | None = None
+    counter: Counter | None = None
+    _publication: Publication | None = field(default=None, repr=False)
+
+    def enter(self, state: SessionState) -> None:
+        """The only writer of `state`."""
+        assert state in LEGAL_MOVES[self.state], (self.id, self.state, state)
+        self.state = state
+
+    # --- the channel to the client ---
+
+    def connect(self, media: Media) -> None:
+        """Start to connect to the client; a channel that cannot be used leaves the session as it was (`NodeError`)."""
+        if self._publication is None:
+            self._publication = media.add_publication(client_channel(self.response_channel), self.response_stream_id)
+
+    @property
+    def is_connected(self) -> bool:
+        return self._publication is not None and self._publication.is_connected
+
+    def send(self, message: Message) -> bool:
+        """One attempt; False when the client did not get it."""
+        publication = self._publication
+        if publication is None or not publication.is_connected:
+            return False
+        try:
+            return publication.offer(cm.SCHEMA.encode(message)) > 0
+        except NodeError:
+            return False
+
+    def disconnect(self) -> None:
+        publication, self._publication = self._publication, None
+        if publication is not None:
+            publication.close()
+
+    # --- ends ---
+
+    def reject(self, code: cm.EventCode, detail: str) -> None:
+        self.event_code = code
+        self.event_detail = detail
+        self.enter(SessionState.REJECTED)
+
+    def closing(self, reason: cm.CloseReason) -> None:
+        """The session shall end. Its activity counts as long ago, so that the next check ends it."""
+        self.close_reason = reason
+        self.time_of_last_activity_ns = 0
+        if self.state is not SessionState.CLOSING:
+            self.enter(SessionState.CLOSING)
+
+    def close(self) -> None:
+        """Nothing more is owed to this session; its channel is closed after what was sent."""
+        self.disconnect()
+        self.ingress_image = None
+        if self.counter is not None:
+            self.counter.close()
+            self.counter = None
+        if self.state is not SessionState.CLOSED:
+            self.enter(SessionState.CLOSED)

@@ -1,0 +1,430 @@
+"""The client sessions of a cluster: opening, redirecting, timing out, closing, and surviving a change of leader.
+
+The leader decides and writes each decision to the log; every other member learns it from there. A decision that is in
+the log but not committed is remembered, so that the start of an election can undo it. Rules and texts: Aeron Cluster,
+session life cycle. Knows nothing of how messages arrive.
+"""
+
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from upheaval_node.cluster.authentication import MAX_PRINCIPAL_LENGTH, Authenticator
+from upheaval_node.cluster.egress import EgressPublisher
+from upheaval_node.cluster.log_publisher import LogPublisher
+from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext
+from upheaval_node.cluster.session import ClusterSession, SessionState, client_channel
+from upheaval_node.counters import CLUSTER_SESSION
+from upheaval_node.errors import NodeError, UsageError
+from upheaval_node.media.api import Image
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.types import NULL_VALUE, Now
+
+MAX_WAITING: Final = 64
+"""Redirected or rejected clients that wait for their answer; more than that get none."""
+
+
+class Leadership(Protocol):
+    """What sessions must know of their module."""
+
+    @property
+    def leadership_term_id(self) -> int: ...
+    @property
+    def leader_member_id(self) -> int: ...
+    @property
+    def active_log(self) -> LogPublisher | None:
+        """The log while this member leads and is ACTIVE, else None."""
+        ...
+
+
+@dataclass(slots=True)
+class _Proxy:
+    """Implements `authentication.SessionProxy`."""
+
+    session: ClusterSession
+    egress: EgressPublisher
+
+    @property
+    def session_id(self) -> int:
+        return self.session.id
+
+    def authenticate(self, principal: bytes = b"") -> None:
+        if len(principal) > MAX_PRINCIPAL_LENGTH:
+            raise UsageError(f"principal of {len(principal)} bytes")
+        self.session.principal = principal
+        self.session.enter(SessionState.AUTHENTICATED)
+
+    def challenge(self, encoded_challenge: bytes) -> bool:
+        if not self.egress.send_challenge(self.session, encoded_challenge):
+            return False
+        self.session.enter(SessionState.CHALLENGED)
+        return True
+
+    def reject(self) -> None:
+        self.session.reject(cm.EventCode.AUTHENTICATION_REJECTED, "session failed authentication")
+
+
+class SessionManager:
+    """All sessions of one member, whatever its role."""
+
+    def __init__(self, context: ModuleContext, leadership: Leadership, authenticator: Authenticator) -> None:
+        self._context = context
+        self._leadership = leadership
+        self._authenticator = authenticator
+        self._egress = EgressPublisher(context)
+        self._timeout_ns = context.settings.timeouts.session_ns
+        self.sessions: dict[int, ClusterSession] = {}
+        # The OPEN ones again: what the ingress looks up for every message.
+        self.open: dict[int, ClusterSession] = {}
+        self.pending: list[ClusterSession] = []
+        self.answering: list[ClusterSession] = []
+        self.next_session_id = 1
+        self.next_committed_session_id = 1
+        self._uncommitted_closes: deque[tuple[int, ClusterSession]] = deque()
+        self._uncommitted_ids: deque[tuple[int, int]] = deque()
+
+    @property
+    def needs_ticks(self) -> bool:
+        """Whether something waits for a client's connection, which nothing announces."""
+        return bool(self.pending or self.answering)
+
+    # --- ingress ---
+
+    def on_connect_request(self, now: Now, request: cm.SessionConnectRequest, image: Image) -> None:
+        if self._leadership.active_log is None:
+            self._redirect(now, request)
+            return
+        session = self._new_session(now, self.next_session_id, request)
+        self.next_session_id += 1
+        if request.version >> 16 != CLIENT_PROTOCOL_VERSION >> 16:
+            text = f"invalid client version {_version(request.version)}, cluster is {_version(CLIENT_PROTOCOL_VERSION)}"
+            self._reject(session, text)
+        elif len(self.pending) + len(self.sessions) >= self._context.settings.max_sessions:
+            self._reject(session, "concurrent session limit")
+        else:
+            session.ingress_image = image
+            self._authenticator.on_connect_request(now, session.id, request.encoded_credentials)
+            self._add_counter(session, request.client_info, image)
+            self.pending.append(session)
+
+    def on_session_message(self, now: Now, term_id: int, session_id: int, payload: Buffer) -> bool:
+        """Append one message that does not travel in a block. False when the log takes nothing now."""
+        log = self._leadership.active_log
+        session = self.open.get(session_id)
+        if log is None or session is None or term_id != self._leadership.leadership_term_id:
+            return True
+        if not log.append_session_message(term_id, session_id, self._context.cluster_time(now), payload):
+            return False
+        session.time_of_last_activity_ns = now.ns
+        return True
+
+    def on_keep_alive(self, now: Now, message: cm.SessionKeepAlive, image: Image) -> None:
+        session = self._addressed(message.leadership_term_id, message.cluster_session_id)
+        if session is not None:
+            if session.ingress_image is None:
+                session.ingress_image = image
+            session.time_of_last_activity_ns = now.ns
+
+    def on_close_request(self, now: Now, message: cm.SessionCloseRequest) -> None:
+        session = self._addressed(message.leadership_term_id, message.cluster_session_id)
+        if session is not None:
+            self._mark_closing(session, cm.CloseReason.CLIENT_ACTION)
+            session.disconnect()
+            self._close_in_log(now, session)
+
+    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
+        for session in self.pending:
+            if session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED:
+                session.time_of_last_activity_ns = now.ns
+                session.correlation_id = message.correlation_id
+                self._authenticator.on_challenge_response(now, session.id, message.encoded_credentials)
+
+    def on_image_lost(self, image: Image) -> None:
+        """The client may believe that messages arrived which did not: its session cannot go on."""
+        lost = [session for session in self.open.values() if session.ingress_image is image]
+        for session in lost:
+            session.ingress_image = None
+            if self._leadership.active_log is not None:
+                self._mark_closing(session, cm.CloseReason.TIMEOUT)
+
+    # --- slow tick ---
+
+    def answer_waiting(self, now: Now) -> int:
+        """Send redirects and rejections to clients that can be reached by now."""
+        work = 0
+        for session in reversed(self.answering):
+            is_over = session.state is SessionState.INVALID or now.ns > session.time_of_last_activity_ns + (
+                self._timeout_ns
+            )
+            if not is_over:
+                is_over = self._send_event(session, session.event_code, session.event_detail)
+            if is_over:
+                self.answering.remove(session)
+                session.close()
+                work += 1
+        return work
+
+    def process_pending(self, now: Now) -> int:
+        """Move new sessions on towards OPEN, newest first. Only on an active leader."""
+        work = 0
+        for session in reversed(self.pending):
+            before = session.state
+            if before is SessionState.INVALID:
+                self._drop_pending(session)
+            elif now.ns > session.time_of_last_activity_ns + self._timeout_ns:
+                self._drop_pending(session)
+                self._context.published.timed_out_clients.increment()
+            else:
+                self._advance(now, session)
+            work += session.state is not before
+        return work
+
+    def check(self, now: Now) -> int:
+        """Close what timed out, send what is owed, newest first. Only on an active leader."""
+        work = 0
+        for session in list(reversed(self.sessions.values())):
+            if now.ns > session.time_of_last_activity_ns + self._timeout_ns:
+                if session.state is SessionState.OPEN:
+                    self._mark_closing(session, cm.CloseReason.TIMEOUT)
+                work += self._close_in_log(now, session)
+            elif session.state is SessionState.CLOSING:
+                work += self._close_in_log(now, session)
+            elif session.owes_open_event:
+                session.owes_open_event = not self._send_event(session, cm.EventCode.OK, "")
+            elif session.owes_new_leader_event:
+                leadership = self._leadership
+                session.owes_new_leader_event = not self._egress.send_new_leader(
+                    session, leadership.leadership_term_id, leadership.leader_member_id
+                )
+        return work
+
+    def touch_all(self, now: Now) -> None:
+        """Count every session as active now: their messages could not be taken for a while."""
+        for session in self.open.values():
+            session.time_of_last_activity_ns = now.ns
+
+    # --- from a service ---
+
+    def close_by_service(self, now: Now, session_id: int) -> None:
+        """Every member's service asks; the leader's log entry is what closes the session."""
+        session = self.sessions.get(session_id)
+        if session is not None and session.state is SessionState.OPEN:
+            self._mark_closing(session, cm.CloseReason.SERVICE_ACTION)
+            if self._leadership.active_log is not None:
+                self._close_in_log(now, session)
+
+    # --- from the log ---
+
+    def on_log_activity(self, timestamps: dict[int, int]) -> None:
+        """The last timestamp of each session in a block of the log."""
+        for session_id, timestamp in timestamps.items():
+            session = self.sessions.get(session_id)
+            if session is not None:
+                session.last_log_timestamp = timestamp
+
+    def on_log_open(self, now: Now, event: cm.SessionOpenEvent, end_position: int) -> None:
+        session = ClusterSession(
+            event.cluster_session_id,
+            event.correlation_id,
+            event.response_stream_id,
+            event.response_channel,
+            now.ns,
+            SessionState.OPEN,
+            principal=event.encoded_principal,
+            opened_log_position=end_position,
+            last_log_timestamp=event.timestamp,
+        )
+        self.sessions[session.id] = self.open[session.id] = session
+        self.next_session_id = max(self.next_session_id, session.id + 1)
+        self.next_committed_session_id = max(self.next_committed_session_id, session.id + 1)
+
+    def on_log_close(self, event: cm.SessionCloseEvent) -> None:
+        session = self.sessions.pop(event.cluster_session_id, None)
+        self.open.pop(event.cluster_session_id, None)
+        if session is not None:
+            session.close()
+
+    # --- change of leader ---
+
+    def on_committed(self, position: int) -> None:
+        """Forget how to undo what is committed now."""
+        while self._uncommitted_closes and self._uncommitted_closes[0][0] <= position:
+            self._uncommitted_closes.popleft()
+        while self._uncommitted_ids and self._uncommitted_ids[0][0] <= position:
+            self.next_committed_session_id = max(self.next_committed_session_id, self._uncommitted_ids.popleft()[1])
+
+    def leave_term(self, position: int) -> None:
+        """An election begins at commit position `position`: undo what was not committed, disconnect the rest."""
+        for session in self.pending:
+            self._send_event(session, cm.EventCode.CLOSED, "election")
+            session.close()
+        self.pending.clear()
+        for session in list(self.sessions.values()):
+            if session.opened_log_position > position:
+                self._send_event(session, cm.EventCode.CLOSED, "election")
+                self._remove(session)
+                session.close()
+            else:
+                session.disconnect()
+                session.ingress_image = None
+        self.on_committed(position)
+        for _, session in self._uncommitted_closes:
+            if session.opened_log_position <= position:
+                session.enter(SessionState.CLOSING)
+                self.sessions[session.id] = session
+        self._uncommitted_closes.clear()
+        self._uncommitted_ids.clear()
+
+    def become_leader(self, now: Now, *, is_startup: bool) -> None:
+        """After a start no client is there any more; otherwise all are told who leads."""
+        for session in list(self.open.values()):
+            if is_startup:
+                self._mark_closing(session, cm.CloseReason.TIMEOUT)
+                continue
+            session.time_of_last_activity_ns = now.ns
+            session.owes_new_leader_event = True
+            try:
+                session.connect(self._context.media)
+            except NodeError as error:
+                self._context.report(now, "session", f"session {session.id}: {error}")
+
+    def close(self) -> None:
+        for session in [*self.sessions.values(), *self.pending, *self.answering]:
+            session.disconnect()
+
+    # --- steps ---
+
+    def _new_session(self, now: Now, session_id: int, request: cm.SessionConnectRequest) -> ClusterSession:
+        session = ClusterSession(
+            session_id, request.correlation_id, request.response_stream_id, request.response_channel, now.ns
+        )
+        try:
+            session.response_channel = client_channel(request.response_channel)
+            session.connect(self._context.media)
+        except NodeError as error:
+            self._context.report(now, "session", f"session {session_id}: {error}")
+            session.enter(SessionState.INVALID)
+        else:
+            session.enter(SessionState.CONNECTING)
+        return session
+
+    def _redirect(self, now: Now, request: cm.SessionConnectRequest) -> None:
+        if len(self.answering) < MAX_WAITING:
+            session = self._new_session(now, NULL_VALUE, request)
+            session.event_code = cm.EventCode.REDIRECT
+            session.event_detail = self._egress.ingress_endpoints
+            self.answering.append(session)
+
+    def _reject(self, session: ClusterSession, text: str) -> None:
+        if session.state is not SessionState.INVALID and len(self.answering) < MAX_WAITING:
+            session.reject(cm.EventCode.ERROR, text)
+            self.answering.append(session)
+        else:
+            session.close()
+
+    def _advance(self, now: Now, session: ClusterSession) -> None:
+        proxy = _Proxy(session, self._egress)
+        if not session.is_connected:
+            return
+        if session.state is SessionState.CONNECTING:
+            session.enter(SessionState.CONNECTED)
+        if session.state is SessionState.CONNECTED:
+            self._authenticator.on_connected_session(now, proxy)
+        elif session.state is SessionState.CHALLENGED:
+            self._authenticator.on_challenged_session(now, proxy)
+        if session.state is SessionState.AUTHENTICATED:
+            self._open_in_log(now, session)
+        elif session.state is SessionState.REJECTED:
+            self.pending.remove(session)
+            self.answering.append(session)
+
+    def _open_in_log(self, now: Now, session: ClusterSession) -> None:
+        log = self._leadership.active_log
+        if log is None:
+            return
+        position = log.append(
+            cm.SessionOpenEvent(
+                leadership_term_id=self._leadership.leadership_term_id,
+                correlation_id=session.correlation_id,
+                cluster_session_id=session.id,
+                timestamp=self._context.cluster_time(now),
+                response_stream_id=session.response_stream_id,
+                response_channel=session.response_channel,
+                encoded_principal=session.principal,
+            )
+        )
+        if position > 0:
+            session.opened_log_position = position
+            session.time_of_last_activity_ns = now.ns
+            session.enter(SessionState.OPEN)
+            self.pending.remove(session)
+            self.sessions[session.id] = self.open[session.id] = session
+            self._uncommitted_ids.append((position, session.id + 1))
+            session.owes_open_event = not self._send_event(session, cm.EventCode.OK, "")
+
+    def _close_in_log(self, now: Now, session: ClusterSession) -> bool:
+        log = self._leadership.active_log
+        reason = cm.CloseReason.TIMEOUT if session.close_reason is None else session.close_reason
+        if log is None:
+            return False
+        position = log.append(
+            cm.SessionCloseEvent(
+                leadership_term_id=self._leadership.leadership_term_id,
+                cluster_session_id=session.id,
+                timestamp=self._context.cluster_time(now),
+                close_reason=reason,
+            )
+        )
+        if position <= 0:
+            return False
+        if reason is not cm.CloseReason.CLIENT_ACTION:
+            self._send_event(session, cm.EventCode.CLOSED, reason.name)
+        if reason is cm.CloseReason.TIMEOUT:
+            self._context.published.timed_out_clients.increment()
+        self._uncommitted_closes.append((position, session))
+        self._remove(session)
+        session.close()
+        return True
+
+    def _mark_closing(self, session: ClusterSession, reason: cm.CloseReason) -> None:
+        self.open.pop(session.id, None)
+        session.closing(reason)
+
+    def _remove(self, session: ClusterSession) -> None:
+        self.sessions.pop(session.id, None)
+        self.open.pop(session.id, None)
+
+    def _drop_pending(self, session: ClusterSession) -> None:
+        self.pending.remove(session)
+        session.close()
+
+    def _addressed(self, term_id: int, session_id: int) -> ClusterSession | None:
+        """The open session that a message of the current term speaks of, on an active leader."""
+        if self._leadership.active_log is None or term_id != self._leadership.leadership_term_id:
+            return None
+        return self.open.get(session_id)
+
+    def _send_event(self, session: ClusterSession, code: cm.EventCode, detail: str) -> bool:
+        leadership = self._leadership
+        return self._egress.send_event(
+            session, leadership.leadership_term_id, leadership.leader_member_id, code, detail
+        )
+
+    def _add_counter(self, session: ClusterSession, client_info: str, image: Image) -> None:
+        cluster_id = self._context.settings.cluster_id
+        label = (
+            f"cluster-session: {client_info} sourceIdentity={image.source_identity} sessionId={image.session_id}"
+            f" - clusterId={cluster_id}"
+        )
+        key = struct.pack("<iq", cluster_id, session.id)
+        try:
+            session.counter = self._context.counters.allocate(CLUSTER_SESSION, key, label, session.id)
+        except UsageError:
+            # For observers only: a member without free counters serves its clients all the same.
+            session.counter = None
+
+
+def _version(version: int) -> str:
+    return f"{version >> 16 & 0xFF}.{version >> 8 & 0xFF}.{version & 0xFF}"
