@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from random import Random
-from typing import Protocol
 
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
@@ -19,9 +18,10 @@ from upheaval_node.media.api import Media
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import Resolver, StaticResolver
 from upheaval_node.member_config import MemberConfig, config_from_fields
-from upheaval_node.ports import Agent, ErrorSink, Network, Storage, Tracer
+from upheaval_node.ports import ErrorSink, Network, Storage, Tracer
 from upheaval_node.service.api import ClusteredService
 from upheaval_node.service.container import ServiceContainer
+from upheaval_node.types import Now
 
 __all__ = [
     "MemberAgent",
@@ -36,10 +36,8 @@ __all__ = [
 ]
 
 
-class MemberAgent(Agent, Protocol):
-    """An agent with an orderly end."""
-
-    def close(self) -> None: ...
+MemberAgent = MarkKeeper | Media | Archive | ConsensusModule | ServiceContainer
+"""What a member is made of: agents with an orderly end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,10 +115,13 @@ def _starting(marks: MarkKeeper, ports: MemberPorts) -> Iterator[None]:
     marks.signal_ready(ports.now_ms)
 
 
-def close_agents(agents: Sequence[MemberAgent]) -> None:
+def close_agents(agents: Sequence[MemberAgent], now: Now) -> None:
     """End in order: services, consensus module, archive, media, and the mark files last."""
     for agent in reversed(agents):
-        agent.close()
+        if isinstance(agent, ConsensusModule):
+            agent.close(now)
+        else:
+            agent.close()
 
 
 def _service_marks(config: MemberConfig, ports: MemberPorts, service_ids: Sequence[int]) -> list[Mark]:

@@ -301,11 +301,11 @@ class MemberProcess:
         if self._hub is not None:
             status = self._wait_for_others(self._hub)
         marks_and_media, components = self._agents[:2], self._agents[2:]
-        close_agents(components)
+        close_agents(components, self._now())
         # The last words of the components, an end of stream above all, are still on their way through the media.
         last_words = DutyCycle(self._loop, self._clock, marks_and_media)
         last_words.run_until(lambda: False, time.monotonic_ns() + LAST_WORDS_NS)
-        close_agents(marks_and_media)
+        close_agents(marks_and_media, self._now())
         if self._link is not None:
             self._link.close(orderly=True)
         if self._hub is not None:
