@@ -62,7 +62,7 @@ class World:
         """One round of all agents and one step of the network."""
         return sum(agent.do_work(self.now) for agent in self.agents) + self.network.step()
 
-    def settle(self, rounds: int = 1000) -> None:
+    def settle(self, rounds: int = 20_000) -> None:
         """Run until nothing happens any more, without letting time pass."""
         for _ in range(rounds):
             if self.turn() == 0:

@@ -79,6 +79,7 @@ class ClientSession:
         self._subscription: Subscription | None = None
         self._outlets: dict[int, tuple[StreamImage, Outlet, int]] = {}
         self._was_connected = False
+        self._was_refused = False
         self._told: tuple[str | None, str | None] = (None, None)
         self._left: list[Outlet] = []
 
@@ -159,6 +160,7 @@ class ClientSession:
                 case _:
                     raise PeerError(f"unknown or misplaced command {command.name!r}")
         except UsageError as error:
+            self._was_refused = self._was_refused or command.name == commands.PUBLISH
             self.link.send_command(commands.encode(commands.REFUSED, text=str(error)))
 
     def _publish(self, command: Command) -> None:
@@ -199,6 +201,8 @@ class ClientSession:
 
     def _on_setup(self, setup: Setup) -> None:
         stream = self._stream
+        if self._was_refused:
+            return
         if stream is None or stream.feed is None:
             raise PeerError("a stream that was not announced by a command")
         params = stream.buffer.params

@@ -57,7 +57,9 @@ class LinkSource(Protocol):
 
     def link_of_token(self, token: int, stream_id: int) -> FrameLink | None: ...
     def mark_stream(self, stream: "OutboundStream") -> None: ...
-    def now_ns(self) -> int: ...
+    def tick_soon(self) -> None:
+        """Timers have something to do before their next interval."""
+        ...
 
 
 def response_token(channel: Channel) -> int:
@@ -173,7 +175,7 @@ class OutboundStream:
         parsed = Channel.parse(channel)
         if self.state == PublicationState.ACTIVE and str(parsed) not in self._destinations:
             self._destinations[str(parsed)] = Destination(self, parsed, windowed=False)
-            self.buffer.touch()
+            self._source.tick_soon()
 
     def remove_destination(self, channel: str) -> None:
         destination = self._destinations.pop(str(Channel.parse(channel)), None)
@@ -186,6 +188,7 @@ class OutboundStream:
             self._enter(PublicationState.DRAINING)
             self.invalidate()
             self.buffer.end(eos=eos)
+            self._source.tick_soon()
 
     # --- local_stream.LocalStream ---
 
@@ -239,6 +242,7 @@ class OutboundStream:
             self.feed.flush()
             if buffer.ended and self.state == PublicationState.ACTIVE:
                 self._enter(PublicationState.DRAINING)
+                self._source.tick_soon()
         else:
             buffer.trim()
         for destination in list(self._destinations.values()):

@@ -186,6 +186,8 @@ class Outlet:
         link = self.link
         if link is None or now_ns - self._last_sent_ns < interval_ns:
             return
+        if self.receiver_left and self.stream.ended:
+            return
         if not self.is_active:
             frame = self._setup()
         elif heartbeats:

@@ -1,8 +1,8 @@
 """Polling and taking blocks: limits, aborts, breaks, ends."""
 
 import pytest
-from support.media_world import World, collect, drain_blocks, offer
 
+from support.media_world import World, collect, drain_blocks, offer
 from upheaval_node.media.api import Abort, Break, Image, Message, Publication, Subscription
 
 TERM = 64 * 1024
@@ -137,11 +137,11 @@ def test_end_of_stream_shows_once_everything_is_consumed() -> None:
     publication.close()
     world.settle()
     assert image.end_of_stream_position == 64
-    assert not image.is_end_of_stream
-    assert subscription.images == [image]
+    shown = [image.is_end_of_stream]
     assert collect(image) == [b"last"]
-    assert image.is_end_of_stream
-    assert not image.is_closed
+    shown.append(image.is_end_of_stream)
+    assert shown == [False, True]
+    assert subscription.images == [image]
     world.settle()
     assert image.is_closed
     assert image.is_end_of_stream
@@ -150,7 +150,7 @@ def test_end_of_stream_shows_once_everything_is_consumed() -> None:
 
 
 def test_without_eos_an_image_closes_but_is_not_end_of_stream() -> None:
-    world, publication, subscription, image = ipc()
+    world, publication, _, image = ipc()
     offer(world, publication, b"last")
     publication.close(eos=False)
     assert collect(image) == [b"last"]

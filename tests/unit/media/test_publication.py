@@ -6,8 +6,8 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.media_world import World, collect, drain_blocks, offer
 
+from support.media_world import World, collect, drain_blocks, offer
 from upheaval_node.errors import UsageError
 from upheaval_node.media.api import (
     BACK_PRESSURED,
@@ -73,7 +73,7 @@ def test_offer_without_subscribers_is_not_connected_and_after_close_closed() -> 
 
 
 def test_parts_of_an_offer_become_one_message_and_positions_follow() -> None:
-    world, publication, subscription = ipc()
+    _, publication, subscription = ipc()
     assert publication.claim_position(70) == 128
     assert publication.offer(b"a" * 32, bytearray(b"b"), memoryview(b"c" * 37)) == 128
     assert collect(subscription) == [b"a" * 32 + b"b" + b"c" * 37]
@@ -82,7 +82,7 @@ def test_parts_of_an_offer_become_one_message_and_positions_follow() -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 1376, 1377, 2752, 2753, 8191, 8192])
 def test_any_length_up_to_the_maximum_arrives_whole(length: int) -> None:
-    world, publication, subscription = ipc()
+    _, publication, subscription = ipc()
     payload = bytes(i % 251 for i in range(length))
     claimed = publication.claim_position(length)
     assert publication.offer(payload) == claimed
@@ -100,7 +100,7 @@ def test_a_message_beyond_the_maximum_is_the_callers_error() -> None:
 
 
 def test_a_message_that_does_not_fit_the_term_goes_to_the_next_behind_padding() -> None:
-    world, publication, subscription = ipc(f"|init-term-id=2147483647|term-id=2147483647|term-offset={TERM - 96}")
+    _, publication, subscription = ipc(f"|init-term-id=2147483647|term-id=2147483647|term-offset={TERM - 96}")
     assert publication.initial_term_id == 2147483647
     assert publication.claim_position(100) == TERM + 160
     assert publication.offer(b"x" * 100) == TERM + 160
@@ -109,7 +109,7 @@ def test_a_message_that_does_not_fit_the_term_goes_to_the_next_behind_padding() 
 
 
 def test_a_message_that_fits_the_term_exactly_needs_no_padding() -> None:
-    world, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 96}")
+    _, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 96}")
     assert publication.offer(b"x" * 64) == TERM
     assert publication.offer(b"y" * 64) == TERM + 96
     assert check_blocks(the_image(subscription)) == [(TERM - 96, 1), (TERM, 1)]
@@ -118,7 +118,7 @@ def test_a_message_that_fits_the_term_exactly_needs_no_padding() -> None:
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 8192), min_size=1, max_size=60))
 def test_any_mix_of_lengths_over_many_terms_arrives_in_order(lengths: list[int]) -> None:
-    world, publication, subscription = ipc()
+    _, publication, subscription = ipc()
     received: list[bytes] = []
     expected = [struct.pack("<i", index) + bytes(max(length - 4, 0)) for index, length in enumerate(lengths)]
     for payload in expected:
@@ -129,7 +129,7 @@ def test_any_mix_of_lengths_over_many_terms_arrives_in_order(lengths: list[int])
 
 
 def test_a_stalled_subscriber_exerts_back_pressure_at_half_a_term() -> None:
-    world, publication, subscription = ipc()
+    _, publication, subscription = ipc()
     results = [publication.offer(bytes(1000)) for _ in range(100)]
     assert results[-1] == BACK_PRESSURED
     assert TERM // 2 <= publication.position < TERM // 2 + 1032
@@ -140,7 +140,7 @@ def test_a_stalled_subscriber_exerts_back_pressure_at_half_a_term() -> None:
 
 def test_the_end_of_the_last_term_is_the_end_of_the_publication() -> None:
     last = (1 << 31) - 1
-    world, publication, _ = ipc(f"|init-term-id=0|term-id={last}|term-offset={TERM - 64}")
+    _, publication, _ = ipc(f"|init-term-id=0|term-id={last}|term-offset={TERM - 64}")
     assert publication.claim_position(64) == MAX_POSITION_EXCEEDED
     assert publication.offer(bytes(64)) == MAX_POSITION_EXCEEDED
     assert publication.offer(bytes(32)) == TERM << 31
@@ -148,7 +148,7 @@ def test_the_end_of_the_last_term_is_the_end_of_the_publication() -> None:
 
 
 def test_a_run_of_frames_is_patched_and_keeps_payload_flags_and_reserved_value() -> None:
-    world, publication, subscription = ipc()
+    _, publication, subscription = ipc()
     assert publication.offer(b"first") == 64
     assert publication.offer_frames(bytearray(frame(b"a" * 64) + frame(b"b") + frame(b"")), 3) == 64 + 96 + 64 + 32
     seen: list[tuple[bytes, int, int]] = []
@@ -158,26 +158,26 @@ def test_a_run_of_frames_is_patched_and_keeps_payload_flags_and_reserved_value()
 
 
 def test_a_run_is_split_at_the_end_of_the_term() -> None:
-    world, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 32 * 9}")
+    _, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 32 * 9}")
     run = bytearray(frame(b"m" * 64) * 100)
     assert publication.offer_frames(run, 100) == TERM + 97 * 96
     image = the_image(subscription)
     positions = check_blocks(image)
     assert positions[2:4] == [(TERM - 96, 1), (TERM, 1)]
-    world, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 32 * 8}")
+    _, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 32 * 8}")
     assert publication.offer_frames(bytearray(frame(b"m" * 64) * 100), 100) == TERM + 98 * 96
     assert check_blocks(the_image(subscription))[2:4] == [(TERM - 64, TYPE_PAD), (TERM, 1)]
 
 
 def test_a_fragmented_message_in_a_run_is_not_split_over_two_terms() -> None:
-    world, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 160}")
+    _, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 160}")
     run = frame(b"a") + frame(b"b" * 64, FLAG_BEGIN) + frame(b"c" * 64, FLAG_END)
     assert publication.offer_frames(bytearray(run)) == TERM + 192
     assert collect(subscription) == [b"a", b"b" * 64 + b"c" * 64]
 
 
 def test_a_run_may_end_with_padding_that_fits_the_term() -> None:
-    world, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 256}")
+    _, publication, subscription = ipc(f"|init-term-id=5|term-id=5|term-offset={TERM - 256}")
     padding = struct.pack("<iBBHiiiiq", 160, 0, 0xC0, 0, 0, 0, 0, 0, 0)
     assert publication.offer_frames(bytearray(frame(b"m" * 64) + padding)) == TERM
     assert publication.offer(b"next") == TERM + 64
