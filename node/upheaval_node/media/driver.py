@@ -375,9 +375,16 @@ class MediaDriver:
 
     def _sees(self, subscription: StreamSubscription, stream: OutboundStream | InboundStream) -> bool:
         params = stream.buffer.params
-        if params.stream_id != subscription.stream_id or stream.buffer.ended:
+        if params.stream_id != subscription.stream_id:
             return False
         if not _session_matches(subscription, params.session_id) or not stream.images.may_join(subscription):
+            return False
+        # Whoever asks for this very session may come late to a stream that ended, while somebody else still reads it:
+        # a short replay may be over before its last reader is there.
+        if stream.buffer.ended and not (subscription.parsed_channel.get(SESSION_ID) and len(stream.images)):
+            return False
+        # One stream a session: the replay of a stream to somebody else bears the same ids as the stream itself.
+        if subscription.image(params.session_id) is not None:
             return False
         if subscription.parsed_channel.is_spy:
             return True
