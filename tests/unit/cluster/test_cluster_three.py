@@ -1,0 +1,143 @@
+"""A cluster of three members: election, replication, change of leader, return of a member."""
+
+from support.cluster_world import ClusterWorld, Member
+
+
+def numbered(prefix: str, count: int, size: int = 0) -> list[bytes]:
+    return [f"{prefix}-{i}".encode().ljust(size, b".") for i in range(count)]
+
+
+def same_everywhere(world: ClusterWorld) -> bool:
+    """Every running service has applied the same entries at the same positions."""
+    logs = [member.service.messages for member in world.members.values()]
+    return all(log == logs[0] for log in logs)
+
+
+def test_three_members_elect_one_leader_and_apply_the_same_entries() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    client = world.client()
+    payloads = numbered("a", 200)
+    world.echo(client, payloads)
+    assert client.received == payloads
+    world.until(lambda: same_everywhere(world))
+    assert [payload for _, payload in leader.service.messages] == payloads
+    assert len({m.module.leadership_term_id for m in world.members.values()}) == 1
+
+
+def test_a_client_of_a_follower_is_redirected() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    clients = [world.client() for _ in range(4)]
+    assert {client.session.leader_member_id for client in clients} == {leader.id}
+
+
+def test_when_the_leader_closes_another_one_takes_over_at_once_and_sessions_go_on() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    old = world.await_all()
+    client = world.client()
+    world.echo(client, numbered("before", 50))
+    start_ns = world.ns
+    world.close(old.id)
+    new = world.await_all()
+    assert new.id != old.id
+    assert world.ns - start_ns < 1_000_000_000
+    world.until(lambda: client.session.is_connected and client.session.leader_member_id == new.id)
+    world.echo(client, numbered("after", 50))
+    assert client.received == numbered("before", 50) + numbered("after", 50)
+    world.until(lambda: same_everywhere(world))
+
+
+def test_a_killed_leader_comes_back_as_a_follower_and_catches_up() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    old = world.await_all()
+    client = world.client()
+    world.echo(client, numbered("before", 100))
+    world.kill(old.id)
+    new = world.await_all()
+    world.until(lambda: client.session.is_connected and client.session.leader_member_id == new.id)
+    world.echo(client, numbered("between", 100, size=500))
+    back = world.start(old.id)
+    world.until(lambda: back.is_follower)
+    world.echo(client, numbered("after", 100))
+    world.until(lambda: same_everywhere(world))
+    assert len(back.service.messages) == 300
+
+
+def test_a_stopped_follower_that_missed_whole_terms_replicates_them() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    client = world.client()
+    world.echo(client, numbered("a", 30))
+    absent = world.followers()[0].id
+    world.kill(absent)
+    world.echo(client, numbered("b", 300, size=400))
+    second = next(m for m in world.members.values() if m is not leader)
+    world.close(leader.id)
+    world.start(leader.id)
+    world.await_all()
+    world.until(lambda: client.session.is_connected)
+    world.echo(client, numbered("c", 30))
+    assert second.service.messages
+    back = world.start(absent)
+    world.until(lambda: back.is_follower)
+    world.until(lambda: same_everywhere(world))
+    assert len(back.service.messages) == 360
+
+
+def test_an_isolated_leader_steps_down_and_its_uncommitted_tail_is_cut() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    old = world.await_all()
+    client = world.client()
+    world.echo(client, numbered("a", 20))
+    lone_client = world.client()
+    for member in world.followers():
+        member.network.cut_off()
+    world.send(lone_client, numbered("lost", 5))
+    world.advance(50)
+    assert old.module._recording.position is not None
+    assert old.module._recording.position > old.module.commit_position
+    old.network.cut_off()
+    for member in list(world.members.values()):
+        if member is not old:
+            member.network.rejoin()
+
+    def leads() -> bool:
+        return any(m.is_leader and m is not old for m in world.members.values())
+
+    world.until(leads)
+    old.network.rejoin()
+    world.until(lambda: old.is_follower)
+    fresh = world.client()
+    world.echo(fresh, numbered("b", 20))
+    world.until(lambda: same_everywhere(world))
+    assert not any(payload.startswith(b"lost") for _, payload in old.service.messages)
+
+
+def test_all_members_restart_and_keep_the_log() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    world.await_all()
+    client = world.client()
+    world.echo(client, numbered("a", 200, size=600))
+    world.until(lambda: same_everywhere(world))
+    before = next(iter(world.members.values())).service.messages
+    for member_id in range(3):
+        world.kill(member_id)
+    world.clients.clear()
+    world.start_all()
+    world.await_all()
+    world.until(lambda: same_everywhere(world))
+    assert next(iter(world.members.values())).service.messages == before
+    # Nobody is there any more: sessions of the time before are closed by the new leader.
+    world.until(lambda: all(is_without_sessions(m) for m in world.members.values()))
+
+
+def is_without_sessions(member: Member) -> bool:
+    return not member.module._sessions.sessions
