@@ -325,6 +325,9 @@ class Recorder:
 
     def _ended(self, now: Now, session: RecordingSession) -> None:
         del self._sessions[session.recording_id]
+        if not session.image.is_closed:
+            # An image that nobody consumes would hold its publisher back.
+            session.image.reject(session.error or "the recording was stopped")
         for subscription in list(self._subscriptions.values()):
             if session in subscription.sessions:
                 subscription.sessions.remove(session)

@@ -105,11 +105,13 @@ class SegmentWriter:
 
     def sync_later(self, done: SyncDone) -> None:
         """Make what was written so far durable, segments that were filled meanwhile included. One call at a time."""
-        files, self._retired = [*self._retired, self._file], []
+        current = self._file
+        files, self._retired = [*self._retired, current], []
 
         def next_file(error: Exception | None) -> None:
             finished = files.pop(0)
-            if finished is not self._file:
+            # The current file may be filled and retired meanwhile: the next call syncs it again, then closes it.
+            if finished is not current:
                 finished.close()
             if error is not None or not files:
                 done(error)
