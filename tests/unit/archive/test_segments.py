@@ -57,7 +57,7 @@ def frames_between(start: int, end: int, random: Random) -> list[tuple[bytes, in
     made: list[tuple[bytes, int]] = []
     position = start
     while position < end:
-        payload = bytes(random.randrange(1, 256) for _ in range(random.choice((0, 1, 20, 700, 1376))))
+        payload = random.randbytes(random.choice((0, 1, 20, 700, 1376))).replace(b"\0", b"\1")
         room = TERM - position % TERM
         if (len(payload) + 63) & -32 > room:
             data, position = frame(position, b"", TYPE_PAD, room), position + room
