@@ -82,6 +82,11 @@ class ClientSession(Protocol):
         """This service asked to close the session, and the log has not said yet that it is closed."""
         ...
 
+    @property
+    def is_connected(self) -> bool:
+        """Whether what is sent here goes to the client: only on the leader. Elsewhere an answer need not be made."""
+        ...
+
     def offer(self, *parts: Buffer) -> int:
         """Send one message, made of the parts in order, to the client.
 

@@ -112,12 +112,12 @@ class ContainerSession:
     def close(self) -> bool:
         return self._view.close_client_session(self.id)
 
-    # --- for the container ---
-
     @property
     def is_connected(self) -> bool:
         """Whether there is an egress publication; the client may not have taken it up yet."""
         return self._publication is not None
+
+    # --- for the container ---
 
     def connect(self, media: Media) -> None:
         """Open the egress publication. Raises `NodeError` when the client's channel cannot be used."""

@@ -1,5 +1,6 @@
 """The echo service: the answer is the value of the request. It has no state."""
 
+from upheaval_node.service.api import ClientSession
 from upheaval_node.service.services.encoding import Operation, Request, Response
 from upheaval_node.service.services.operations import OperationService, accepted
 
@@ -13,3 +14,10 @@ class Echo(OperationService):
 
     def __init__(self) -> None:
         super().__init__({Operation.ECHO: echo})
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
+    ) -> None:
+        # Without a state to change, a message that nobody here answers needs no work at all.
+        if session is not None and session.is_connected:
+            super().on_session_message(session, timestamp, payload, position)

@@ -29,6 +29,7 @@ ABSENT: Final = -1
 
 _REQUEST: Final = struct.Struct("<qBBHii")
 _RESPONSE: Final = struct.Struct("<qqBBBBI")
+_RESPONSE_OF_ONE: Final = struct.Struct("<qqBBBBII")
 _LENGTH: Final = struct.Struct("<I")
 _OPERATION_ID: Final = struct.Struct("<q")
 
@@ -142,20 +143,16 @@ def decode_request(payload: Buffer) -> Request:
 
 def encode_response(response: Response) -> bytes:
     """Raises `UsageError` when the response is longer than MAX_RESPONSE_LENGTH."""
+    operation_id, operation, status, position, value, several, _error = response
+    if value is not None and several is None and status != Status.ERROR and len(value) <= MAX_VALUE_LENGTH:
+        # The usual answer, in one step.
+        head = (operation_id, position, operation, status, VERSION, _SHAPE_VALUE, 1, len(value))
+        return _RESPONSE_OF_ONE.pack(*head) + value
     shape, values = _response_values(response)
-    head = _RESPONSE.pack(
-        response.operation_id,
-        response.position,
-        response.operation,
-        response.status,
-        VERSION,
-        shape,
-        len(values),
-    )
-    parts = [head]
-    for value in values:
-        parts.append(_LENGTH.pack(len(value)))
-        parts.append(value)
+    parts = [_RESPONSE.pack(operation_id, position, operation, status, VERSION, shape, len(values))]
+    for each in values:
+        parts.append(_LENGTH.pack(len(each)))
+        parts.append(each)
     encoded = b"".join(parts)
     if len(encoded) > MAX_RESPONSE_LENGTH:
         raise UsageError(f"response of {len(encoded)} bytes, limit is {MAX_RESPONSE_LENGTH}")

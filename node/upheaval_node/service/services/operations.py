@@ -49,19 +49,23 @@ class OperationService(ClusteredService):
         payload: memoryview,
         position: int,
     ) -> None:
-        response = self.execute(payload, position)
-        if session is not None:
-            session.respond(response)
+        response = self.perform(payload, position)
+        if session is not None and session.is_connected:
+            session.respond(encode_response(response))
 
     def execute(self, payload: memoryview | bytes, position: int) -> bytes:
         """Do the operation of one log entry and give the bytes of its response."""
+        return encode_response(self.perform(payload, position))
+
+    def perform(self, payload: memoryview | bytes, position: int) -> Response:
+        """Do the operation of one log entry."""
         try:
             request = decode_request(payload)
             handler = self._handlers.get(request.operation)
             if handler is None:
                 raise OperationError(f"operation {request.operation} is unknown to this service")
-            return encode_response(handler(request, position))
+            return handler(request, position)
         except (DecodeError, OperationError) as error:
-            return encode_response(
-                Response(peek_operation_id(payload), peek_operation(payload), Status.ERROR, position, error=str(error))
+            return Response(
+                peek_operation_id(payload), peek_operation(payload), Status.ERROR, position, error=str(error)
             )
