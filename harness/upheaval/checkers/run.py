@@ -20,6 +20,8 @@ ENOUGH_TRAFFIC = "enough traffic to judge by"
 ACKNOWLEDGED_MIN = 100
 
 ROLE_LEADER = "LEADER"
+# What a member traces when it enters a term, with the leader's member id in it.
+LEADERSHIP_TERM_EVENT = "leadership_term"
 # What only a leader sends to the other members, with its own member id in it.
 LEADER_MESSAGES = ("NewLeadershipTerm", "CommitPosition")
 
@@ -121,5 +123,6 @@ def _traced_claim(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
     if fields.get("role") == ROLE_LEADER:
         yield LeaderClaim(term, member_id, source)
     leader = fields.get("leader_member_id")
-    if fields.get("message") in LEADER_MESSAGES and type(leader) is int:
+    is_announced = event.event == LEADERSHIP_TERM_EVENT or fields.get("message") in LEADER_MESSAGES
+    if is_announced and type(leader) is int:
         yield LeaderClaim(term, leader, source)

@@ -9,7 +9,6 @@ import contextlib
 import os
 import platform
 import signal
-import subprocess
 import sys
 import time
 import uuid
@@ -50,10 +49,18 @@ _LOG_TAIL_LENGTH: Final = 4096
 class _Spawned:
     """A process that this handle started. Where its part of the log file begins tells its last words from others'."""
 
-    process: "subprocess.Popen[bytes]"
+    pid: int
     member_id: int
     log: Path
     log_start: int
+
+    def exit_status(self, *, wait: bool = False) -> int | None:
+        """The exit status, negative for a signal; None while it runs. To be asked until it is known, then no more."""
+        try:
+            pid, status = os.waitpid(self.pid, 0 if wait else os.WNOHANG)
+        except ChildProcessError:
+            return 0
+        return os.waitstatus_to_exitcode(status) if pid else None
 
 
 class ProcessMember:
@@ -290,7 +297,7 @@ class ProcessCluster:
     def end_spawned(self) -> None:
         """End at once what this handle started: for the way out after a failure."""
         found = processes_of(self.config.run_id)
-        own = {spawned.process.pid for spawned in self._spawned}
+        own = {spawned.pid for spawned in self._spawned}
         victims = [process for process in found if process.pid in own]
         send_signal(victims, signal.SIGKILL)
         wait_until_gone(victims, self.config.run_id)
@@ -298,7 +305,7 @@ class ProcessCluster:
 
     def _clean_up(self) -> None:
         for spawned in self._spawned:
-            spawned.process.wait()
+            spawned.exit_status(wait=True)
         self._spawned.clear()
         self.flush_faults()
         for member in self.members:
@@ -320,25 +327,30 @@ class ProcessCluster:
             MEMBER_VARIABLE: str(member_id),
             COMPONENT_VARIABLE: component,
         }
+        arguments = [*self.members[member_id].wrapper, *command, "--component", component]
         try:
             with log.open("ab") as stream:
                 start = stream.tell()
-                process = subprocess.Popen(
-                    [*self.members[member_id].wrapper, *command, "--component", component],
-                    env=environment,
-                    stdin=subprocess.DEVNULL,
-                    stdout=stream,
-                    stderr=stream,
-                    start_new_session=True,
+                # Not subprocess: its objects complain when a process is meant to live on after us.
+                pid = os.posix_spawnp(
+                    arguments[0],
+                    arguments,
+                    environment,
+                    file_actions=[
+                        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                        (os.POSIX_SPAWN_DUP2, stream.fileno(), 1),
+                        (os.POSIX_SPAWN_DUP2, stream.fileno(), 2),
+                    ],
+                    setsid=True,
                 )
         except OSError as error:
             raise EnvironmentFault(f"cannot start member {member_id}: {error.strerror} ({log})") from error
-        self._spawned.append(_Spawned(process, member_id, log, start))
+        self._spawned.append(_Spawned(pid, member_id, log, start))
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
         """Raises `EnvironmentFault` when a process that this handle started has ended by its own fault."""
         for spawned in list(self._spawned):
-            status = spawned.process.poll()
+            status = spawned.exit_status()
             if status is None:
                 continue
             self._spawned.remove(spawned)

@@ -197,6 +197,15 @@ def test_a_leaders_message_of_another_member_in_the_same_term_is_invalid(
     assert "leader 0 (member-2/trace.jsonl:3)" in finding.detail
 
 
+def test_a_member_that_entered_a_term_under_another_leader_is_invalid(tmp_path: Path) -> None:
+    built = good_run()
+    built.traces[1].append(
+        json.dumps({"ts": 9, "event": "leadership_term", "leadership_term_id": 1, "leader_member_id": 1})
+    )
+    built.write(tmp_path)
+    assert verify_run(tmp_path).finding(leaders.ONE_LEADER_A_TERM).verdict is Verdict.INVALID
+
+
 def test_two_leaders_of_a_term_in_the_logs_are_invalid(tmp_path: Path) -> None:
     built = good_run()
     for payloads in built.payloads:
