@@ -62,6 +62,8 @@ LAST_WORDS_NS: Final = 100_000_000
 """How long the media go on after everything else has been closed."""
 BYE_GRACE_NS: Final = 2_000_000_000
 """How long a consensus module may go on after a service of its member has ended."""
+CAUSE_TIMEOUT_NS: Final = 500_000_000
+"""How long a component that cannot go on waits to hear whether another one died."""
 ATTACH_POLL_NS: Final = 10_000_000
 
 
@@ -139,8 +141,16 @@ class MemberProcess:
         except TerminationError as error:
             self._tracer.emit(self._now(), "terminated", reason=str(error), expected=error.expected)
             if not error.expected:
+                self._look_for_lost_component()
                 raise
         return self._end_orderly()
+
+    def _look_for_lost_component(self) -> None:
+        """A component may notice in its own way that another one is gone, before connections tell: name the cause."""
+        deadline_ns = time.monotonic_ns() + CAUSE_TIMEOUT_NS
+        while self._component != ALL and self._lost is None and time.monotonic_ns() < deadline_ns:
+            self._loop.run_once((deadline_ns - time.monotonic_ns()) / 1e9)
+        self._raise_if_lost()
 
     def _on_ended(self, agent: Agent, error: TerminationError) -> None:
         """A service ends before its consensus module, which still has to finish; any other end is the process's."""

@@ -31,7 +31,7 @@ def service_range(service_id: int) -> tuple[int, int]:
 
 
 class CncFile:
-    """A mapped `cnc.dat`. Views of the mapping live as long as the process: it is never unmapped."""
+    """A mapped `cnc.dat`. The mapping lives as long as the counters that were given out."""
 
     def __init__(self, fd: int, header: CncHeader) -> None:
         self._fd = fd
@@ -49,6 +49,10 @@ class CncFile:
     def is_driver_alive(self) -> bool:
         """Whether the process that made this file lives; for those that attached to it."""
         return is_descriptor_locked(self._fd)
+
+    def close(self) -> None:
+        """Let go of the file, and with it of the driver's lock. Counters that were given out stay usable."""
+        os.close(self._fd)
 
 
 def create_cnc(path: str, *, pid: int, now_ms: int, is_shared: bool) -> CncFile:

@@ -54,6 +54,7 @@ class Members:
         self.folder = folder
         self.components = components
         self.processes: dict[tuple[int, str], subprocess.Popen[bytes]] = {}
+        self._all: list[subprocess.Popen[bytes]] = []
         ports = free_ports(count * ENDPOINTS_A_MEMBER)
         self.endpoints = [
             [f"127.0.0.1:{port}" for port in ports[first : first + ENDPOINTS_A_MEMBER]]
@@ -94,6 +95,7 @@ class Members:
             stderr=subprocess.PIPE,
         )
         self.processes[member_id, component] = process
+        self._all.append(process)
         return process
 
     def start_all(self) -> None:
@@ -108,15 +110,20 @@ class Members:
         return [process for (each, _), process in self.processes.items() if each == member_id]
 
     def end(self) -> None:
-        for process in self.processes.values():
+        for process in self._all:
             process.kill()
-        for process in self.processes.values():
-            process.communicate()
+        for process in self._all:
+            process.wait()
+            assert process.stderr is not None
+            process.stderr.close()
 
     def counter(self, member_id: int, type_id: int) -> int | None:
         """What a member publishes; None while its driver does not live."""
         cnc = attach_cnc(str(self.path(member_id) / "aeron" / "cnc.dat"))
-        counter = None if cnc is None else cnc.counters((0, 0)).find(type_id)
+        if cnc is None:
+            return None
+        counter = cnc.counters((0, 0)).find(type_id)
+        cnc.close()
         return None if counter is None else counter.get()
 
     def leader(self) -> int | None:

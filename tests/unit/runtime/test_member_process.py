@@ -66,7 +66,7 @@ def test_an_address_in_use_is_one_line_and_status_3(members: Members) -> None:
 def test_a_member_that_runs_already_is_left_alone(members: Members) -> None:
     first = members.start(0)
     members.wait_until_leader()
-    status, errors = ended(members.start(0))
+    status, errors = ended(members.start(0, "all"))
     assert status == ExitStatus.ALREADY_RUNNING
     assert "runs already" in errors
     assert first.poll() is None
@@ -140,4 +140,4 @@ def test_a_signal_to_any_process_ends_a_split_member_in_order(split: Members, to
             process.send_signal(signal.SIGTERM)
     took = wait_until(lambda: all(process.poll() is not None for process in split.processes.values()))
     assert took < 10
-    assert [ended(process) for process in split.processes.values()] == [(ExitStatus.OK, "")] * 3
+    assert [ended(process)[0] for process in split.processes.values()] == [ExitStatus.OK] * 3
