@@ -129,4 +129,5 @@ def test_a_stalled_reader_costs_a_bounded_number_of_bytes(medium: str, size: int
         world.advance(400, 200)
         received += len(collect(image))
     assert received == taken
+    world.advance(400, 200)
     assert publication.offer(bytes(size)) > 0
