@@ -18,7 +18,7 @@ from upheaval_node.media.publication import StreamPublication
 from upheaval_node.media.stream_buffer import StreamBuffer, StreamParams
 from upheaval_node.media.subscription import StreamSubscription
 from upheaval_node.ports import Network
-from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.channel import EOS, Channel
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
 
@@ -161,7 +161,7 @@ class PublicationPort(ClientPort):
             self._waiting.append(command)
 
     def close_publication(self, *, eos: bool) -> None:
-        self._buffer.end(eos=eos)
+        self._buffer.end(eos=eos and Channel.parse(self._channel).get_bool(EOS, default=True))
         self.mark()
 
     # --- outlet.OutletOwner ---
@@ -351,9 +351,7 @@ class SubscriptionPort(ClientPort):
     def _on_unavailable(self, session_id: int, end_position: int | None) -> None:
         stream = self._streams.get(session_id)
         if stream is not None:
-            if end_position == stream.buffer.tail:
-                stream.buffer.end(eos=True)
-            stream.feed.end("unavailable")
+            stream.buffer.end(eos=end_position == stream.buffer.tail)
 
     @property
     def needs_ticks(self) -> bool:
@@ -372,6 +370,8 @@ class SubscriptionPort(ClientPort):
             if stream.buffer.ended:
                 stream.images.reap()
                 if not len(stream.images):
+                    # Tells the driver that everything was consumed.
+                    stream.feed.end("consumed")
                     del self._streams[session_id]
         if self.needs_ticks:
             self.client.tick_soon()

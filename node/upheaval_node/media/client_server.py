@@ -14,7 +14,7 @@ from upheaval_node.media.api import Image, Subscription
 from upheaval_node.media.commands import Command
 from upheaval_node.media.feed import StreamFeed
 from upheaval_node.media.image import StreamImage
-from upheaval_node.media.link import FrameLink
+from upheaval_node.media.link import MAX_STREAMS, FrameLink
 from upheaval_node.media.outbound import OutboundStream
 from upheaval_node.media.outlet import Outlet
 from upheaval_node.ports import Connection
@@ -81,6 +81,7 @@ class ClientSession:
         self._was_connected = False
         self._was_refused = False
         self._told: tuple[str | None, str | None] = (None, None)
+        self._told_ended: deque[int] = deque(maxlen=MAX_STREAMS)
         self._left: list[Outlet] = []
 
     @property
@@ -215,7 +216,7 @@ class ClientSession:
 
     def _on_available(self, image: Image) -> None:
         assert isinstance(image, StreamImage)
-        outlet = Outlet(image.stream, image.cursor, self, windowed=True, always_holds=True)
+        outlet = Outlet(image.stream, image.cursor, self, windowed=True, always_holds=True, signals_end=False)
         self.link.send_command(
             commands.encode_stream(
                 commands.IMAGE,
@@ -226,6 +227,8 @@ class ClientSession:
                 transports=image.active_transport_count,
             )
         )
+        if image.session_id in self._told_ended:
+            self._told_ended.remove(image.session_id)
         if outlet.attach(self.link, self._driver.now_ns()):
             self._outlets[image.session_id] = (image, outlet, image.active_transport_count)
             self._driver.tick_soon()
@@ -233,15 +236,18 @@ class ClientSession:
             self.link.close("more streams than a connection carries")
 
     def _on_unavailable(self, image: Image) -> None:
+        assert isinstance(image, StreamImage)
         entry = self._outlets.pop(image.session_id, None)
         if entry is not None:
             entry[1].detach()
+            self._tell_ended(image)
+
+    def _tell_ended(self, image: StreamImage) -> None:
+        """Nothing follows. The image stays here until the client has consumed what was sent, or has left."""
+        if image.session_id not in self._told_ended:
+            self._told_ended.append(image.session_id)
             self.link.send_command(
-                commands.encode(
-                    commands.UNAVAILABLE,
-                    session_id=image.session_id,
-                    end=image.end_of_stream_position if image.is_end_of_stream else None,
-                )
+                commands.encode(commands.UNAVAILABLE, session_id=image.session_id, end=image.end_of_stream_position)
             )
 
     # --- what clients are told ---
@@ -264,8 +270,11 @@ class ClientSession:
             if transports != told:
                 self._outlets[session_id] = (image, outlet, transports)
                 self.link.send_command(commands.encode(commands.TRANSPORTS, session_id=session_id, count=transports))
-            if outlet.is_active and image.stream.tail > outlet.cursor.read_position:
-                self.link.mark()
+            if image.stream.tail > outlet.cursor.read_position:
+                if outlet.is_active:
+                    self.link.mark()
+            elif image.stream.ended:
+                self._tell_ended(image)
 
     def tick(self, now_ns: int) -> None:
         for _, outlet, _ in self._outlets.values():

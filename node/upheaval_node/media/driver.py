@@ -28,6 +28,7 @@ from upheaval_node.protocol.channel import (
     CONTROL_MODE,
     CONTROL_MODE_MANUAL,
     CONTROL_MODE_RESPONSE,
+    REJOIN,
     SESSION_ID,
     Channel,
 )
@@ -36,6 +37,8 @@ from upheaval_node.settings import MediaSettings
 from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, Now
 
 MAX_INBOUND_STREAMS: Final = 1024
+# Remembered sessions for each subscription.
+MAX_COOL_DOWNS: Final = 1024
 # Aeron: system counter type, and its counter of invalid packets.
 _SYSTEM_COUNTER_TYPE_ID: Final = 0
 _INVALID_PACKETS: Final = 14
@@ -71,8 +74,9 @@ class MediaDriver:
         )
         self._outbound: dict[int, OutboundStream] = {}
         self._inbound: dict[tuple[Group, int, int], InboundStream] = {}
-        # Streams that a subscriber rejected, and until when they are not taken up again (Aeron: cool-down).
-        self._rejected: dict[tuple[Group, int, int], int] = {}
+        # Sessions that a subscription does not take up again, and until when: rejected ones for a while, every
+        # former one for ever with `rejoin=false` (Aeron: cool-down).
+        self._cool_downs: dict[int, dict[int, int]] = {}
         self._subscriptions: dict[int, StreamSubscription] = {}
         self._sources: dict[int, dict[str, Source]] = {}
         self._joins: dict[int, JoinPosition | None] = {}
@@ -194,9 +198,11 @@ class MediaDriver:
         self._refresh_listening(subscription)
 
     def _refresh_listening(self, subscription: StreamSubscription) -> None:
+        """Show the bound address (that of a port 0 before others, as nobody can know it) or why there is none."""
         subscription.error = None
-        for kind, key in self._sources[subscription.registration_id].values():
-            record = self.endpoints.listeners.get(str(key)) if kind == "listen" else None
+        sources = self._sources[subscription.registration_id].values()
+        for _, key in sorted(sources, key=lambda source: "#" in str(source[1])):
+            record = self.endpoints.listeners.get(str(key))
             if record is not None and record.listener is not None:
                 subscription.resolved_endpoint = record.listener.address
             elif record is not None:
@@ -241,6 +247,7 @@ class MediaDriver:
                     stream.flush()
         self._subscriptions.pop(subscription.registration_id, None)
         self._joins.pop(subscription.registration_id, None)
+        self._cool_downs.pop(subscription.registration_id, None)
         for source in self._sources.pop(subscription.registration_id, {}).values():
             self._remove_source(subscription, source)
 
@@ -354,12 +361,23 @@ class MediaDriver:
 
     def _forget_inbound(self, stream: InboundStream) -> None:
         params = stream.buffer.params
-        key = (stream.group, params.stream_id, params.session_id)
-        self._inbound.pop(key, None)
-        if stream.was_rejected:
-            if len(self._rejected) >= MAX_INBOUND_STREAMS:
-                del self._rejected[next(iter(self._rejected))]
-            self._rejected[key] = self._now.ns + self.settings.image_liveness_timeout_ns
+        self._inbound.pop((stream.group, params.stream_id, params.session_id), None)
+        for subscription in self._subscriptions.values():
+            if stream.images.ever_joined(subscription) and not subscription.parsed_channel.is_spy:
+                self._cool_down(subscription, stream)
+
+    def _cool_down(self, subscription: StreamSubscription, stream: InboundStream) -> None:
+        may_rejoin = subscription.parsed_channel.get_bool(REJOIN, default=True)
+        if may_rejoin and subscription.registration_id not in stream.rejected_by:
+            return
+        until_ns = self._now.ns + self.settings.image_liveness_timeout_ns if may_rejoin else MAX_POSITION
+        sessions = self._cool_downs.setdefault(subscription.registration_id, {})
+        if len(sessions) >= MAX_COOL_DOWNS:
+            del sessions[next(iter(sessions))]
+        sessions[stream.buffer.params.session_id] = until_ns
+
+    def _is_cooling_down(self, subscription: StreamSubscription, session_id: int) -> bool:
+        return self._cool_downs.get(subscription.registration_id, {}).get(session_id, -1) >= self._now.ns
 
     # --- matching ---
 
@@ -419,12 +437,14 @@ class MediaDriver:
         return count
 
     def _on_announced(self, link: FrameLink, source: Source | None, setup: Setup) -> None:
-        wanted = [each for each in self._subscriptions.values() if self._wants(each, source, setup)]
+        wanted = [
+            each
+            for each in self._subscriptions.values()
+            if self._wants(each, source, setup) and not self._is_cooling_down(each, setup.session_id)
+        ]
         if not wanted:
             return
         group = self._group(wanted[0], source)
-        if self._rejected.get((group, setup.stream_id, setup.session_id), -1) >= self._now.ns:
-            return
         wanted = [each for each in wanted if self._group(each, source) == group]
         stream = self._inbound.get((group, setup.stream_id, setup.session_id))
         if stream is None:

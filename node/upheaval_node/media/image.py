@@ -76,7 +76,7 @@ class StreamImage:
     @property
     def is_drained(self) -> bool:
         """Whether the stream ended and everything of it was consumed."""
-        return self.stream.ended and self.cursor.read_position >= self.stream.tail
+        return self.stream.ended and self.cursor.position >= self.stream.tail
 
     def poll(self, handler: MessageHandler, fragment_limit: int, limit_position: int = MAX_POSITION) -> int:
         count = 0

@@ -14,7 +14,8 @@ class InboundStream:
         self.buffer = buffer
         self.feed = feed
         self.images = ImageTable()
-        self.was_rejected = False
+        # Registration ids of the subscriptions that rejected this stream.
+        self.rejected_by: list[int] = []
         self._identity = identity
 
     @property
@@ -26,9 +27,8 @@ class InboundStream:
         return self.feed.active_transport_count
 
     def drop_image(self, image: StreamImage, reason: str) -> None:
-        self.images.drop(image)
+        self.rejected_by += [subscription.registration_id for subscription in self.images.drop(image)]
         if not self.images.has_subscribers:
-            self.was_rejected = True
             self.feed.end(f"rejected: {reason}")
 
     @property

@@ -40,11 +40,18 @@ class ImageTable:
         self._images[subscription.registration_id] = (subscription, image)
         subscription.image_available(image)
 
-    def drop(self, image: StreamImage) -> None:
+    def drop(self, image: StreamImage) -> list[StreamSubscription]:
+        """End an image; returns the subscription that had it."""
+        dropped: list[StreamSubscription] = []
         for registration_id, (subscription, each) in list(self._images.items()):
             if each is image:
                 del self._images[registration_id]
+                dropped.append(subscription)
                 subscription.image_unavailable(image)
+        return dropped
+
+    def ever_joined(self, subscription: StreamSubscription) -> bool:
+        return subscription.registration_id in self._ever
 
     def reap(self) -> None:
         """End the images that have consumed everything of an ended stream, and those of closed subscriptions."""

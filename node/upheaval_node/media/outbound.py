@@ -22,6 +22,8 @@ from upheaval_node.protocol.channel import (
     CONTROL_MODE,
     CONTROL_MODE_MANUAL,
     CONTROL_MODE_RESPONSE,
+    EOS,
+    LINGER,
     RESPONSE_CORRELATION_ID,
     Channel,
 )
@@ -141,6 +143,8 @@ class OutboundStream:
         self._settings = settings
         self._destinations: dict[str, Destination] = {}
         self._window = min(settings.receiver_window_length, params.term_length // 2)
+        linger_ns = channel.get_duration_ns(LINGER)
+        self._linger_ns = settings.connection_timeout_ns if linger_ns is None else linger_ns
         self._linger_until_ns = 0
         self._spies_connect = self.is_mdc or channel.get_bool("ssc", default=False)
         if channel.media == "tcp" and not self.is_mdc:
@@ -187,7 +191,7 @@ class OutboundStream:
         if self.state == PublicationState.ACTIVE:
             self._enter(PublicationState.DRAINING)
             self.invalidate()
-            self.buffer.end(eos=eos)
+            self.buffer.end(eos=eos and self.channel.get_bool(EOS, default=True))
             self._source.tick_soon()
 
     # --- local_stream.LocalStream ---
@@ -262,7 +266,7 @@ class OutboundStream:
             self.feed.tick(now_ns, STATUS_INTERVALS * self._settings.heartbeat_interval_ns)
         match self.state:
             case PublicationState.DRAINING:
-                self._linger_until_ns = now_ns + self._settings.connection_timeout_ns
+                self._linger_until_ns = now_ns + self._linger_ns
                 self._enter(PublicationState.LINGER)
             case PublicationState.LINGER:
                 self._finish(now_ns)

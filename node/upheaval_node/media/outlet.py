@@ -44,7 +44,8 @@ class Outlet:
 
     `windowed` outlets hold what their receiver has not consumed and exert back pressure; the others fall out of
     the stream's retention when they are slow. `always_holds` says that this is so before the receiver answers, too.
-    `token` marks a stream that answers on a connection of its receiver.
+    `token` marks a stream that answers on a connection of its receiver. Without `signals_end` the owner tells the
+    receiver of the end of the stream by other means.
     """
 
     def __init__(
@@ -55,6 +56,7 @@ class Outlet:
         *,
         windowed: bool,
         always_holds: bool = False,
+        signals_end: bool = True,
         token: int | None = None,
     ) -> None:
         self.stream = stream
@@ -75,6 +77,7 @@ class Outlet:
         self._attached_ns = _NEVER
         self._last_sent_ns = _NEVER
         self._always_holds = always_holds
+        self._signals_end = signals_end
         cursor.blocking = always_holds
 
     def attach(self, link: FrameLink, now_ns: int) -> bool:
@@ -167,7 +170,7 @@ class Outlet:
 
     def _add_end_of_stream(self, parts: deque[Buffer]) -> int:
         self._eos_sent = True
-        if self.stream.end_position is None:
+        if self.stream.end_position is None or not self._signals_end:
             return 0
         frame = self._heartbeat(FLAGS_EOS_HEARTBEAT)
         parts.append(frame)

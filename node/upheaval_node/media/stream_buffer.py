@@ -155,7 +155,7 @@ class StreamBuffer:
     def remove_cursor(self, cursor: Cursor) -> None:
         if cursor in self._cursors:
             self._cursors.remove(cursor)
-            if cursor.position > self.start_position:
+            if cursor.blocking and cursor.position > self.start_position:
                 self._was_consumed = True
             self.touch()
 

@@ -300,3 +300,21 @@ def test_nothing_is_lost_on_the_way_through_the_driver(
         assert len(received) > before or image.is_closed
     assert received == sent
     assert image.is_end_of_stream
+
+
+def test_a_client_that_asks_late_for_a_session_gets_what_another_has_not_read_yet() -> None:
+    """As a service does for a short replay of the log, that ended before the service was told of it."""
+    world = SplitWorld()
+    module, service = world.client(), world.client()
+    replay = world.main.add_publication("aeron:ipc", 103)
+    channel = f"aeron:ipc?session-id={replay.session_id}"
+    first = module.add_subscription(channel, 103)
+    world.settle()
+    messages = [b"%d" % number * 50 for number in range(5)]
+    offer(world, replay, *messages)
+    replay.close()
+    world.settle()
+    second = service.add_subscription(channel, 103)
+    world.advance(50)
+    assert collect(second) == messages
+    assert collect(first) == messages

@@ -588,3 +588,68 @@ def test_blocks_pass_through_a_link_as_they_were_offered() -> None:
     arrived = b"".join(bytes(block.data) for block in drain_blocks(subscription.images[0]))
     assert sent == arrived
     assert len(sent) > 0
+
+
+def test_with_rejoin_false_a_session_that_ended_never_comes_back() -> None:
+    world = World()
+    a, b = pair(world)
+    subscription = b.add_subscription(CHANNEL + "|rejoin=false", 10)
+    publication = a.add_publication(CHANNEL + "|session-id=4711", 10)
+    world.settle()
+    assert len(subscription.images) == 1
+    world.network.refused.add("b:1")
+    world.network.cut()
+    world.advance(11_000, 100)
+    assert subscription.images == []
+    world.network.refused.clear()
+    world.advance(30_000, 100)
+    assert subscription.images == []
+    assert not publication.is_connected
+    other = a.add_publication(CHANNEL + "|session-id=4712", 10)
+    world.advance(200)
+    assert other.is_connected
+
+
+def test_a_subscription_that_rejects_does_not_speak_for_later_ones() -> None:
+    world = World()
+    a, b = pair(world)
+    first = b.add_subscription(CHANNEL, 10)
+    a.add_publication(CHANNEL, 10)
+    world.settle()
+    first.images[0].reject("not welcome")
+    world.settle()
+    first.close()
+    second = b.add_subscription(CHANNEL, 10)
+    world.advance(300)
+    assert len(second.images) == 1
+
+
+def test_a_channel_with_eos_false_closes_without_end_of_stream() -> None:
+    world = World()
+    a, b = pair(world)
+    subscription = b.add_subscription(CHANNEL, 10)
+    publication = a.add_publication(CHANNEL + "|eos=false", 10)
+    world.settle()
+    offer(world, publication, b"all of it")
+    publication.close()
+    (image,) = subscription.images
+    world.settle()
+    assert collect(image) == [b"all of it"]
+    world.advance(9000, 100)
+    assert world.network.connections == []
+    assert subscription.images == [image]
+    world.advance(2000, 100)
+    assert subscription.images == []
+    assert not image.is_end_of_stream
+
+
+def test_the_address_of_a_port_zero_is_shown_before_known_ones() -> None:
+    world = World()
+    subscription = world.driver().add_subscription("aeron:tcp?control-mode=manual", 10)
+    subscription.add_destination("aeron:tcp?endpoint=b:0")
+    chosen = subscription.resolved_endpoint
+    assert chosen is not None
+    subscription.add_destination("aeron:tcp?endpoint=a:77")
+    assert subscription.resolved_endpoint == chosen
+    subscription.remove_destination("aeron:tcp?endpoint=b:0")
+    assert subscription.resolved_endpoint == "a:77"
