@@ -71,9 +71,15 @@ class BallotStates(ElectionBase):
         members = self._members.values()
         unanimous = is_unanimous_candidate(members, self._self, self._gracefully_closed_leader_id)
         if unanimous or (now.ns >= deadline and is_quorum_candidate(members, self._self)):
-            self._nomination_deadline_ns = now.ns + int(self._random.random() * (self._timeouts.election_ns / 2))
-            self._enter(ElectionState.NOMINATE, now, "unanimous candidate" if unanimous else "quorum candidate")
+            self._nominate_soon(now, "unanimous candidate" if unanimous else "quorum candidate")
+        elif self._barred_since_ns is not None and now.ns >= self._barred_since_ns + self._timeouts.leader_heartbeat_ns:
+            # The leader that may not be followed stays: make everybody elect one of a later term.
+            self._nominate_soon(now, "bound by a vote in a later term than the leader's")
         return work
+
+    def _nominate_soon(self, now: Now, reason: str) -> None:
+        self._nomination_deadline_ns = now.ns + int(self._random.random() * (self._timeouts.election_ns / 2))
+        self._enter(ElectionState.NOMINATE, now, reason)
 
     def _send_canvass_position_on_interval(self, now: Now) -> int:
         if now.ns < self._last_update_ns + self._timeouts.election_status_interval_ns:
@@ -157,8 +163,11 @@ class BallotStates(ElectionBase):
                 self._answer_with_term(now, message.candidate_member_id, message.log_leadership_term_id)
         elif self.state in VOTING_STATES:
             self.candidate_term_id = self._persist_candidate_term(now, message.candidate_term_id)
+            self._promised_term_id = self.candidate_term_id
             self._send_vote(now, message, granted=True)
             self._enter(ElectionState.FOLLOWER_BALLOT, now, f"voted for member {message.candidate_member_id}")
+        elif self._role is Role.LEADER:
+            self.candidate_term_id = self._persist_candidate_term(now, message.candidate_term_id)
 
     def _send_vote(self, now: Now, request: cm.RequestVote, *, granted: bool) -> None:
         if request.candidate_member_id in self._members:

@@ -73,6 +73,13 @@ class ElectionBase:
         self.leader_recording_id = NULL_VALUE
         self.log_session_id: int | None = None
         self.is_leader_startup = False
+        # A member that granted its vote in a term, or followed its leader, follows nobody of an earlier one: with two
+        # leaders alive, what it acknowledged to the earlier one would be lost to the later one. After a restart only
+        # the highest term that was persisted is known. (Aeron follows whoever announces itself first.)
+        self._promised_term_id = leadership_term_id
+        if is_node_startup:
+            self._promised_term_id = max(leadership_term_id, agent.node_state.candidate_term_id)
+        self._barred_since_ns: int | None = None
 
         self._tick_ns = now.ns
         self._state_change_ns = now.ns
@@ -140,6 +147,7 @@ class ElectionBase:
         elif state is ElectionState.LEADER_LOG_REPLICATION:
             self.log_session_id = self._agent.open_log_publication(now, self.append_position)
         self.state = state
+        self._barred_since_ns = None
         self._state_change_ns = now.ns
         self._last_update_ns = LONG_AGO
         self._last_commit_update_ns = LONG_AGO

@@ -180,7 +180,10 @@ class FollowerStates(ElectionBase):
         if self.state is ElectionState.INIT or leader_id not in self._members or is_own_echo:
             return
         self._heard_from(leader_id)
-        if self._accepts_term(message):
+        if self.state is ElectionState.CANVASS and message.leadership_term_id < self._promised_term_id:
+            if self._barred_since_ns is None:
+                self._barred_since_ns = now.ns
+        elif self._accepts_term(message):
             if message.log_leadership_term_id == self.log_leadership_term_id:
                 self._follow(now, message)
             else:
@@ -205,6 +208,7 @@ class FollowerStates(ElectionBase):
         self.leader_member_id = message.leader_member_id
         self.is_leader_startup = message.is_startup
         self.leadership_term_id = message.leadership_term_id
+        self._promised_term_id = max(message.leadership_term_id, self._promised_term_id)
         self.candidate_term_id = max(message.leadership_term_id, self.candidate_term_id)
         self.log_session_id = message.log_session_id
         self.leader_recording_id = message.leader_recording_id

@@ -6,6 +6,7 @@ Knows nothing of ballots, and of followers only the positions that they report.
 from upheaval_node.cluster.election_base import ElectionBase
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.members import has_quorum_at_position
+from upheaval_node.errors import TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_POSITION, Now
 
@@ -20,6 +21,8 @@ class LeaderStates(ElectionBase):
         work = self._announce_term_on_interval(now, quorum) + self._publish_commit_on_interval(now, quorum)
         if quorum >= self.append_position:
             self._enter(ElectionState.LEADER_REPLAY, now, "")
+        else:
+            self._check_not_passed(now)
         return work
 
     def _leader_replay(self, now: Now) -> int:
@@ -60,7 +63,15 @@ class LeaderStates(ElectionBase):
             self._timeouts.leader_heartbeat_ns,
         ) and self._agent.append_new_leadership_term_event(now, self.leadership_term_id, self.log_position):
             self._close(now)
+        else:
+            self._check_not_passed(now)
         return work
+
+    def _check_not_passed(self, now: Now) -> None:
+        """Members that voted in a later term do not follow this one: without a quorum in time, be elected anew."""
+        is_passed = self.candidate_term_id > self.leadership_term_id
+        if is_passed and now.ns >= self._state_change_ns + self._timeouts.leader_heartbeat_ns:
+            raise TimeoutExpired(f"no quorum in time, and a candidate of term {self.candidate_term_id} was seen")
 
     def _announce_term_on_interval(self, now: Now, quorum: int) -> int:
         if now.ns < self._last_update_ns + self._timeouts.leader_heartbeat_interval_ns:
