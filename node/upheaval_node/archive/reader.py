@@ -1,7 +1,7 @@
 """Reads recordings from an archive's folder, without the archive: for harness, pipeline and tools.
 
 The folder may be live. Of a recording that was not stopped, frames are followed as recovery does: to the first place
-that holds none, and without a last frame that may be half written. What was read once never changes; ask again for
+that holds none, and only as far as they are whole. What was read once never changes; ask again for
 more. Nothing is ever written, so a torn tail stays for the archive to cut.
 """
 
@@ -14,10 +14,9 @@ from upheaval_node.archive.catalog import FILE_NAME, RecordingEntry, decode_cata
 from upheaval_node.archive.folder import Folder, folder_of
 from upheaval_node.archive.segments import (
     entry_segment_base,
-    is_torn,
     parse_segment_file_name,
+    segment_end,
     segment_file_name,
-    walk_frames,
 )
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Storage
@@ -166,28 +165,22 @@ def _recording(folder: Folder, names: list[str], entry: RecordingEntry) -> Recor
         if base not in bases:
             problem = None if limit == NULL_POSITION else f"segment {base} is missing"
             break
-        end = _segment_end(folder, entry, base, position)
-        segment_end = base + entry.segment_length
-        position = end
-        if end < segment_end and (limit == NULL_POSITION or end < limit):
-            problem = None if limit == NULL_POSITION else f"no whole frame at {end}"
+        position, _ = _segment_end(folder, entry, base, is_last=base == max(bases))
+        if position < base + entry.segment_length and (limit == NULL_POSITION or position < limit):
+            problem = None if limit == NULL_POSITION else f"no whole frame at {position}"
             break
     if limit != NULL_POSITION and position > limit:
         problem, position = f"stop position {limit} lies within a frame", limit
     return Recording(entry, position, problem, folder)
 
 
-def _segment_end(folder: Folder, entry: RecordingEntry, base: int, start: int) -> int:
-    """Where the frames of one segment end, up to the stop position."""
+def _segment_end(folder: Folder, entry: RecordingEntry, base: int, *, is_last: bool) -> tuple[int, str | None]:
     name = segment_file_name(entry.recording_id, base)
-
-    def read(position: int, length: int) -> bytes:
-        return folder.read(name, position - base, length)
-
-    end = base + min(entry.segment_length, folder.size(name))
-    if entry.stop_position != NULL_POSITION:
-        return walk_frames(read, entry, start, min(end, entry.stop_position)).end
-    extent = walk_frames(read, entry, start, end)
-    if extent.end > start and is_torn(read, extent.last_frame, extent.end, base):
-        return extent.last_frame
-    return extent.end
+    return segment_end(
+        lambda position, length: folder.read(name, position - base, length),
+        folder.size(name),
+        entry,
+        base,
+        entry.stop_position,
+        is_last=is_last,
+    )

@@ -124,7 +124,9 @@ class RecordingSession:
         image, writer, limit = self.image, self._writer, self._io_max_length
         count = 0
         try:
-            while count < max_blocks and (block := image.next_block(MAX_POSITION, limit)) is not None:
+            while (
+                count < max_blocks and writer.has_room and (block := image.next_block(MAX_POSITION, limit)) is not None
+            ):
                 writer.write(block.data, block.end)
                 image.consume(block.end)
                 count += 1
@@ -184,8 +186,8 @@ class RecordingSession:
             self._report_written()
             if self._is_syncing or not self._is_entry_durable:
                 return 0
-        self._writer.close()
         try:
+            self._writer.close(is_whole=self.error is None)
             self._catalog.record_stopped(self.entry, self._reported, now.epoch_ms)
             self._catalog.force(_ignore)
         except StorageError as error:

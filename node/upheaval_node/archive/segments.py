@@ -11,12 +11,15 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+from zlib import crc32
 
+from upheaval_node.archive import block_journal
+from upheaval_node.archive.block_journal import BlockRecord
 from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.errors import PeerError, StorageError
 from upheaval_node.ports import Buffer, File, Storage
 from upheaval_node.protocol.frames import TYPE_DATA, TYPE_PAD, position_bits_to_shift, term_id_at
-from upheaval_node.types import FRAME_HEADER_LENGTH, align
+from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_POSITION, align
 
 SUFFIX: Final = ".rec"
 SECTOR_LENGTH: Final = 512
@@ -81,12 +84,12 @@ class SegmentWriter:
         self._segment_length = entry.segment_length
         self._sync_level = sync_level
         self._retired: list[File] = []
+        self._sequence = 0
+        self._synced_sequence = 0
         self._base = entry_segment_base(entry, position)
         self.position = position
         removed = remove_segments(storage, directory, entry.recording_id, from_base=self._base + 1)
         self._file = self._open_segment(position - self._base, sync_directory=removed > 0)
-        if sync_level > 0:
-            self._file.sync(sync_level)
 
     def write(self, data: Buffer, end: int) -> None:
         """Write whole frames at the current position; `end` is theirs, padding included. Raises `StorageError`.
@@ -94,9 +97,15 @@ class SegmentWriter:
         A block never crosses a term, so it never crosses a segment. When it fills the segment the next one is opened.
         """
         self._file.write(self.position - self._base, (data,))
+        self._journal(end, len(data), crc32(data))
         self.position = end
         if end - self._base >= self._segment_length:
             self._next_segment()
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a block may be written before a sync has completed; always at sync level 0."""
+        return self._sync_level == 0 or self._sequence - self._synced_sequence < block_journal.CAPACITY - 1
 
     def sync(self) -> None:
         """The same as `sync_later`, waiting for it: for the end of a process."""
@@ -105,28 +114,46 @@ class SegmentWriter:
 
     def sync_later(self, done: SyncDone) -> None:
         """Make what was written so far durable, segments that were filled meanwhile included. One call at a time."""
-        current = self._file
+        current, sequence = self._file, self._sequence
         files, self._retired = [*self._retired, current], []
 
         def next_file(error: Exception | None) -> None:
             finished = files.pop(0)
             # The current file may be filled and retired meanwhile: the next call syncs it again, then closes it.
-            if finished is not current:
-                finished.close()
-            if error is not None or not files:
-                done(error)
-                return
             try:
-                files[0].sync_later(self._sync_level, next_file)
+                if finished is not current:
+                    self._close_full(finished)
+                if error is None and files:
+                    files[0].sync_later(self._sync_level, next_file)
+                    return
             except StorageError as failure:
-                done(failure)
+                error = error or failure
+            if error is None:
+                self._synced_sequence = sequence
+            done(error)
 
         files[0].sync_later(self._sync_level, next_file)
 
-    def close(self) -> None:
+    def close(self, *, is_whole: bool = True) -> None:
+        """`is_whole` says that everything written counts, so that the journal is no longer needed."""
         for file in (*self._retired, self._file):
-            file.close()
+            if is_whole:
+                self._close_full(file)
+            else:
+                file.close()
         self._retired = []
+
+    def _close_full(self, file: File) -> None:
+        """Close a file without its journal."""
+        try:
+            file.truncate(self._segment_length)
+        finally:
+            file.close()
+
+    def _journal(self, end: int, length: int, checksum: int) -> None:
+        record = BlockRecord(self._sequence, self.position, end, length, checksum)
+        self._file.write(self._segment_length + record.offset, (record.pack(),))
+        self._sequence += 1
 
     def _next_segment(self) -> None:
         full = self._file
@@ -135,19 +162,25 @@ class SegmentWriter:
         if self._sync_level > 0:
             self._retired.append(full)
         else:
-            full.close()
+            self._close_full(full)
 
     def _open_segment(self, length: int, *, sync_directory: bool = False) -> File:
-        """The file of the current base with its first `length` bytes kept and zeros behind them."""
+        """The file of the current base with its first `length` bytes kept, zeros behind them and a new journal."""
         path = f"{self._directory}/{segment_file_name(self._recording_id, self._base)}"
         is_new = not self._storage.exists(path)
         file = self._storage.open(path, create=True)
         if not is_new:
             file.truncate(length)
-        file.truncate(self._segment_length)
-        if self._sync_level > 0 and (is_new or sync_directory):
-            # The name must be as durable as the data that will be reported; once a segment, as in Aeron.
-            self._storage.sync_directory(self._directory)
+        file.truncate(self._segment_length + block_journal.LENGTH)
+        # The first record says where this life begins: without a second one nothing of it is there.
+        record = BlockRecord(self._sequence, self.position, self.position, 0, crc32(b""))
+        file.write(self._segment_length + record.offset, (record.pack(),))
+        self._sequence += 1
+        if self._sync_level > 0:
+            # Once a segment: its name and its first record must be there before anything that they prove.
+            file.sync(self._sync_level)
+            if is_new or sync_directory:
+                self._storage.sync_directory(self._directory)
         return file
 
 
@@ -317,8 +350,7 @@ def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level:
 
     Every segment is walked from the start. Where Aeron refuses to start at a torn last frame and leaves the cut to a
     tool, the frame is cut here: torn tails are found and cut at start. Nothing was told about a frame before it was
-    complete, except at sync level 0 where a power cut may take what was reported. A complete frame whose payload
-    ends in a sector of zeros looks torn too and is cut as well; a cluster member gets it again from the others.
+    complete, except at sync level 0 where a power cut may take what was reported.
 
     What is left is made durable, because it counts as recorded from now on. Raises `StorageError`.
     """
@@ -327,7 +359,7 @@ def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level:
     position = entry.start_position
     cut: str | None = None
     while base in bases:
-        position, cut = _recover_segment(storage, directory, entry, base, sync_level)
+        position, cut = _recover_segment(storage, directory, entry, base, sync_level, is_last=base == bases[-1])
         if cut is None and position < base + entry.segment_length and bases[-1] > base:
             cut = f"segment {base} ends at {position}"
         if cut is not None:
@@ -346,12 +378,19 @@ def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level:
 
 
 def _recover_segment(
-    storage: Storage, directory: str, entry: RecordingEntry, base: int, sync_level: int
+    storage: Storage, directory: str, entry: RecordingEntry, base: int, sync_level: int, *, is_last: bool
 ) -> tuple[int, str | None]:
     """Where the frames of one segment end and why anything was cut; zeros lie behind the end afterwards."""
     file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
     try:
-        end, cut = _segment_end(file, entry, base, max(base, entry.start_position))
+        end, cut = segment_end(
+            lambda position, length: file.read(position - base, length),
+            file.size(),
+            entry,
+            base,
+            NULL_POSITION,
+            is_last=is_last,
+        )
         if end < base + entry.segment_length:
             file.truncate(end - base)
         file.truncate(entry.segment_length)
@@ -361,17 +400,37 @@ def _recover_segment(
     return end, cut
 
 
-def _segment_end(file: File, entry: RecordingEntry, base: int, start: int) -> tuple[int, str | None]:
-    """Where the frames of a segment end, and why something behind that was no whole frame."""
+def segment_end(
+    read: Callable[[int, int], bytes],
+    file_length: int,
+    entry: RecordingEntry,
+    base: int,
+    limit: int,
+    *,
+    is_last: bool,
+) -> tuple[int, str | None]:
+    """Where the whole frames of a segment end, at most at `limit` (-1 for none), and why that is not all of it.
 
-    def read(position: int, length: int) -> bytes:
-        return file.read(position - base, length)
-
-    extent = walk_frames(read, entry, start, base + min(entry.segment_length, file.size()))
-    if extent.end > start and is_torn(read, extent.last_frame, extent.end, base):
+    `read(position, length)` reads the segment's file, `file_length` is how long that is. With a block journal only
+    what it proves counts. Without one (a file of Aeron's, or one whose length a power cut took) a last frame that
+    may be torn is left out: a complete frame whose payload ends in a sector of zeros then looks torn, too.
+    """
+    start = max(base, entry.start_position)
+    full = base + entry.segment_length
+    end = min(full, base + file_length)
+    records = block_journal.read_records(read(full, block_journal.LENGTH)) if limit == NULL_POSITION else []
+    if records:
+        end = min(end, block_journal.proven_end(records, read))
+    elif limit != NULL_POSITION:
+        end = min(end, limit)
+    extent = walk_frames(read, entry, start, end)
+    # A segment that is full and has a successor lost its journal because it was complete.
+    is_complete = extent.end == full and not is_last
+    is_unproven = not records and limit == NULL_POSITION and extent.end > start and not is_complete
+    if is_unproven and is_torn(read, extent.last_frame, extent.end, base):
         return extent.last_frame, f"torn frame at {extent.last_frame}"
-    if extent.end < base + entry.segment_length and read(extent.end, FRAME_HEADER_LENGTH).strip(b"\0"):
-        return extent.end, f"no valid frame at {extent.end}"
+    if extent.end < full and extent.end != limit and read(extent.end, FRAME_HEADER_LENGTH).strip(b"\0"):
+        return extent.end, f"no whole frame at {extent.end}"
     return extent.end, None
 
 

@@ -1,0 +1,82 @@
+"""Proof of what was written: a checksum for each of the last blocks of an active segment.
+
+Frames carry no checksum, so after a crash a half-written block can look like good frames. While a segment is being
+written its file is longer than a segment by a ring of records, one for each block: sequence number, positions, length
+and CRC-32 of the stored bytes. The same sync makes block and record durable. A block whose record is there and agrees
+is whole; where records end or disagree nothing was reported, because at sync level 1 and 2 no more blocks are
+written than the ring holds before a sync has completed. When the segment is full or the recording stops, the ring is
+cut off and the file is exactly Aeron's; Aeron itself looks at a segment's length only.
+
+This module knows records and bytes, no files.
+"""
+
+import struct
+from collections.abc import Callable
+from typing import Final, NamedTuple
+from zlib import crc32
+
+CAPACITY: Final = 1024
+RECORD_LENGTH: Final = 40
+LENGTH: Final = CAPACITY * RECORD_LENGTH
+
+_RECORD: Final = struct.Struct("<QqqiI")
+_CHECK: Final = struct.Struct("<I")
+_UNUSED: Final = bytes(RECORD_LENGTH)
+
+
+class BlockRecord(NamedTuple):
+    """One block: frames from `start` to `end`, of which `length` bytes are stored (padding is its header only)."""
+
+    sequence: int
+    start: int
+    end: int
+    length: int
+    checksum: int
+
+    def pack(self) -> bytes:
+        body = _RECORD.pack(*self)
+        return (body + _CHECK.pack(crc32(body))).ljust(RECORD_LENGTH, b"\0")
+
+    @property
+    def offset(self) -> int:
+        """Where the record lies in the ring."""
+        return self.sequence % CAPACITY * RECORD_LENGTH
+
+
+def read_records(ring: bytes) -> list[BlockRecord]:
+    """The records of the newest lap that follow each other without a gap, oldest first.
+
+    A record that never reached the disk leaves an older one or nothing in its place: what follows it does not count.
+    """
+    found: dict[int, BlockRecord] = {}
+    for offset in range(0, len(ring) - RECORD_LENGTH + 1, RECORD_LENGTH):
+        data = ring[offset : offset + RECORD_LENGTH]
+        if data == _UNUSED:
+            continue
+        body = data[: _RECORD.size]
+        record = BlockRecord._make(_RECORD.unpack(body))
+        if _CHECK.unpack_from(data, _RECORD.size)[0] == crc32(body) and record.offset == offset:
+            found[record.sequence] = record
+    if not found:
+        return []
+    newest = max(found)
+    lap = sorted(sequence for sequence in found if sequence > newest - CAPACITY)
+    records = [found[lap[0]]]
+    for sequence in lap[1:]:
+        record = found[sequence]
+        if sequence != records[-1].sequence + 1 or record.start != records[-1].end:
+            break
+        records.append(record)
+    return records
+
+
+def proven_end(records: list[BlockRecord], read: Callable[[int, int], bytes]) -> int:
+    """The position up to which the stored bytes agree with `records`, of which there is at least one.
+
+    What lies before the first record is older than the ring and was made durable before.
+    """
+    for record in records:
+        data = read(record.start, record.length) if record.length else b""
+        if len(data) != record.length or crc32(data) != record.checksum:
+            return record.start
+    return records[-1].end
