@@ -42,7 +42,7 @@ class ConnectionHandler(Protocol):
         ...
 
     def on_closed(self, reason: str) -> None:
-        """The connection is gone (refused, FIN, RST, closed by a time-out); nothing follows. Not called after `close`."""
+        """The connection is gone (refused, FIN, RST, time-out) and nothing follows. Not called after `close`."""
         ...
 
 
@@ -107,7 +107,7 @@ class File(Protocol):
         ...
 
     def sync(self, level: int) -> None:
-        """Make everything written so far survive a power cut before returning: 1 data, 2 data and metadata, 0 nothing."""
+        """Have all that was written survive a power cut before returning: 1 data, 2 data and metadata, 0 nothing."""
         ...
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
