@@ -13,11 +13,11 @@ from upheaval_node.archive.catalog import Catalog
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.control_session import ControlSession, SessionState
 from upheaval_node.archive.recorder import Recorder
+from upheaval_node.archive.recovery import recover
 from upheaval_node.archive.replayer import Replayer
 from upheaval_node.archive.replication import ReplicationParams, ReplicationSession, ReplicationState
 from upheaval_node.archive.requests import Requests
 from upheaval_node.archive.responses import Requester
-from upheaval_node.archive.segments import recover
 from upheaval_node.counters import (
     ARCHIVE_CONTROL_SESSIONS,
     ARCHIVE_ERRORS,
@@ -116,7 +116,8 @@ class Archive:
         )
         self._sessions: dict[int, ControlSession] = {}
         self._replications: dict[int, ReplicationSession] = {}
-        self._next_id = random.getrandbits(31)
+        self._random = random
+        self._next_id = self._random.getrandbits(31)
         self._now = Now(0, 0)
         self._is_recovered = False
         self.is_closed = False

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 from upheaval_node.archive.catalog import FILE_NAME, RecordingEntry, decode_catalog
 from upheaval_node.archive.folder import Folder, folder_of
+from upheaval_node.archive.recovery import segment_end
 from upheaval_node.archive.segments import (
     entry_segment_base,
     parse_segment_file_name,
-    segment_end,
     segment_file_name,
 )
 from upheaval_node.errors import DecodeError

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.catalog import RecordingEntry
+from upheaval_node.archive.recovery import recover
 from upheaval_node.archive.segments import (
     SegmentReader,
     SegmentWriter,
     parse_segment_file_name,
-    recover,
     segment_base,
     segment_bases,
     segment_file_name,

@@ -1,0 +1,190 @@
+"""Finding where a recording ends that nobody stopped: whole frames, proven blocks, torn tails.
+
+Used by the archive at start, which also cuts, and by readers of a live folder, which do not. The module knows bytes
+of segments and descriptors; where the bytes come from is the caller's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from upheaval_node.archive import block_journal
+from upheaval_node.archive.catalog import RecordingEntry
+from upheaval_node.archive.segments import remove_segments, segment_bases, segment_file_name, start_term_base
+from upheaval_node.ports import Storage
+from upheaval_node.protocol.frames import TYPE_DATA, TYPE_PAD, position_bits_to_shift, term_id_at
+from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_POSITION, align
+
+SECTOR_LENGTH: Final = 512
+READ_LENGTH: Final = 1024 * 1024
+
+
+class Extent(NamedTuple):
+    """How far frames follow each other. `last_frame` is the position of the last one, `end` where it ends."""
+
+    last_frame: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recovery:
+    """Where a recording ends after an unclean stop, and what was cut off (None when nothing was)."""
+
+    stop_position: int
+    cut: str | None
+
+
+def walk_frames(read: Callable[[int, int], bytes], entry: RecordingEntry, position: int, end: int) -> Extent:
+    """Follow the frames from `position` up to `end` while each is valid for its place in this recording.
+
+    `read(position, length)` gives bytes of the recording; fewer at the end of its file. Checked are length,
+    version, type, stream, term and offset: leftovers of something else are no frames of this recording.
+    """
+    shift = position_bits_to_shift(entry.term_length)
+    last_frame = position
+    while position < end:
+        term_offset = position & (entry.term_length - 1)
+        # One term at a time: a frame that is longer than the rest of its term is none.
+        chunk = read(position, min(READ_LENGTH, end - position, entry.term_length - term_offset))
+        words = memoryview(chunk[: len(chunk) & -32]).cast("i")
+        place = (entry.stream_id, term_id_at(position, shift, entry.initial_term_id), term_offset)
+        last, length, is_valid = _walk_chunk(words, place, entry)
+        if length:
+            last_frame = position + last
+            position += length
+        if not is_valid or not length:
+            break
+    return Extent(last_frame, position)
+
+
+def _walk_chunk(words: memoryview, place: tuple[int, int, int], entry: RecordingEntry) -> tuple[int, int, bool]:
+    """Offset of the last frame, offset behind it, and whether the walk ended for want of bytes and not of frames."""
+    stream_id, term_id, term_offset = place
+    room = entry.term_length - term_offset
+    mtu = entry.mtu
+    limit = len(words)
+    last = offset = word = 0
+    while word < limit:
+        frame_length = words[word]
+        kind = words[word + 1]
+        is_data = kind & ~0xFF00 == TYPE_DATA << 16 and frame_length <= mtu
+        if (
+            frame_length < FRAME_HEADER_LENGTH
+            or not (is_data or kind & ~0xFF00 == TYPE_PAD)
+            or words[word + 2] != term_offset + offset
+            or words[word + 4] != stream_id
+            or words[word + 5] != term_id
+            or offset + frame_length > room
+        ):
+            return last, offset, False
+        last = offset
+        offset += (frame_length + 31) & -32
+        word = offset >> 2
+    return last, offset, True
+
+
+def is_torn(read: Callable[[int, int], bytes], frame_position: int, end: int, base: int) -> bool:
+    """Whether the frame at the tail may be half written: it reaches into a sector of which it fills only zeros.
+
+    Aeron's rule with sectors for pages: a frame that straddles a boundary is proven only when every later sector
+    that it touches holds a byte other than zero within it. Sectors are what a disk writes at once.
+    """
+    header = read(frame_position, FRAME_HEADER_LENGTH)
+    if int.from_bytes(header[6:8], "little") == TYPE_PAD:
+        return False
+    sector = base + align(frame_position - base + 1, SECTOR_LENGTH)
+    while sector < end:
+        part = read(sector, min(SECTOR_LENGTH, end - sector))
+        if not part.strip(b"\0"):
+            return True
+        sector += SECTOR_LENGTH
+    return len(read(frame_position, end - frame_position)) < end - frame_position
+
+
+def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level: int) -> Recovery:
+    """Find where a recording that was never stopped ends, and cut off what lies behind.
+
+    Every segment is walked from the start. Where Aeron refuses to start at a torn last frame and leaves the cut to a
+    tool, the frame is cut here: torn tails are found and cut at start. Nothing was told about a frame before it was
+    complete, except at sync level 0 where a power cut may take what was reported.
+
+    What is left is made durable, because it counts as recorded from now on. Raises `StorageError`.
+    """
+    bases = segment_bases(storage, directory, entry.recording_id)
+    base = start_term_base(entry.start_position, entry.term_length)
+    position = entry.start_position
+    cut: str | None = None
+    while base in bases:
+        position, cut = _recover_segment(storage, directory, entry, base, sync_level, is_last=base == bases[-1])
+        if cut is None and position < base + entry.segment_length and bases[-1] > base:
+            cut = f"segment {base} ends at {position}"
+        if cut is not None:
+            break
+        base += entry.segment_length
+    else:
+        base -= 1
+        if bases and bases[-1] > base:
+            cut = f"segment {base + 1} is missing"
+    if cut is not None:
+        later = remove_segments(storage, directory, entry.recording_id, from_base=base + 1)
+        cut += f", {later} later segments removed" if later else ""
+        if sync_level > 0:
+            storage.sync_directory(directory)
+    return Recovery(position, cut)
+
+
+def _recover_segment(
+    storage: Storage, directory: str, entry: RecordingEntry, base: int, sync_level: int, *, is_last: bool
+) -> tuple[int, str | None]:
+    """Where the frames of one segment end and why anything was cut; zeros lie behind the end afterwards."""
+    file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
+    try:
+        end, cut = segment_end(
+            lambda position, length: file.read(position - base, length),
+            file.size(),
+            entry,
+            base,
+            NULL_POSITION,
+            is_last=is_last,
+        )
+        if end < base + entry.segment_length:
+            file.truncate(end - base)
+        file.truncate(entry.segment_length)
+        file.sync(sync_level)
+    finally:
+        file.close()
+    return end, cut
+
+
+def segment_end(
+    read: Callable[[int, int], bytes],
+    file_length: int,
+    entry: RecordingEntry,
+    base: int,
+    limit: int,
+    *,
+    is_last: bool,
+) -> tuple[int, str | None]:
+    """Where the whole frames of a segment end, at most at `limit` (-1 for none), and why that is not all of it.
+
+    `read(position, length)` reads the segment's file, `file_length` is how long that is. With a block journal only
+    what it proves counts. Without one (a file of Aeron's, or one whose length a power cut took) a last frame that
+    may be torn is left out: a complete frame whose payload ends in a sector of zeros then looks torn, too.
+    """
+    start = max(base, entry.start_position)
+    full = base + entry.segment_length
+    end = min(full, base + file_length)
+    records = block_journal.read_records(read(full, block_journal.LENGTH)) if limit == NULL_POSITION else []
+    if records:
+        end = min(end, block_journal.proven_end(records, read))
+    elif limit != NULL_POSITION:
+        end = min(end, limit)
+    extent = walk_frames(read, entry, start, end)
+    # A segment that is full and has a successor lost its journal because it was complete.
+    is_complete = extent.end == full and not is_last
+    is_unproven = not records and limit == NULL_POSITION and extent.end > start and not is_complete
+    if is_unproven and is_torn(read, extent.last_frame, extent.end, base):
+        return extent.last_frame, f"torn frame at {extent.last_frame}"
+    if extent.end < full and extent.end != limit and read(extent.end, FRAME_HEADER_LENGTH).strip(b"\0"):
+        return extent.end, f"no whole frame at {extent.end}"
+    return extent.end, None
