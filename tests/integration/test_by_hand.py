@@ -154,7 +154,7 @@ def test_what_cannot_be_done_to_a_running_cluster_is_one_line_and_harms_nothing(
             _refusal(hand, "kill", 7, reason="unknown member 7"),
             _refusal(hand, "start", 7, reason="unknown member 7"),
             _refusal(other, "up", "--base-port", base_port, reason=f"port {base_port} is in use"),
-            _refusal(hand, "client", "register", "write", "k" * 2000, "1", reason="limits are"),
+            _refusal(hand, "client", "register", "write", "k" * 2000, "1", reason="key of 2000"),
         ):
             assert status == 2
             assert reason in err

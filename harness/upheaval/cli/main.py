@@ -9,7 +9,7 @@ import contextlib
 import os
 import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -20,6 +20,7 @@ from upheaval_node.errors import NodeError, TimeoutExpired
 
 USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 DESCRIPTION = "Starts clusters of replicated state machines, breaks them, heals them, and judges what they promised."
 
@@ -34,9 +35,9 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """The entry point; returns the exit status."""
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
-        status: int = options.command(options)
+        with _interruptible():
+            status: int = options.command(options)
     except HarnessError as error:
         return _fail(str(error), error.exit_status)
     except TimeoutExpired as error:
@@ -53,7 +54,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """Every signal that ends a program is Ctrl-C to us, unless our parent wants it ignored (nohup, `&`)."""
+    previous = {number: signal.getsignal(number) for number in _ENDING}
+    for number, handler in previous.items():
+        if handler is not signal.SIG_IGN:
+            signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
 def _interrupt(*_: object) -> NoReturn:
+    """The first one ends the command; what it then takes to leave nothing behind is not to be interrupted."""
+    for number in _ENDING:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

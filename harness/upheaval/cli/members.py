@@ -49,12 +49,9 @@ def start(folder: Path, member_id: int) -> int:
     if member.status().alive:
         print(f"member {member_id} is running already")
         return 0
-    try:
+    with cluster.all_or_nothing():
         member.start()
         member.wait_until_alive()
-    except BaseException:
-        cluster.end_spawned()
-        raise
     print(f"started member {member_id}")
     return 0
 

@@ -12,7 +12,7 @@ import signal
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -228,13 +228,10 @@ class ProcessCluster:
         """
         if not processes_of(self.config.run_id):
             ports.require_free(self.config.base_port, self.config.members)
-        try:
+        with self.all_or_nothing():
             for member in self.members:
                 member.start()
             return self.wait_until_leader(timeout_s)
-        except BaseException:
-            self.end_spawned()
-            raise
 
     def wait_until_leader(self, timeout_s: float = START_TIMEOUT_S, *, other_than: int | None = None) -> int:
         """Wait for a leader that serves, if wanted another one than before."""
@@ -294,14 +291,21 @@ class ProcessCluster:
             wait_until_gone(found, run_id)
         self._clean_up()
 
-    def end_spawned(self) -> None:
-        """End at once what this handle started: for the way out after a failure."""
-        found = processes_of(self.config.run_id)
-        own = {spawned.pid for spawned in self._spawned}
-        victims = [process for process in found if process.pid in own]
-        send_signal(victims, signal.SIGKILL)
-        wait_until_gone(victims, self.config.run_id)
-        self._clean_up()
+    @contextlib.contextmanager
+    def all_or_nothing(self) -> Iterator[None]:
+        """On the way out of a failure, end at once what was started inside: found in the process table, because an
+        interrupt can come right after a process was made and before it was written down.
+        """
+        before = {process.pid for process in processes_of(self.config.run_id)}
+        try:
+            yield
+        except BaseException:
+            victims = [process for process in processes_of(self.config.run_id) if process.pid not in before]
+            send_signal(victims, signal.SIGKILL)
+            wait_until_gone(victims, self.config.run_id)
+            if not before:
+                self._clean_up()
+            raise
 
     def _clean_up(self) -> None:
         for spawned in self._spawned:
