@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from simulation.parties import Direct
 from upheaval.runtimes.simulated.disk import PAGE, SECTOR, Disk
 from upheaval.runtimes.simulated.world import World

@@ -1,6 +1,7 @@
 """The simulated network: streams, cuts, resets, dead hosts."""
 
 import pytest
+
 from simulation.parties import Direct, Pair, Talker
 from upheaval.runtimes.simulated.network import PIPE_CAPACITY, UNACKNOWLEDGED_NS, Fabric
 from upheaval.runtimes.simulated.world import World

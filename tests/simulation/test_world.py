@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from upheaval.runtimes.simulated.errors import SimulationError
 from upheaval.runtimes.simulated.world import START_NS, World
 

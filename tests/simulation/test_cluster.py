@@ -1,0 +1,148 @@
+"""A cluster of the node's own members in a simulated world: elections, load, deaths, partitions, return."""
+
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.history import Operation, Outcome
+from upheaval.run_folder import RunFolder
+from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.errors import SimulationError
+from upheaval.runtimes.simulated.runner import Runner, RunSettings, run_seed
+from upheaval.runtimes.simulated.world import World
+from upheaval.workload import Load, WorkloadSettings
+from upheaval_node.settings import profile_settings
+
+LOAD = WorkloadSettings(slots=8, keys=4, rate=100)
+
+
+def started(seed: int, members: int = 3, sync_level: int = 1) -> SimulatedCluster:
+    settings = profile_settings("test", sync_level=sync_level)
+    cluster = SimulatedCluster(World(seed), members=members, settings=settings)
+    cluster.start_all()
+    cluster.wait_until_leader()
+    return cluster
+
+
+def settle(cluster: SimulatedCluster, load: Load) -> None:
+    load.stop()
+    cluster.wait_until(lambda: load.is_idle, 20 * SECOND, "end of the load")
+    converge = cluster.wait_until_converged()
+    assert converge.reached, cluster.describe()
+
+
+@pytest.mark.parametrize("members", [1, 3, 5])
+def test_members_elect_a_leader_and_serve_a_load(members: int) -> None:
+    cluster = started(1, members)
+    history: list[Operation] = []
+    load = cluster.start_load(LOAD, history.append)
+    cluster.world.run_for(2 * SECOND)
+    settle(cluster, load)
+    assert load.counts.ok > 150
+    assert load.counts.unknown == load.counts.fail == 0
+    assert all(operation.outcome is Outcome.OK for operation in history)
+
+
+def test_a_killed_leader_is_replaced_and_catches_up_when_it_returns() -> None:
+    cluster = started(2)
+    history: list[Operation] = []
+    load = cluster.start_load(LOAD, history.append)
+    cluster.world.run_for(2 * SECOND)
+    old = cluster.leader()
+    assert old is not None
+    cluster.kill(old)
+    cluster.wait_until(lambda: cluster.leader() not in (None, old), 5 * SECOND, "new leader")
+    served = load.counts.ok
+    cluster.wait_until(lambda: load.counts.ok > served + 100, 5 * SECOND, "progress under the new leader")
+    cluster.start(old)
+    cluster.wait_until(lambda: cluster.status()[old].election_state == "CLOSED", 10 * SECOND, "return of the member")
+    settle(cluster, load)
+    assert max(operation.complete_ns or 0 for operation in history) > 0
+
+
+def test_a_member_cut_off_misses_terms_and_gets_them_back() -> None:
+    cluster = started(3)
+    load = cluster.start_load(LOAD, lambda _operation: None)
+    cluster.world.run_for(SECOND)
+    follower = next(member_id for member_id in cluster.member_ids if member_id != cluster.leader())
+    cluster.isolate(follower)
+    cluster.world.run_for(3 * SECOND)
+    cluster.heal_network()
+    cluster.world.run_for(3 * SECOND)
+    settle(cluster, load)
+    assert load.counts.ok > 300
+
+
+def test_a_leader_without_a_quorum_acknowledges_nothing() -> None:
+    cluster = started(4)
+    history: list[Operation] = []
+    load = cluster.start_load(LOAD, history.append)
+    cluster.world.run_for(SECOND)
+    leader = cluster.leader()
+    assert leader is not None
+    for member_id in cluster.member_ids:
+        if member_id != leader:
+            cluster.kill(member_id)
+    # What was on its way is acknowledged; after a moment nothing is.
+    cluster.world.run_for(SECOND // 10)
+    served = load.counts.ok
+    cluster.world.run_for(5 * SECOND)
+    assert load.counts.ok == served
+    assert cluster.leader() is None
+    cluster.start_all()
+    cluster.wait_until(lambda: load.counts.ok > served, 20 * SECOND, "service after the return")
+    settle(cluster, load)
+
+
+def lost_operations(seed: int, sync_level: int) -> str:
+    """Cut the power of all members under load, start them again; the findings about the run that are not valid."""
+    cluster = started(seed, sync_level=sync_level)
+    history: list[Operation] = []
+    load = cluster.start_load(LOAD, history.append)
+    # Not long after the start, so that the kernel has not written everything back by itself.
+    cluster.world.run_for(3 * SECOND)
+    load.stop()
+    load.close()
+    cluster.power_cut(cluster.member_ids)
+    cluster.world.run_for(SECOND)
+    acknowledged = sum(operation.outcome is Outcome.OK for operation in history)
+    assert acknowledged > 100
+    cluster.start_all()
+    try:
+        cluster.wait_until_leader(20 * SECOND)
+        converge = cluster.wait_until_converged(20 * SECOND)
+    except SimulationError as error:
+        return f"no cluster any more: {error}"
+    position = min(member.commit_position for member in converge.members)
+    highest = max(operation.position or 0 for operation in history)
+    return "" if converge.reached and position >= highest else f"log ends at {position}, acknowledged up to {highest}"
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_power_cut_of_all_members_loses_nothing_acknowledged_at_sync_level_1(seed: int) -> None:
+    assert lost_operations(seed, sync_level=1) == ""
+
+
+def test_the_same_power_cut_loses_acknowledged_operations_at_sync_level_0() -> None:
+    losses = [loss for loss in (lost_operations(seed, sync_level=0) for seed in range(5)) if loss]
+    assert losses
+
+
+@pytest.mark.parametrize("seed", [3, 7, 102])
+def test_a_run_with_drawn_faults_leaves_a_folder_with_a_valid_verdict(seed: int, tmp_path: Path) -> None:
+    run = run_seed(seed, RunSettings(faults=4), tmp_path / "run")
+    report = verify_run(tmp_path / "run")
+    assert report.verdict is Verdict.VALID, str(report)
+    assert run.converge.reached
+    assert len(list(RunFolder(tmp_path / "run").read_faults())) == 4
+    assert sum(1 for _ in RunFolder(tmp_path / "run").read_history()) == run.counts.total
+
+
+def test_a_run_that_fails_leaves_its_folder_too(tmp_path: Path) -> None:
+    runner = Runner(1, RunSettings(faults=0))
+    runner.cluster.start_all()
+    runner.cluster.wait_until_leader()
+    runner.write(RunFolder(tmp_path / "run"), None)
+    assert verify_run(tmp_path / "run").verdict is Verdict.UNKNOWN
