@@ -19,7 +19,7 @@ from upheaval_node.cluster.recovery import Recovered, recover
 from upheaval_node.cluster.service_proxy import ServiceAdapter
 from upheaval_node.cluster.steps import Steps
 from upheaval_node.counters import Counter
-from upheaval_node.errors import NodeError, StorageError, TerminationError
+from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MS
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
@@ -132,7 +132,11 @@ class ConsensusModule(ConsensusSide):
             self._recovery = Steps(recover(self._context, self.recording_log, self._recording, self._acks))
         assert self._service_adapter is not None
         work = self._service_adapter.poll(now)
-        if self._recovery.poll(now):
+        try:
+            is_done = self._recovery.poll(now)
+        except (PeerError, TimeoutExpired) as error:
+            raise TerminationError(f"cannot start from what is there: {error}", expected=False) from error
+        if is_done:
             self._begin(now, self._recovery.result)
             work += 1
         return work
