@@ -3,6 +3,7 @@
 This module knows the recordings and the cluster's log messages; it knows nothing of histories.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -36,6 +37,7 @@ class WitnessLog:
 
     entries: list[LogEntry] = field(default_factory=list)
     terms: list[TermEntry] = field(default_factory=list)
+    start_position: int = 0
     end_position: int = 0
 
 
@@ -66,10 +68,11 @@ def check_logs(run: RunFolder, finals: Sequence[FinalPosition], members: int) ->
     readings, missing = _open(run, members)
     limit = min((final.commit_position for final in finals), default=-1)
     difference = _compare(readings, limit)
-    complete = _completeness(readings, finals, missing)
-    equal = _equality(readings, finals, missing, difference)
     longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
+    complete = _completeness(readings, finals, missing, longest)
+    equal = _equality(readings, finals, missing, difference)
     if longest is not None:
+        longest.witness.start_position = longest.log.start_position
         longest.witness.end_position = longest.log.end_position
     terms = {reading.log.member_id: reading.witness.terms for reading in readings}
     return LogFindings(longest.witness if longest else None, (complete, equal), terms)
@@ -166,7 +169,9 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     witness.entries.append(LogEntry(end, operation_id, function, key, value))
 
 
-def _completeness(readings: list[_Reading], finals: Sequence[FinalPosition], missing: str | None) -> Finding:
+def _completeness(
+    readings: list[_Reading], finals: Sequence[FinalPosition], missing: str | None, longest: _Reading | None
+) -> Finding:
     by_member = {reading.log.member_id: reading.log for reading in readings}
     for final in finals:
         log = by_member.get(final.member_id)
@@ -174,7 +179,7 @@ def _completeness(readings: list[_Reading], finals: Sequence[FinalPosition], mis
             why = f" ({log.fault})" if log.fault else ""
             detail = (
                 f"the log of member {final.member_id} ends at position {log.end_position}, "
-                f"its final position is {final.append_position}{why}"
+                f"its final position is {final.append_position}{why}{_what_follows(longest, log.end_position)}"
             )
             return Finding(LOGS_COMPLETE, Verdict.INVALID, detail)
     if missing:
@@ -183,6 +188,21 @@ def _completeness(readings: list[_Reading], finals: Sequence[FinalPosition], mis
         return Finding(LOGS_COMPLETE, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
     ends = {log.end_position for log in by_member.values()}
     return Finding(LOGS_COMPLETE, Verdict.VALID, f"{len(by_member)} logs end at {_range(ends)}")
+
+
+def _what_follows(longest: _Reading | None, position: int) -> str:
+    """The first operation that the longest log has behind a position at which another one ends."""
+    if longest is None:
+        return ""
+    entries = longest.witness.entries
+    index = bisect_right(entries, position, key=lambda entry: entry.position)
+    if index == len(entries):
+        return ""
+    entry = entries[index]
+    return (
+        f"; member {longest.log.member_id} goes on with operation id={entry.id} {entry.f} {entry.key} "
+        f"at position {entry.position}"
+    )
 
 
 def _equality(

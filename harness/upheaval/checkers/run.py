@@ -79,6 +79,9 @@ def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Findi
     )
     if logs.witness is None:
         return [Finding(promise, Verdict.UNKNOWN, "there is no readable log") for promise in promises]
+    if logs.witness.start_position > 0:
+        why = f"the log begins at position {logs.witness.start_position}: what came before it is gone"
+        return [Finding(promise, Verdict.UNKNOWN, why) for promise in promises]
     if not operations:
         return [Finding(promise, Verdict.UNKNOWN, "there is no history") for promise in promises]
     entries = logs.witness.entries

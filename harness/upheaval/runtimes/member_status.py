@@ -26,8 +26,11 @@ _INT64: Final = struct.Struct("<q")
 _STEP: Final = 64
 
 
-def member_pids(folder: Path, run_id: str) -> dict[str, int]:
-    """The live processes of a member by component, as the mark files name them."""
+def member_pids(folder: Path, member_id: int, run_id: str) -> dict[str, int]:
+    """The live processes of a member by component, as the mark files name them.
+
+    The id in an old mark file may belong to another process by now, even to one of this run.
+    """
     marks = {
         "archive": layout.ARCHIVE_MARK,
         "consensus": layout.CLUSTER_MARK,
@@ -36,14 +39,15 @@ def member_pids(folder: Path, run_id: str) -> dict[str, int]:
     pids = {}
     for component, path in marks.items():
         pid = _mark_pid(folder / path)
-        if pid > 0 and process_of(pid, run_id) is not None:
+        process = process_of(pid, run_id) if pid > 0 else None
+        if process is not None and process.member_id == member_id:
             pids[component] = pid
     return pids
 
 
 def read_member_status(folder: Path, member_id: int, run_id: str) -> MemberStatus:
     """The status of one member; `leader_member_id` is left to `with_leaders`."""
-    pids = member_pids(folder, run_id)
+    pids = member_pids(folder, member_id, run_id)
     status = MemberStatus(member_id, alive=len(pids) == 3, pids=pids)
     if not status.alive:
         return status

@@ -79,7 +79,7 @@ class ProcessMember:
 
     def pids(self) -> dict[str, int]:
         """Live process ids by component, as the mark files say."""
-        return member_pids(self.folder, self._cluster.config.run_id)
+        return member_pids(self.folder, self.member_id, self._cluster.config.run_id)
 
     def status(self) -> MemberStatus:
         return read_member_status(self.folder, self.member_id, self._cluster.config.run_id)

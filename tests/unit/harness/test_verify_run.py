@@ -1,6 +1,7 @@
 """Good runs are valid, and each way to break a run is found, with the operation and the position named."""
 
 import json
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -71,6 +72,37 @@ def test_a_hole_in_one_members_recording_is_invalid_and_the_position_is_named(tm
     finding = verify_run(tmp_path).finding(logs.LOGS_COMPLETE)
     assert finding.verdict is Verdict.INVALID
     assert f"position {start}" in finding.detail
+    assert f"operation id={victim.id} " in finding.detail
+
+
+def test_an_entry_cut_out_of_one_members_recording_is_invalid_and_named(tmp_path: Path) -> None:
+    built = good_run()
+    built.write(tmp_path)
+    segment = tmp_path / "member-1" / "archive" / "3-0.rec"
+    victim = built.operations[200]
+    start = _start_of(built.payloads[1], victim.id)
+    assert victim.position is not None
+    data = segment.read_bytes()
+    segment.write_bytes((data[:start] + data[victim.position :]).ljust(len(data), b"\0"))
+    finding = verify_run(tmp_path).finding(logs.LOGS_COMPLETE)
+    assert finding.verdict is Verdict.INVALID
+    assert f"no valid frame at position {start}" in finding.detail
+    assert f"operation id={victim.id} " in finding.detail
+
+
+def test_a_log_that_does_not_begin_at_its_beginning_is_unknown(tmp_path: Path) -> None:
+    built = good_run(2000)
+    built.write(tmp_path)
+    for member_id, recording_id in enumerate(built.recording_ids):
+        catalog = tmp_path / f"member-{member_id}" / "archive" / "archive.catalog"
+        data = bytearray(catalog.read_bytes())
+        at = data.rindex(struct.pack("<q", recording_id), 0, 32 + 128 + 32 + 24)
+        struct.pack_into("<q", data, at + 24, 128 * 1024)
+        catalog.write_bytes(data)
+        (tmp_path / f"member-{member_id}" / "archive" / f"{recording_id}-0.rec").unlink()
+    report = verify_run(tmp_path)
+    assert report.verdict is Verdict.UNKNOWN, report.findings
+    assert "begins at position 131072" in report.finding(witness.LINEARIZABLE).detail
 
 
 def test_a_changed_byte_in_one_members_recording_is_invalid_and_named(tmp_path: Path) -> None:
