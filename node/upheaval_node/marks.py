@@ -4,8 +4,10 @@ Which component has which streams and texts in its mark file is Aeron's. Whether
 decided here: the runtime holds locks for that, so a mark that looks active is taken over.
 """
 
+import contextlib
 from typing import Final
 
+from upheaval_node.errors import StorageError
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ArchiveMarkHeader, ClusterMarkHeader, MarkFile
 from upheaval_node.member_config import MemberConfig
@@ -50,7 +52,9 @@ class MarkKeeper:
             return 0
         self._next_ns = now.ns + ACTIVITY_INTERVAL_NS
         for mark in self._marks:
-            mark.update_activity(now.epoch_ms)
+            # Whether a disk that is full or broken is the end of the member is for the archive to say.
+            with contextlib.suppress(StorageError):
+                mark.update_activity(now.epoch_ms)
         return 0
 
     def next_deadline_ns(self) -> int:

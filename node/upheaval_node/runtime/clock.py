@@ -31,7 +31,7 @@ class SkewedClock:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             if os.fstat(fd).st_size < CLOCK_FILE_LENGTH:
-                os.ftruncate(fd, CLOCK_FILE_LENGTH)
+                os.pwrite(fd, bytes(CLOCK_FILE_LENGTH), 0)
             self._map = mmap.mmap(fd, CLOCK_FILE_LENGTH)
         finally:
             os.close(fd)

@@ -1,9 +1,11 @@
 """Where errors go that do not end the component: a count a kind, one line on stderr, the mark file's error log."""
 
+import contextlib
 import sys
 from collections.abc import Callable
 from typing import Final
 
+from upheaval_node.errors import StorageError
 from upheaval_node.ports import Tracer
 from upheaval_node.types import Now
 
@@ -16,7 +18,8 @@ class ProcessErrorSink:
     """Implements `ports.ErrorSink`.
 
     Later errors of a kind are counted, and go to the error log, which tells repetitions by itself. Errors that are
-    reported before there is a mark file are kept for it.
+    reported before there is a mark file are kept for it. A full disk or a closed stderr must not turn an error that the
+    component can live with into its end.
     """
 
     def __init__(self, name: str, tracer: Tracer | None = None) -> None:
@@ -39,10 +42,12 @@ class ProcessErrorSink:
         text = " ".join(text.split())[:MAX_TEXT_LENGTH]
         count = self.counts[kind] = self.counts.get(kind, 0) + 1
         if count == 1:
-            print(f"{self._name}: {kind}: {text}", file=sys.stderr, flush=True)
+            with contextlib.suppress(OSError):
+                print(f"{self._name}: {kind}: {text}", file=sys.stderr, flush=True)
             if self._tracer is not None:
                 self._tracer.emit(now, "error", kind=kind, text=text)
         if self._record is not None:
-            self._record(now, f"{kind}: {text}")
+            with contextlib.suppress(StorageError):
+                self._record(now, f"{kind}: {text}")
         elif len(self._early) < MAX_KINDS:
             self._early.append((now, f"{kind}: {text}"))

@@ -4,6 +4,7 @@ Parses, runs, and turns the end into a numbered exit status; see `exit_status`.
 """
 
 import argparse
+import contextlib
 import faulthandler
 import gc
 import json
@@ -30,14 +31,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     process: MemberProcess | None = None
+    is_stop_requested = False
+
+    def stop(*_: object) -> None:
+        nonlocal is_stop_requested
+        is_stop_requested = True
+        if process is not None:
+            process.request_stop()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
     try:
         config = read_config(options.config)
         os.makedirs(config.folder, exist_ok=True)
         os.chdir(config.folder)
         sys.path[:0] = config.python_path
         process = MemberProcess(config, options.component)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: process.request_stop())
+        if is_stop_requested:
+            process.request_stop()
         faulthandler.register(signal.SIGUSR1)
         gc.freeze()
         status, reason = process.run(), ""
@@ -45,7 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status, reason = status_of(error), f"{type(error).__name__}: {error}"
         if status == ExitStatus.INTERNAL_ERROR:
             traceback.print_exc()
-        print(f"upheaval-member {options.component}: {error} (exit status {int(status)})", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            print(f"upheaval-member {options.component}: {error} (exit status {int(status)})", file=sys.stderr)
     if process is not None:
         process.record_end(status, reason)
     return int(status)
@@ -81,7 +93,7 @@ def status_of(error: Exception) -> ExitStatus:
             return ExitStatus.USAGE
         case NetworkError():
             return ExitStatus.ADDRESS_UNAVAILABLE
-        case StorageError():
+        case StorageError() | OSError():
             return ExitStatus.STORAGE_FAILED
         case PeerError():
             return ExitStatus.PEER_FAULT

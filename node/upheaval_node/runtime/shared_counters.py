@@ -13,6 +13,7 @@ from typing import Final
 from upheaval_node.counters import Counters
 from upheaval_node.errors import UsageError
 from upheaval_node.files.cnc import HEADER_LENGTH, CncHeader, CncLayout, read_header, ready_version
+from upheaval_node.runtime.disk import storage_errors
 from upheaval_node.runtime.mark_lock import AlreadyRunning, is_descriptor_locked
 
 DRIVER_RANGE: Final = (0, 2048)
@@ -58,7 +59,7 @@ class CncFile:
 def create_cnc(path: str, *, pid: int, now_ms: int, is_shared: bool) -> CncFile:
     """Make a new file in place of what is there. `is_shared`: several processes will allocate counters.
 
-    Raises `AlreadyRunning` when a live driver owns the file that is there.
+    Raises `AlreadyRunning` when a live driver owns the file that is there, `StorageError` when there is no space.
     """
     os.makedirs(os.path.dirname(path), exist_ok=True)
     _refuse_live_owner(path)
@@ -66,7 +67,9 @@ def create_cnc(path: str, *, pid: int, now_ms: int, is_shared: bool) -> CncFile:
     fd = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     layout = CncLayout()
-    os.ftruncate(fd, layout.file_length)
+    with storage_errors(path, "allocate"):
+        # Not a sparse file: to touch a hole of a mapping when the disk is full would be the end by SIGBUS.
+        os.posix_fallocate(fd, 0, layout.file_length)
     os.pwrite(fd, layout.header(start_timestamp_ms=now_ms, pid=pid), 0)
     cnc = CncFile(fd, CncHeader(layout, now_ms, pid))
     if is_shared:

@@ -105,3 +105,19 @@ def test_ranges_do_not_overlap() -> None:
         service_range(10)
     assert ranges[-1][1] <= 8192
     assert Counters.in_memory(8).capacity == 8
+
+
+def test_a_full_disk_is_told_at_the_start_and_not_by_a_signal_later(tmp_path: Path) -> None:
+    code = """
+        import resource, signal, sys
+        from upheaval_node.errors import StorageError
+        from upheaval_node.runtime.shared_counters import create_cnc
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+        try:
+            create_cnc(sys.argv[1], pid=1, now_ms=2, is_shared=True)
+        except StorageError as error:
+            print("refused", flush=True)
+    """
+    with child(code, str(tmp_path / "aeron" / "cnc.dat")) as process:
+        assert read_line(process) == b"refused"

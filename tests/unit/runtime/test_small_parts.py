@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from unit.runtime.parties import child, run_until
+from upheaval_node.errors import StorageError
 from upheaval_node.runtime.clock import SkewedClock, SystemClock, set_clock_skew
 from upheaval_node.runtime.doorbell import Doorbell
 from upheaval_node.runtime.error_sink import MAX_KINDS, MAX_TEXT_LENGTH, ProcessErrorSink
@@ -54,6 +55,17 @@ def test_an_error_is_counted_always_and_printed_once(tmp_path: Path, capsys: pyt
     assert log[:3] == [f"bad frame: length {number}" for number in range(3)]
     assert len(log[3]) == len("bad frame: ") + MAX_TEXT_LENGTH
     assert (tmp_path / "trace").read_text().count("\n") == 1
+
+
+def test_an_error_that_cannot_be_written_down_ends_nothing() -> None:
+    sink = ProcessErrorSink("member 0")
+
+    def refuse(_: Now, text: str) -> None:
+        raise StorageError(f"no space for {text}")
+
+    sink.attach_error_log(refuse)
+    sink.report(Now(1, 1), "bad frame", "text")
+    assert sink.counts == {"bad frame": 1}
 
 
 def test_kinds_of_errors_are_bounded() -> None:
