@@ -1,0 +1,100 @@
+"""What the process runtime asks of the machine: processes by run id, free ports, waiting."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import uuid
+from collections.abc import Iterator
+
+import pytest
+
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.runtimes import ports
+from upheaval.runtimes.process_table import (
+    COMPONENT_VARIABLE,
+    MEMBER_VARIABLE,
+    RUN_ID_VARIABLE,
+    FoundProcess,
+    process_of,
+    processes_of,
+    send_signal,
+    wait_until_gone,
+)
+from upheaval.waits import wait_until
+
+WAITS_FOR_EVER = "import signal; print('up', flush=True); signal.pause()"
+
+
+@pytest.fixture
+def run_id() -> str:
+    return uuid.uuid4().hex
+
+
+@pytest.fixture
+def process(run_id: str) -> Iterator["subprocess.Popen[bytes]"]:
+    environment = {**os.environ, RUN_ID_VARIABLE: run_id, MEMBER_VARIABLE: "2", COMPONENT_VARIABLE: "archive"}
+    command = [sys.executable, "-c", WAITS_FOR_EVER]
+    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"up\n"
+        yield started
+        started.kill()
+
+
+def test_a_process_is_found_by_the_run_id_in_its_environment(process: "subprocess.Popen[bytes]", run_id: str) -> None:
+    assert processes_of(run_id) == [FoundProcess(process.pid, 2, "archive")]
+    assert process_of(process.pid, "another run") is None
+    assert processes_of("another run") == []
+
+
+def test_a_killed_process_is_gone_even_before_its_parent_has_asked(
+    process: "subprocess.Popen[bytes]", run_id: str
+) -> None:
+    found = processes_of(run_id)
+    send_signal(found, signal.SIGKILL)
+    wait_until_gone(found, run_id)
+    assert processes_of(run_id) == []
+    send_signal(found, signal.SIGKILL)
+
+
+def test_a_process_that_does_not_end_is_named(process: "subprocess.Popen[bytes]", run_id: str) -> None:
+    with pytest.raises(UnknownOutcome, match=str(process.pid)):
+        wait_until_gone(processes_of(run_id), run_id, timeout_s=0.05)
+
+
+def test_a_wait_gives_the_first_result_and_says_what_did_not_come() -> None:
+    results = iter([None, False, 7])
+    assert wait_until(lambda: next(results), timeout_s=5, describe=lambda: "never") == 7
+    with pytest.raises(UnknownOutcome, match=r"no leader \(waited 0.02 s\)"):
+        wait_until(lambda: None, timeout_s=0.02, describe=lambda: "no leader")
+
+
+def test_a_wait_ends_early_when_its_condition_raises() -> None:
+    def broken() -> bool:
+        raise EnvironmentFault("member 1 ended")
+
+    with pytest.raises(EnvironmentFault, match="member 1 ended"):
+        wait_until(broken, timeout_s=60, describe=lambda: "no leader")
+
+
+def test_a_chosen_base_port_is_free_for_every_member_and_no_port_is_given_twice() -> None:
+    base_port = ports.choose_base_port(5)
+    found = ports.cluster_ports(base_port, 5)
+    assert len(set(found)) == 5 * ports.PORTS_USED
+    assert ports.first_used(found) is None
+
+
+def test_a_port_that_somebody_listens_on_is_not_free_and_is_named() -> None:
+    with socket.create_server((ports.HOST, 0)) as server:
+        port = server.getsockname()[1]
+        assert not ports.is_free(port)
+        with pytest.raises(EnvironmentFault, match=f"port {port} is in use"):
+            ports.require_free(port, 1)
+
+
+@pytest.mark.parametrize("base_port", [0, 1023, 65535, 70000])
+def test_an_impossible_base_port_is_refused(base_port: int) -> None:
+    with pytest.raises(UsageError, match="does not leave room"):
+        ports.require_free(base_port, 3)
