@@ -183,6 +183,8 @@ class ClusterWorld:
         self.storages = [MemoryStorage() for _ in range(count)]
         self.members: dict[int, Member] = {}
         self.clients: list[Client] = []
+        # Members whose process stands still (SIGSTOP): their connections live on.
+        self.paused: set[int] = set()
 
     # --- members ---
 
@@ -260,7 +262,7 @@ class ClusterWorld:
         work = 0
         now = self.now
         for member in list(self.members.values()):
-            if member.ended is not None:
+            if member.ended is not None or member.id in self.paused:
                 continue
             try:
                 work += sum(agent.do_work(now) for agent in member.agents)

@@ -1,0 +1,82 @@
+"""Parts of a consensus module on a real media driver, without the module around them."""
+
+from dataclasses import dataclass
+from random import Random
+
+from support.cluster_world import RecordedTrace, members_string
+from support.media_world import World
+from upheaval_node.archive.client import ArchiveClient
+from upheaval_node.cluster.authentication import AcceptEveryone, Authenticator
+from upheaval_node.cluster.log_publisher import LogPublisher
+from upheaval_node.cluster.members import parse_members
+from upheaval_node.cluster.module_context import ModuleContext, ModuleCounters
+from upheaval_node.cluster.sessions import SessionManager
+from upheaval_node.counters import Counters
+from upheaval_node.media.api import Message, Publication, Subscription
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import codec
+from upheaval_node.settings import ClusterSettings
+from upheaval_node.types import Now
+
+TERM = 7
+LOG_CHANNEL = "aeron:ipc?term-length=64k|mtu=1408|alias=log"
+
+
+@dataclass
+class Leader:
+    """A leadership as sessions see it; without a log it is a follower's."""
+
+    active_log: LogPublisher | None = None
+    leadership_term_id: int = TERM
+    leader_member_id: int = 0
+
+
+class PartsWorld(World):
+    """One member's driver, a log that a subscription reads, and drivers of clients."""
+
+    def __init__(self, *, max_sessions: int = 10, seed: int = 1, authenticator: Authenticator | None = None) -> None:
+        super().__init__(seed=seed)
+        self.media = self.driver()
+        self.trace = RecordedTrace()
+        settings = ClusterSettings(max_sessions=max_sessions)
+        counters = Counters.in_memory()
+        self.context = ModuleContext(
+            self.media,
+            counters,
+            ModuleCounters(counters, 0),
+            settings,
+            0,
+            parse_members(members_string(3)),
+            ArchiveClient(self.media),
+            self.trace,
+            self.errors,
+            lambda now: now.epoch_ms,
+        )
+        self.log_subscription: Subscription = self.media.add_subscription("aeron:ipc", 100)
+        self.log_publication: Publication = self.media.add_publication(LOG_CHANNEL, 100)
+        self.leader = Leader(LogPublisher(self.log_publication))
+        self.sessions = SessionManager(self.context, self.leader, authenticator or AcceptEveryone())
+        self.settle()
+
+    def client_driver(self) -> MediaDriver:
+        return self.driver()
+
+    def read_log(self, limit: int = 1 << 20) -> list[tuple[codec.Message, bytes]]:
+        """The entries that are in the log now: message and, behind a session header, payload."""
+        entries: list[tuple[codec.Message, bytes]] = []
+
+        def take(message: Message) -> None:
+            decoded = cm.SCHEMA.decode_with_end(message.payload)
+            assert decoded is not None
+            entries.append((decoded[0], bytes(message.payload[decoded[1] :])))
+
+        self.log_subscription.poll(take, limit)
+        return entries
+
+    def random_of(self, name: str) -> Random:
+        return Random(f"{self.random.random()}/{name}")
+
+    @property
+    def time(self) -> Now:
+        return self.now
