@@ -141,3 +141,21 @@ def test_a_signal_to_any_process_ends_a_split_member_in_order(split: Members, to
     took = wait_until(lambda: all(process.poll() is not None for process in split.processes.values()))
     assert took < 10
     assert [ended(process)[0] for process in split.processes.values()] == [ExitStatus.OK] * 3
+
+
+def test_a_member_that_was_stopped_for_a_while_tells_how_long(members: Members) -> None:
+    process = members.start(0)
+    members.wait_until_leader()
+    process.send_signal(signal.SIGSTOP)
+    with pytest.raises(AssertionError):
+        wait_until(lambda: process.poll() is not None, patience_s=0.4)
+    process.send_signal(signal.SIGCONT)
+
+    def stalls() -> list[int]:
+        found = [line["stall_ns"] for line in members.trace(0) if line["event"] == "loop-stall"]
+        return [each for each in found if isinstance(each, int)]
+
+    wait_until(lambda: any(each >= 300_000_000 for each in stalls()))
+    process.terminate()
+    assert ended(process)[0] == ExitStatus.OK
+    assert members.trace(0)[-1]["longest_stall_ns"] == max(stalls())

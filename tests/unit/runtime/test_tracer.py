@@ -5,9 +5,16 @@ import os
 import signal
 from pathlib import Path
 
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
 from unit.runtime.parties import child, read_line
+from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.types import Now
+
+
+OWN_NAMES = {"ts", "epoch_ms", "event", "member", "component", "pid", "self", "now"}
 
 
 def test_a_line_names_time_member_component_and_event(tmp_path: Path) -> None:
@@ -28,6 +35,31 @@ def test_a_line_names_time_member_component_and_event(tmp_path: Path) -> None:
         "reason": None,
         "field_member": "shadowed",
     }
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.text(),
+    st.dictionaries(
+        st.text(min_size=1).filter(lambda name: name not in OWN_NAMES),
+        st.one_of(st.text(), st.integers(-(1 << 63), 1 << 63), st.booleans(), st.none()),
+    ),
+)
+def test_any_text_and_value_comes_back(tmp_path: Path, event: str, fields: dict[str, int | str | bool | None]) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.unlink(missing_ok=True)
+    tracer = FileTracer(str(path), member_id=1, component="all")
+    tracer.emit(Now(5, 6), event, **fields)
+    tracer.close()
+    record = json.loads(path.read_text())
+    assert {name: value for name, value in record.items() if name not in OWN_NAMES} == fields
+    assert record["event"] == event
+
+
+def test_an_enum_is_written_as_its_number(tmp_path: Path) -> None:
+    tracer = FileTracer(str(tmp_path / "t"), member_id=1, component="all")
+    tracer.emit(Now(5, 6), "end", status=ExitStatus.TERMINATED)
+    assert json.loads((tmp_path / "t").read_text())["status"] == 7
 
 
 def test_lines_survive_the_kill_of_the_process_right_after(tmp_path: Path) -> None:
