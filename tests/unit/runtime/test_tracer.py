@@ -13,7 +13,6 @@ from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.types import Now
 
-
 OWN_NAMES = {"ts", "epoch_ms", "event", "member", "component", "pid", "self", "now"}
 
 
