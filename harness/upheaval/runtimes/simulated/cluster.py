@@ -1,16 +1,20 @@
 """A cluster in a simulated world: hosts with disks, a process for each member, clients, and what can be done to them.
 
 The members are the node's own agents, wired by `upheaval_node.member` to virtual clock, network and disk; everything
-that is known about them is read from their counters and files. Implements `faults.Target`.
+that is known about them is read from their counters and files. All time-outs are of virtual time, and virtual time only
+passes inside the calls that wait. Implements `upheaval.cluster.Cluster` and `faults.Target`.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from upheaval.cluster import LEADER, MemberStatus
+from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus
+from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.history import Operation
-from upheaval.run_folder import Converge, FinalPosition
+from upheaval.jsonfields import Json
+from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, RunFolder
 from upheaval.runtimes.member_status import log_recording_id, status_from_counters, with_leaders
+from upheaval.runtimes.simulated.collect import write_files, write_trace
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.errors import SimulationError
 from upheaval.runtimes.simulated.network import Fabric, LinkProfile
@@ -20,10 +24,11 @@ from upheaval.runtimes.simulated.world import World
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters
+from upheaval_node.errors import TerminationError
 from upheaval_node.files import layout
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.member import MemberConfig, MemberPorts, build_together
+from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, build_together, close_agents
 from upheaval_node.ports import Agent
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
@@ -31,6 +36,8 @@ from upheaval_node.settings import MemberSettings, profile_settings
 SECOND: Final = 1_000_000_000
 INGRESS_PORT: Final = 9000
 COUNTER_CAPACITY: Final = 1024
+WAIT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 5.0
 
 
 def host_of(member_id: int) -> str:
@@ -51,6 +58,7 @@ class SimulatedMember:
         self.has_power = True
         self.clock_skew_ms = 0
         self.errors: list[ErrorLog] = []
+        self._agents: Sequence[MemberAgent] = ()
 
     @property
     def alive(self) -> bool:
@@ -96,7 +104,27 @@ class SimulatedMember:
             pid=self.incarnations,
             now_ms=process.now().epoch_ms,
         )
-        return build_together(config, ports, [load_service(cluster.service)])
+        self._agents = build_together(config, ports, [load_service(cluster.service)])
+        return self._agents
+
+    def kill(self, component: str | None = None) -> None:
+        """End the process as SIGKILL does. Components run together here, none can be killed alone."""
+        if component is not None:
+            raise UsageError("members of the simulated runtime run their components together")
+        self.end(power_cut=False)
+
+    def stop(self) -> None:
+        """End in an orderly way; a stopped process is killed."""
+        process = self.process
+        if process is None or not process.alive:
+            return
+        process.post(lambda: self._close(process))
+        if not self._cluster.world.run_until(lambda: not process.alive, int(STOP_TIMEOUT_S * SECOND)):
+            self.end(power_cut=False)
+
+    def _close(self, process: SimulatedProcess) -> None:
+        close_agents(self._agents, process.now())
+        raise TerminationError(f"{process.name} was told to stop", expected=True)
 
     def end(self, *, power_cut: bool) -> None:
         """Kill the process, and with it the host's power if asked."""
@@ -134,6 +162,7 @@ class SimulatedCluster:
         settings: MemberSettings | None = None,
         service: str = "workbench",
         links: LinkProfile | None = None,
+        folder: RunFolder | None = None,
     ) -> None:
         self.world = world
         self.fabric = Fabric(world, links)
@@ -142,10 +171,22 @@ class SimulatedCluster:
         self.service = service
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
+        self.history: list[Operation] = []
+        self.faults: list[FaultRecord] = []
+        self.converged: Converge | None = None
         self.members = [SimulatedMember(self, member_id) for member_id in range(members)]
+        self._folder = folder
+        self._workload: dict[str, Json] = {}
         self._clients = 0
 
     # --- what it is ------------------------------------------------------------------------------------------------
+
+    @property
+    def run(self) -> RunFolder:
+        """The run folder that `write` fills. Raises `UsageError` when the cluster was made without one."""
+        if self._folder is None:
+            raise UsageError("this simulated cluster has no run folder")
+        return self._folder
 
     @property
     def member_ids(self) -> list[int]:
@@ -173,38 +214,38 @@ class SimulatedCluster:
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
-    def wait_until(self, condition: Callable[[], bool], timeout_ns: int, what: str) -> None:
-        """Let virtual time pass until `condition` holds. Raises `SimulationError` when it does not in time, or when
-        a process ended by a defect."""
-        self.world.run_until(lambda: bool(self.failures) or condition(), timeout_ns)
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Let time pass until `condition` holds. Raises `UnknownOutcome` when it does not in time, and
+        `SimulationError` when a process ended by a defect."""
+        self.world.run_until(lambda: bool(self.failures) or condition(), int(timeout_s * SECOND))
         self.require_no_failure()
         if not condition():
-            raise SimulationError(
-                f"seed {self.world.seed}: no {what} within {timeout_ns / SECOND} s\n{self.describe()}"
-            )
+            raise UnknownOutcome(f"seed {self.world.seed}: no {what} within {timeout_s:g} s\n{self.describe()}")
 
-    def wait_until_leader(self, timeout_ns: int = 30 * SECOND) -> int:
-        self.wait_until(lambda: self.leader() is not None, timeout_ns, "leader")
+    def wait_until_leader(self, timeout_s: float = WAIT_S) -> int:
+        self.wait_until(lambda: self.leader() is not None, timeout_s, "leader")
         leader = self.leader()
         assert leader is not None
         return leader
 
-    def wait_until_converged(self, timeout_ns: int = 30 * SECOND) -> Converge:
+    def converge(self, timeout_s: float = WAIT_S) -> Converge:
         """Wait until all members stand at one position in one term. There must be no load."""
-        reached = self.world.run_until(lambda: bool(self.failures) or self._is_converged(), timeout_ns)
+        reached = self.world.run_until(lambda: bool(self.failures) or self._is_converged(), int(timeout_s * SECOND))
         self.require_no_failure()
         members = tuple(
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id)
             for s in self.status()
         )
-        return Converge(reached, self.world.now_ns, members)
+        self.converged = Converge(reached, self.world.now_ns, members)
+        return self.converged
 
     def _is_converged(self) -> bool:
         status = self.status()
         positions = {(s.append_position, s.commit_position, s.leadership_term_id) for s in status}
         append, commit, _ = next(iter(positions))
-        is_settled = all(s.alive and s.election_state == "CLOSED" for s in status)
-        return is_settled and len(positions) == 1 and append == commit and any(s.role == LEADER for s in status)
+        is_settled = all(s.alive and s.election_state == ELECTION_CLOSED for s in status)
+        leaders = sum(s.role == LEADER for s in status)
+        return is_settled and len(positions) == 1 and append == commit and append > 0 and leaders == 1
 
     def require_no_failure(self) -> None:
         if self.failures:
@@ -289,8 +330,9 @@ class SimulatedCluster:
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
-    def start_load(self, settings: WorkloadSettings, record: Callable[[Operation], None]) -> Load:
-        """A client host of its own that runs a load from now on."""
+    def start_load(self, settings: WorkloadSettings) -> Load:
+        """A client host of its own that runs a load from now on; operations go to `history` when they are settled."""
+        self._workload = settings.to_json()
         self._clients += 1
         host = f"client-{self._clients}"
         process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
@@ -300,7 +342,7 @@ class SimulatedCluster:
         load = Load(
             settings,
             open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
-            record=record,
+            record=self.history.append,
             clock_ns=lambda: self.world.now_ns,
         )
         process.start((media, load))
@@ -309,3 +351,40 @@ class SimulatedCluster:
     def _on_client_exit(self, process: SimulatedProcess) -> None:
         if process.failure is not None:
             self.failures.append((process.name, process.failure))
+
+    # --- the end ---------------------------------------------------------------------------------------------------
+
+    def down(self) -> None:
+        """Stop all members, and write the run folder if there is one."""
+        for member in self.members:
+            member.stop()
+        if self._folder is not None:
+            self.write()
+
+    def write(self) -> None:
+        """Write the run folder as things stand: manifest, history, faults, the members' traces and files."""
+        folder = self.run
+        folder.create(
+            Manifest(
+                run_id=f"simulated-{self.world.seed}",
+                runtime="simulated",
+                members=len(self.members),
+                profile=self.settings.profile,
+                sync_level=self.settings.cluster.file_sync_level,
+                service=self.service,
+                seed=self.world.seed,
+                workload=self._workload,
+                converge=self.converged,
+            )
+        )
+        folder.history_file.unlink(missing_ok=True)
+        folder.faults_file.unlink(missing_ok=True)
+        with folder.history_writer() as writer:
+            for operation in self.history:
+                writer.add(operation)
+        for fault in self.faults:
+            folder.add_fault(fault)
+        for member in self.members:
+            files = folder.member(member.member_id)
+            write_files(member.disk, files.path)
+            write_trace(self.journal, member.member_id, files.trace)

@@ -3,21 +3,21 @@
 The folder is what the other runtimes leave, so that the same checkers judge it.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from upheaval.history import Operation
-from upheaval.run_folder import Converge, FaultRecord, Manifest, RunFolder
+from upheaval.run_folder import Converge, FaultRecord, RunFolder
 from upheaval.runtimes.simulated import faults
 from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
-from upheaval.runtimes.simulated.collect import digest, write_files, write_trace
+from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.faults import PlannedFault
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_node.settings import profile_settings
 
+LOAD_END_S: Final = 30.0
 QUIET_NS: Final = SECOND
 """Load without faults, before the first and after the last one."""
 
@@ -53,7 +53,7 @@ class SimulatedRun:
 class Runner:
     """One run of one seed."""
 
-    def __init__(self, seed: int, settings: RunSettings) -> None:
+    def __init__(self, seed: int, settings: RunSettings, folder: Path | None = None) -> None:
         self.seed = seed
         self.settings = settings
         self.world = World(seed)
@@ -61,18 +61,16 @@ class Runner:
             self.world,
             members=settings.members,
             settings=profile_settings(settings.profile, sync_level=settings.sync_level),
+            folder=None if folder is None else RunFolder(folder),
         )
-        self.history: list[Operation] = []
-        self.faults: list[FaultRecord] = []
 
     def run(self) -> SimulatedRun:
-        """Raises `SimulationError` when a process fails by a defect or the cluster does not come back."""
-        cluster, world = self.cluster, self.world
+        """Raises `SimulationError` when a process fails by a defect, `UnknownOutcome` when the cluster stays down."""
+        cluster, world, settings = self.cluster, self.world, self.settings
         cluster.start_all()
         cluster.wait_until_leader()
-        settings = self.settings
         workload = WorkloadSettings(seed=self.seed, keys=settings.keys, slots=settings.slots, rate=settings.rate)
-        load = cluster.start_load(workload, self.history.append)
+        load = cluster.start_load(workload)
         world.run_for(QUIET_NS)
         begin_ns = world.now_ns
         for fault in self._schedule():
@@ -82,10 +80,9 @@ class Runner:
         cluster.wait_until_leader()
         world.run_for(QUIET_NS)
         load.stop()
-        cluster.wait_until(lambda: load.is_idle, 30 * SECOND, "end of the load")
-        converge = cluster.wait_until_converged()
-        cluster.require_no_failure()
-        lines = [operation.to_json() for operation in self.history]
+        cluster.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
+        converge = cluster.converge()
+        lines = [operation.to_json() for operation in cluster.history]
         disks = {member.host: member.disk for member in cluster.members}
         return SimulatedRun(
             seed=self.seed,
@@ -93,8 +90,8 @@ class Runner:
             duration_ns=world.now_ns - START_NS,
             counts=load.counts,
             converge=converge,
-            faults=self.faults,
-            history=self.history,
+            faults=cluster.faults,
+            history=cluster.history,
             errors=self._errors(),
         )
 
@@ -110,7 +107,7 @@ class Runner:
         begin_ns = world.now_ns
         where, proof, heal = faults.inject(self.cluster, fault)
         world.run_for(fault.duration_ns)
-        self.faults.append(
+        self.cluster.faults.append(
             FaultRecord(
                 what=fault.kind.value,
                 where=where,
@@ -130,48 +127,12 @@ class Runner:
                     counts[kind] = counts.get(kind, 0) + count
         return counts
 
-    def write(self, folder: RunFolder, converge: Converge | None) -> None:
-        """Write the run folder, also of a run that ended in an error."""
-        settings = self.settings
-        folder.create(
-            Manifest(
-                run_id=f"simulated-{self.seed}",
-                runtime="simulated",
-                members=settings.members,
-                profile=settings.profile,
-                sync_level=settings.sync_level,
-                service=self.cluster.service,
-                seed=self.seed,
-                workload=WorkloadSettings(
-                    seed=self.seed, keys=settings.keys, slots=settings.slots, rate=settings.rate
-                ).to_json(),
-                converge=converge,
-            )
-        )
-        with folder.history_writer() as writer:
-            for operation in self.history:
-                writer.add(operation)
-        for fault in self.faults:
-            folder.add_fault(fault)
-        for member in self.cluster.members:
-            files = folder.member(member.member_id)
-            write_files(member.disk, files.path)
-            write_trace(self.cluster.journal, member.member_id, files.trace)
-
 
 def run_seed(seed: int, settings: RunSettings | None = None, folder: Path | None = None) -> SimulatedRun:
     """Run one seed; with a `folder` its run folder is written there, whether the run ends well or not."""
-    runner = Runner(seed, settings or RunSettings())
-    converge: Converge | None = None
+    runner = Runner(seed, settings or RunSettings(), folder)
     try:
-        run = runner.run()
-        converge = run.converge
-        return run
+        return runner.run()
     finally:
         if folder is not None:
-            runner.write(RunFolder(folder), converge)
-
-
-def run_seeds(seeds: list[int], settings: RunSettings, report: Callable[[SimulatedRun], None]) -> None:
-    for seed in seeds:
-        report(run_seed(seed, settings))
+            runner.cluster.write()
