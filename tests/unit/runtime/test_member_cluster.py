@@ -10,6 +10,8 @@ from upheaval_node.client.driver import BlockingClient
 from upheaval_node.counters import COMMIT_POSITION
 from upheaval_node.runtime.exit_status import ExitStatus
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(params=[TOGETHER, SPLIT], ids=["together", "split"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
