@@ -108,14 +108,18 @@ class ModuleBase(ABC):
         # Log position of a change of the module state, and the state before it, until it is committed.
         self._uncommitted_states: deque[tuple[int, ModuleState]] = deque()
 
-        self._acks = ServiceAcks(cluster.service_count)
+        self._make_parts(authenticator or AcceptEveryone())
+
+    def _make_parts(self, authenticator: Authenticator) -> None:
+        self._acks = ServiceAcks(self._settings.service_count)
         self._services = ServiceProxy(self._context, self._acks)
         self._recording = LogRecording(self._context)
-        self._log = LogAdapter(self, max_block_length=cluster.log_fragment_limit * cluster.log_mtu)
+        block_length = self._settings.log_fragment_limit * self._settings.log_mtu
+        self._log = LogAdapter(self, max_block_length=block_length)
         self._leader_log = LeaderLog(self._context, self._recording, self._services)
         self._follower_log = FollowerLog(self._context, self._recording, self._services, self._log)
         self._catchups = CatchupReplays(self._context)
-        self._sessions = SessionManager(self._context, self, authenticator or AcceptEveryone())
+        self._sessions = SessionManager(self._context, self, authenticator)
         self._publisher = ConsensusPublisher(self._context)
         self._ingress: IngressAdapter | None = None
         self._replays: list[LocalLogReplay] = []

@@ -4,6 +4,7 @@ Each port owns its link, speaks the commands of its kind and keeps the stream bu
 the source of connections and turns.
 """
 
+from abc import ABC, abstractmethod
 from typing import Protocol
 
 from upheaval_node.errors import PeerError, UsageError
@@ -39,7 +40,7 @@ class PortOwner(Protocol):
     def tick_soon(self) -> None: ...
 
 
-class ClientPort:
+class ClientPort(ABC):
     """A connection to the driver that is dialled until it is there once. Implements `link.LinkOwner`."""
 
     def __init__(self, client: PortOwner) -> None:
@@ -94,18 +95,18 @@ class ClientPort:
     def needs_ticks(self) -> bool:
         return False
 
+    @abstractmethod
     def hello(self) -> bytes:
         """The first command on a new connection."""
-        raise NotImplementedError
 
     def on_ready(self, link: FrameLink) -> None:
         """The connection is there and the first command is queued."""
 
-    def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None: ...
 
-    def on_extension(self, link: FrameLink, payload: bytes) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def on_extension(self, link: FrameLink, payload: bytes) -> None: ...
 
     def do_work(self) -> None:
         self.is_dirty = False
@@ -113,9 +114,9 @@ class ClientPort:
     def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:
         pass
 
+    @abstractmethod
     def end(self, reason: str) -> None:
         """The connection is gone for good."""
-        raise NotImplementedError
 
 
 class PublicationPort(ClientPort):

@@ -25,7 +25,6 @@ The names and the meaning follow Aeron Cluster's ClusteredService, Cluster and C
 of how a container does it.
 """
 
-# ruff: noqa: B027 - a service overrides only the callbacks that it needs
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from enum import IntEnum
