@@ -354,10 +354,17 @@ class MediaDriver:
                 self._refresh_listening(subscription)
         if self._clients is not None:
             self._clients.tick(now_ns)
-        period = min(settings.heartbeat_interval_ns, settings.redial_interval_ns)
-        busy = self._inbound or self.endpoints.links or any(each.needs_ticks for each in self._outbound.values())
+        self._next_tick_ns = now_ns + self._tick_period_ns()
+
+    def _tick_period_ns(self) -> int:
+        """Heartbeats and liveness while anything is connected; shorter only while something is to be tried again."""
+        outbound = self._outbound.values()
         unbound = any(record.listener is None for record in self.endpoints.listeners.values())
-        self._next_tick_ns = now_ns + period if busy or unbound else MAX_POSITION
+        if unbound or any(each.wants_connection for each in outbound):
+            return min(self.settings.heartbeat_interval_ns, self.settings.redial_interval_ns)
+        if self._inbound or self.endpoints.links or any(each.needs_ticks for each in outbound):
+            return self.settings.heartbeat_interval_ns
+        return MAX_POSITION - self._now.ns
 
     def _forget_inbound(self, stream: InboundStream) -> None:
         params = stream.buffer.params

@@ -219,6 +219,7 @@ class OutboundStream:
 
     def on_outlet_detached(self, outlet: Outlet) -> None:  # noqa: ARG002 - the next tick dials again
         self.buffer.touch()
+        self._source.tick_soon()
 
     # --- duty cycle ---
 
@@ -237,6 +238,11 @@ class OutboundStream:
     def needs_ticks(self) -> bool:
         has_news = self.feed is not None and self.feed.has_news
         return bool(self._destinations) or self.state != PublicationState.ACTIVE or has_news
+
+    @property
+    def wants_connection(self) -> bool:
+        """Whether a destination has no connection, so that it is dialled again after the redial interval."""
+        return any(each.outlet.link is None for each in self._destinations.values())
 
     def flush(self) -> None:
         """After something was appended or consumed: trim, and have the links send what is new."""
