@@ -5,6 +5,7 @@ that is known about them is read from their counters and files. All time-outs ar
 passes inside the calls that wait. Implements `upheaval.cluster.Cluster` and `faults.Target`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -17,6 +18,7 @@ from upheaval.runtimes.member_status import log_recording_id, status_from_counte
 from upheaval.runtimes.simulated.collect import write_files, write_trace
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.errors import SimulationError
+from upheaval.runtimes.simulated.faults import Link
 from upheaval.runtimes.simulated.network import Fabric, LinkProfile
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.trace import ErrorLog, Journal, SimulatedTracer
@@ -177,7 +179,8 @@ class SimulatedCluster:
         self.members = [SimulatedMember(self, member_id) for member_id in range(members)]
         self._folder = folder
         self._workload: dict[str, Json] = {}
-        self._clients = 0
+        self._client_hosts: list[str] = []
+        self._cuts: Counter[Link] = Counter()
 
     # --- what it is ------------------------------------------------------------------------------------------------
 
@@ -291,22 +294,43 @@ class SimulatedCluster:
 
     # --- network ---------------------------------------------------------------------------------------------------
 
+    def links_of(self, member_id: int) -> list[Link]:
+        """All links between a member and the other members, both ways."""
+        others = [other for other in self.member_ids if other != member_id]
+        return [link for other in others for link in (self.link(member_id, other), self.link(other, member_id))]
+
+    def client_links_of(self, member_id: int) -> list[Link]:
+        """All links between a member and the clients that there are, both ways."""
+        host = host_of(member_id)
+        return [link for client in self._client_hosts for link in ((host, client), (client, host))]
+
+    def link(self, member_id: int, other: int) -> Link:
+        return host_of(member_id), host_of(other)
+
+    def cut_links(self, links: list[Link]) -> None:
+        """Make links black holes. A link that is cut twice has to be healed twice."""
+        for link in links:
+            self._cuts[link] += 1
+            self.fabric.cut(*link)
+
+    def heal_links(self, links: list[Link]) -> None:
+        for link in links:
+            self._cuts[link] = max(self._cuts[link] - 1, 0)
+            if not self._cuts[link]:
+                self.fabric.heal(*link)
+
     def isolate(self, member_id: int) -> None:
         """Cut a member off from all other members, both ways. Clients still reach it."""
-        for other in self.member_ids:
-            self.cut(member_id, other)
-            self.cut(other, member_id)
+        self.cut_links(self.links_of(member_id))
 
     def partition(self, first: Sequence[int], second: Sequence[int]) -> None:
-        for member_id in first:
-            for other in second:
-                self.cut(member_id, other)
-                self.cut(other, member_id)
-
-    def cut(self, member_id: int, other: int) -> None:
-        self.fabric.cut(host_of(member_id), host_of(other))
+        """Cut all links between two groups of members, both ways."""
+        pairs = [(member_id, other) for member_id in first for other in second]
+        self.cut_links([link for a, b in pairs for link in (self.link(a, b), self.link(b, a))])
 
     def heal_network(self) -> None:
+        """Heal every link."""
+        self._cuts.clear()
         self.fabric.heal_all()
 
     def reset_connections(self, member_id: int) -> int:
@@ -333,8 +357,8 @@ class SimulatedCluster:
     def start_load(self, settings: WorkloadSettings) -> Load:
         """A client host of its own that runs a load from now on; operations go to `history` when they are settled."""
         self._workload = settings.to_json()
-        self._clients += 1
-        host = f"client-{self._clients}"
+        host = f"client-{len(self._client_hosts) + 1}"
+        self._client_hosts.append(host)
         process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
         random = self.world.stream(host)
         network = self.fabric.network(process)

@@ -18,7 +18,9 @@ FILE: Final = Path(__file__).parents[4] / "tests" / "simulation" / "digests.json
 
 def settings_of(seed: int) -> RunSettings:
     """The runs differ in more than their seed, so that the digests cover sizes and sync levels."""
-    return RunSettings(members=(3, 3, 3, 5, 1)[seed % 5], sync_level=(1, 0, 2)[seed % 3], faults=2, rate=60)
+    return RunSettings(
+        members=(3, 3, 3, 5, 1)[seed % 5], sync_level=(1, 0, 2)[seed % 3], faults=3, overlapping=seed % 2 == 1, rate=60
+    )
 
 
 def compute(seeds: list[int]) -> dict[str, str]:

@@ -14,6 +14,10 @@ LONGEST_FAULT_NS: Final = 4_000 * MS
 LONGEST_PAUSE_BETWEEN_NS: Final = 2_500 * MS
 
 
+Link = tuple[str, str]
+"""Source and target host of one direction."""
+
+
 class FaultKind(StrEnum):
     KILL = "kill"
     KILL_LEADER = "kill_leader"
@@ -23,6 +27,7 @@ class FaultKind(StrEnum):
     ISOLATE = "isolate"
     ISOLATE_LEADER = "isolate_leader"
     ONE_WAY = "one_way"
+    CLIENTS_CUT_OFF = "clients_cut_off"
     RESET = "reset"
     SLOW = "slow"
     CLOCK_JUMP = "clock_jump"
@@ -57,9 +62,15 @@ class Target(Protocol):
 
     def resume(self, member_id: int) -> None: ...
 
-    def isolate(self, member_id: int) -> None: ...
+    def links_of(self, member_id: int) -> list[Link]: ...
 
-    def cut(self, member_id: int, other: int) -> None: ...
+    def client_links_of(self, member_id: int) -> list[Link]: ...
+
+    def link(self, member_id: int, other: int) -> Link: ...
+
+    def cut_links(self, links: list[Link]) -> None: ...
+
+    def heal_links(self, links: list[Link]) -> None: ...
 
     def reset_connections(self, member_id: int) -> int: ...
 
@@ -67,13 +78,14 @@ class Target(Protocol):
 
     def jump_clock(self, member_id: int, milliseconds: int) -> None: ...
 
-    def heal_network(self) -> None: ...
 
+def draw_schedule(
+    random: Random, *, members: int, count: int, sync_level: int, overlapping: bool
+) -> list[PlannedFault]:
+    """A schedule of `count` faults in the order of their times, which are relative to its start.
 
-def draw_schedule(random: Random, *, members: int, count: int, sync_level: int) -> list[PlannedFault]:
-    """A schedule of `count` faults, one after the other, times relative to its start.
-
-    At sync level 0 nobody loses power: what survives is then the disk's choice and not a promise.
+    Faults come one after the other, or begin while others last if they are `overlapping`. At sync level 0 nobody loses
+    power: what survives is then the disk's choice and not a promise.
     """
     kinds = [kind for kind in FaultKind if sync_level > 0 or kind not in (FaultKind.POWER_CUT, FaultKind.POWER_CUT_ALL)]
     schedule: list[PlannedFault] = []
@@ -84,11 +96,14 @@ def draw_schedule(random: Random, *, members: int, count: int, sync_level: int) 
         member = random.randrange(members)
         other = (member + random.randrange(1, members)) % members if members > 1 else member
         schedule.append(PlannedFault(random.choice(kinds), time_ns, duration_ns, member, other))
-        time_ns += duration_ns
+        time_ns += 0 if overlapping else duration_ns
     return schedule
 
 
-def inject(cluster: Target, fault: PlannedFault) -> tuple[str, str, Callable[[], str]]:
+Injection = tuple[str, str, Callable[[], str]]
+
+
+def inject(cluster: Target, fault: PlannedFault) -> Injection:
     """Do it; returns where it was done, the proof that it took effect, and what heals it (which gives its proof)."""
     leader = cluster.leader()
     at = leader if leader is not None and fault.kind in _OF_THE_LEADER else fault.member
@@ -106,11 +121,11 @@ def inject(cluster: Target, fault: PlannedFault) -> tuple[str, str, Callable[[],
             cluster.pause(at)
             return f"member {at}", "its process is stopped", lambda: _resume(cluster, at)
         case FaultKind.ISOLATE | FaultKind.ISOLATE_LEADER:
-            cluster.isolate(at)
-            return f"member {at}", "all its links are cut", lambda: _heal(cluster)
+            return _cut(cluster, f"member {at}", cluster.links_of(at))
+        case FaultKind.CLIENTS_CUT_OFF:
+            return _cut(cluster, f"clients of member {at}", cluster.client_links_of(at))
         case FaultKind.ONE_WAY:
-            cluster.cut(at, fault.other)
-            return f"link {at} to {fault.other}", "the link is cut", lambda: _heal(cluster)
+            return _cut(cluster, f"link {at} to {fault.other}", [cluster.link(at, fault.other)])
         case FaultKind.RESET:
             count = cluster.reset_connections(at)
             return f"member {at}", f"{count} connections reset", lambda: "nothing to heal"
@@ -125,7 +140,7 @@ def inject(cluster: Target, fault: PlannedFault) -> tuple[str, str, Callable[[],
             assert_never(unreachable)
 
 
-_OF_THE_LEADER: Final = frozenset({FaultKind.KILL_LEADER, FaultKind.ISOLATE_LEADER})
+_OF_THE_LEADER: Final = frozenset({FaultKind.KILL_LEADER, FaultKind.ISOLATE_LEADER, FaultKind.CLIENTS_CUT_OFF})
 
 
 def _start(cluster: Target, member_ids: list[int]) -> str:
@@ -139,9 +154,14 @@ def _resume(cluster: Target, member_id: int) -> str:
     return "continued"
 
 
-def _heal(cluster: Target) -> str:
-    cluster.heal_network()
-    return "no link is cut"
+def _cut(cluster: Target, where: str, links: list[Link]) -> Injection:
+    cluster.cut_links(links)
+
+    def heal() -> str:
+        cluster.heal_links(links)
+        return "healed"
+
+    return where, f"{len(links)} links are cut", heal
 
 
 def _speed_up(cluster: Target, member_id: int) -> str:

@@ -3,7 +3,11 @@
 The folder is what the other runtimes leave, so that the same checkers judge it.
 """
 
-from dataclasses import dataclass, field
+import heapq
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +19,7 @@ from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.faults import PlannedFault
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval.workload import LoadCounts, WorkloadSettings
-from upheaval_node.settings import profile_settings
+from upheaval_node.settings import KIB, profile_settings
 
 LOAD_END_S: Final = 30.0
 QUIET_NS: Final = SECOND
@@ -29,7 +33,10 @@ class RunSettings:
     members: int = 3
     profile: str = "test"
     sync_level: int = 1
+    segment_length: int = 128 * KIB
+    """Two terms: short runs, too, shall go through several segments."""
     faults: int = 4
+    overlapping: bool = False
     rate: int = 100
     slots: int = 8
     keys: int = 4
@@ -57,10 +64,13 @@ class Runner:
         self.seed = seed
         self.settings = settings
         self.world = World(seed)
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._sequence = count()
+        profile = profile_settings(settings.profile, sync_level=settings.sync_level)
         self.cluster = SimulatedCluster(
             self.world,
             members=settings.members,
-            settings=profile_settings(settings.profile, sync_level=settings.sync_level),
+            settings=replace(profile, archive=replace(profile.archive, segment_length=settings.segment_length)),
             folder=None if folder is None else RunFolder(folder),
         )
 
@@ -72,10 +82,7 @@ class Runner:
         workload = WorkloadSettings(seed=self.seed, keys=settings.keys, slots=settings.slots, rate=settings.rate)
         load = cluster.start_load(workload)
         world.run_for(QUIET_NS)
-        begin_ns = world.now_ns
-        for fault in self._schedule():
-            world.run_for(max(begin_ns + fault.start_ns - world.now_ns, 0))
-            self._do(fault)
+        self._do(self._schedule())
         cluster.heal_everything()
         cluster.wait_until_leader()
         world.run_for(QUIET_NS)
@@ -99,32 +106,42 @@ class Runner:
         settings = self.settings
         random = self.world.stream("faults")
         return faults.draw_schedule(
-            random, members=settings.members, count=settings.faults, sync_level=settings.sync_level
+            random,
+            members=settings.members,
+            count=settings.faults,
+            sync_level=settings.sync_level,
+            overlapping=settings.overlapping,
         )
 
-    def _do(self, fault: PlannedFault) -> None:
-        world = self.world
-        begin_ns = world.now_ns
+    def _do(self, schedule: list[PlannedFault]) -> None:
+        """Inject and heal, each when its time has come."""
+        for fault in schedule:
+            self._plan(self.world.now_ns + fault.start_ns, partial(self._inject, fault))
+        while self._due:
+            time_ns, _, act = heapq.heappop(self._due)
+            self.world.run_for(max(time_ns - self.world.now_ns, 0))
+            act()
+
+    def _plan(self, time_ns: int, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (time_ns, next(self._sequence), act))
+
+    def _inject(self, fault: PlannedFault) -> None:
         where, proof, heal = faults.inject(self.cluster, fault)
-        world.run_for(fault.duration_ns)
-        self.cluster.faults.append(
-            FaultRecord(
-                what=fault.kind.value,
-                where=where,
-                inject_begin_ns=begin_ns,
-                inject_end_ns=begin_ns,
-                heal_begin_ns=world.now_ns,
-                heal_end_ns=world.now_ns,
-                proof=f"{proof}; {heal()}",
-            )
-        )
+        begin_ns = self.world.now_ns
+
+        def note() -> None:
+            healed = heal()
+            times = (begin_ns, begin_ns, self.world.now_ns, self.world.now_ns)
+            self.cluster.faults.append(FaultRecord(fault.kind.value, where, *times, f"{proof}; {healed}"))
+
+        self._plan(begin_ns + fault.duration_ns, note)
 
     def _errors(self) -> dict[str, int]:
         counts: dict[str, int] = {}
         for member in self.cluster.members:
             for log in member.errors:
-                for kind, count in log.counts.items():
-                    counts[kind] = counts.get(kind, 0) + count
+                for kind, number in log.counts.items():
+                    counts[kind] = counts.get(kind, 0) + number
         return counts
 
 
