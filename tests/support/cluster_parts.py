@@ -1,7 +1,7 @@
 """Parts of a consensus module on a real media driver, without the module around them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
 
 from support.cluster_world import RecordedTrace, members_string
 from support.media_world import World
@@ -16,8 +16,7 @@ from upheaval_node.media.api import Message, Publication, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import codec
-from upheaval_node.settings import ClusterSettings
-from upheaval_node.types import Now
+from upheaval_node.settings import MS, ClusterSettings
 
 TERM = 7
 LOG_CHANNEL = "aeron:ipc?term-length=64k|mtu=1408|alias=log"
@@ -74,9 +73,10 @@ class PartsWorld(World):
         self.log_subscription.poll(take, limit)
         return entries
 
-    def random_of(self, name: str) -> Random:
-        return Random(f"{self.random.random()}/{name}")
-
-    @property
-    def time(self) -> Now:
-        return self.now
+    def until_true(self, condition: Callable[[], bool], ms: int = 5000) -> None:
+        for _ in range(0, ms, 20):
+            self.settle()
+            if condition():
+                return
+            self.ns += 20 * MS
+        raise AssertionError("the condition does not come true")
