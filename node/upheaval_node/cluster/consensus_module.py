@@ -237,7 +237,8 @@ class ConsensusModule(ConsensusSide):
         if appended is not None:
             own = self._context.own
             own.record(self._term_id, appended, now.ns)
-            reached = quorum_position(self.members.values(), now.ns, self._timeouts.leader_heartbeat_ns)
+            timeout_ns = self._timeouts.leader_heartbeat_ns
+            reached = quorum_position(self.members.values(), now.ns, timeout_ns, (self._term_id,))
             work += self.update_leader_position(now, appended, reached)
         return work
 

@@ -172,7 +172,10 @@ class ElectionBase:
         return self._agent.node_state.propose_max_candidate_term_id(candidate_term_id, self.log_position, now.epoch_ms)
 
     def _quorum_position(self, now: Now) -> int:
-        reached = quorum_position(self._members.values(), now.ns, self._timeouts.leader_heartbeat_ns)
+        # A log that ends in the same term as ours is a part of it or goes on from it; one that is reported under our
+        # new term was copied from ours. Nobody else's position says anything about our log.
+        terms = (self.log_leadership_term_id, self.leadership_term_id)
+        reached = quorum_position(self._members.values(), now.ns, self._timeouts.leader_heartbeat_ns, terms)
         return min(reached, self.append_position)
 
     def _new_leadership_term(self, now: Now, log_leadership_term_id: int, quorum: int) -> cm.NewLeadershipTerm | None:

@@ -15,8 +15,7 @@ class LeaderStates(ElectionBase):
     """Commit the whole old log on a quorum, replay it, open the new term."""
 
     def _leader_log_replication(self, now: Now) -> int:
-        self._self.log_position = self.append_position
-        self._self.time_of_last_append_position_ns = now.ns
+        self._self.record(self.leadership_term_id, self.append_position, now.ns)
         quorum = self._quorum_position(now)
         work = self._announce_term_on_interval(now, quorum) + self._publish_commit_on_interval(now, quorum)
         if quorum >= self.append_position:

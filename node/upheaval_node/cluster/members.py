@@ -4,7 +4,7 @@ Knows nothing of messages, channels or time-outs other than the one that tells a
 Source of the rules: Aeron Cluster, member activity, candidate eligibility and quorum position.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from upheaval_node.errors import UsageError
@@ -102,10 +102,22 @@ def quorum_threshold(member_count: int) -> int:
     return member_count // 2 + 1
 
 
-def quorum_position(members: Iterable[ClusterMember], now_ns: int, timeout_ns: int) -> int:
-    """The highest position that a quorum of members has reported; silent members count as position 0."""
+def quorum_position(
+    members: Iterable[ClusterMember], now_ns: int, timeout_ns: int, log_terms: Container[int] | None = None
+) -> int:
+    """The highest position that a quorum of members has reported; silent members count as position 0.
+
+    With `log_terms`, so do members that reported another term: their log may be longer and still hold something else
+    from some position on. (Aeron counts them all.)
+    """
     positions = sorted(
-        (max(m.log_position, 0) if m.is_active(now_ns, timeout_ns) else 0 for m in members), reverse=True
+        (
+            max(m.log_position, 0)
+            if m.is_active(now_ns, timeout_ns) and (log_terms is None or m.leadership_term_id in log_terms)
+            else 0
+            for m in members
+        ),
+        reverse=True,
     )
     return positions[quorum_threshold(len(positions)) - 1]
 

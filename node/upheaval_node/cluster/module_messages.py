@@ -23,6 +23,8 @@ class ConsensusSide(ElectionSide):
             member = self.members.get(message.follower_member_id)
             if member is None or member.id == self.member_id:
                 return
+            # Under an earlier term the position says nothing about this log, and is not counted for a quorum.
+            member.leadership_term_id = message.log_leadership_term_id
             member.log_position = message.log_position
             self._catchups.stop(member.id)
             self._answer_canvass(now, member.id, message.log_leadership_term_id)
@@ -85,7 +87,10 @@ class ConsensusSide(ElectionSide):
         elif self._role is not Role.LEADER or member is None or member.id == self.member_id:
             return
         elif message.leadership_term_id <= self._term_id:
-            member.record(message.leadership_term_id, message.log_position, now.ns)
+            # Whoever catches up reads this log, and names the term that it has come to in it.
+            is_own_log = message.flags == CATCHUP_FLAG and self._catchups.has(member.id)
+            term_id = self._term_id if is_own_log else message.leadership_term_id
+            member.record(term_id, message.log_position, now.ns)
         if member is not None and self._role is Role.LEADER:
             self._check_caught_up(now, message)
 
