@@ -51,6 +51,8 @@ class ContainerSession:
     """Implements `api.ClientSession`."""
 
     __slots__ = (
+        "_header",
+        "_header_key",
         "_publication",
         "_queue",
         "_queued_length",
@@ -77,6 +79,8 @@ class ContainerSession:
         self.is_closing = False
         self._view = view
         self._publication: Publication | None = None
+        self._header = b""
+        self._header_key = (0, 0)
         self._queue: deque[bytes] = deque()
         self._queued_length = 0
 
@@ -91,7 +95,16 @@ class ContainerSession:
             return NOT_CONNECTED
         if self._queue:
             return BACK_PRESSURED
-        return publication.offer(pack_session_header(view.leadership_term_id, self.id, view.time), *parts)
+        return publication.offer(self._packed_header(), *parts)
+
+    def _packed_header(self) -> bytes:
+        """The header of what is sent now; entries of one block usually share their time."""
+        view = self._view
+        key = (view.leadership_term_id, view.time)
+        if key != self._header_key:
+            self._header_key = key
+            self._header = pack_session_header(view.leadership_term_id, self.id, view.time)
+        return self._header
 
     def respond(self, *parts: Buffer) -> bool:
         result = self.offer(*parts)
@@ -100,7 +113,7 @@ class ContainerSession:
         if self._publication is None or result in (CLOSED, MAX_POSITION_EXCEEDED):
             return False
         view = self._view
-        message = b"".join((pack_session_header(view.leadership_term_id, self.id, view.time), *parts))
+        message = b"".join((self._packed_header(), *parts))
         if self._queued_length + len(message) > MAX_QUEUED_LENGTH:
             view.dropped_responses += 1
             return False

@@ -13,6 +13,7 @@ from upheaval_node.service.services.encoding import (
     Response,
     Status,
     decode_response,
+    echo_response,
     encode_request,
 )
 from upheaval_node.service.services.operations import OperationService
@@ -99,3 +100,18 @@ def test_two_copies_fed_the_same_log_answer_and_end_alike(log: list[bytes]) -> N
         assert first.execute(payload, position) == second.execute(memoryview(payload), position)
     assert first.registers.values == second.registers.values
     assert first.lists.values == second.lists.values
+
+
+@given(REQUESTS, st.integers(0, 1 << 40))
+def test_the_short_way_of_echo_answers_as_the_long_one_or_not_at_all(request: Request, position: int) -> None:
+    payload = encode_request(request)
+    short = echo_response(memoryview(payload), position)
+    if (
+        request.operation == Operation.ECHO
+        and request.value is not None
+        and not request.key
+        and request.expected is None
+    ):
+        assert short is not None
+    if short is not None:
+        assert short == Echo().execute(payload, position)

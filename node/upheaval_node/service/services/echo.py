@@ -1,7 +1,7 @@
 """The echo service: the answer is the value of the request. It has no state."""
 
 from upheaval_node.service.api import ClientSession
-from upheaval_node.service.services.encoding import Operation, Request, Response
+from upheaval_node.service.services.encoding import Operation, Request, Response, echo_response
 from upheaval_node.service.services.operations import OperationService, accepted
 
 
@@ -20,4 +20,8 @@ class Echo(OperationService):
     ) -> None:
         # Without a state to change, a message that nobody here answers needs no work at all.
         if session is not None and session.is_connected:
-            super().on_session_message(session, timestamp, payload, position)
+            answer = echo_response(payload, position)
+            if answer is not None:
+                session.respond(answer)
+            else:
+                super().on_session_message(session, timestamp, payload, position)

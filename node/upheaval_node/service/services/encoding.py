@@ -159,6 +159,18 @@ def encode_response(response: Response) -> bytes:
     return encoded
 
 
+def echo_response(payload: memoryview, position: int) -> bytes | None:
+    """The response to an ECHO with a value and nothing else, in one step; None for any other request."""
+    if len(payload) < _REQUEST.size:
+        return None
+    operation_id, operation, version, key_length, value_length, expected_length = _REQUEST.unpack_from(payload)
+    has_form = operation == Operation.ECHO and version == VERSION and key_length == 0 and expected_length == ABSENT
+    if not has_form or value_length != len(payload) - _REQUEST.size or value_length > MAX_VALUE_LENGTH:
+        return None
+    head = _RESPONSE_OF_ONE.pack(operation_id, position, operation, Status.OK, VERSION, _SHAPE_VALUE, 1, value_length)
+    return head + payload[_REQUEST.size :]
+
+
 def _response_values(response: Response) -> tuple[int, tuple[bytes, ...]]:
     if response.status == Status.ERROR:
         return _SHAPE_VALUE, (response.error.encode(),)
