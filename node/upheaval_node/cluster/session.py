@@ -50,6 +50,9 @@ LEGAL_MOVES: Final[dict[SessionState, frozenset[SessionState]]] = {
     S.CLOSED: frozenset({S.CLOSING}),
 }
 
+MAX_CHANNEL_LENGTH: Final = 1024
+"""Characters of a client's channel: with the longest principal, the session's open event still fits a small log."""
+
 _EGRESS_PARAMETERS: Final = (
     channels.ENDPOINT,
     channels.CONTROL,
@@ -70,7 +73,10 @@ def client_channel(response_channel: str) -> str:
     if channel.get(channels.CONTROL_MODE) not in (None, channels.CONTROL_MODE_RESPONSE):
         raise UsageError(f"{response_channel!r} has a control mode that is not for clients")
     params = {key: value for key in _EGRESS_PARAMETERS if (value := channel.get(key)) is not None}
-    return str(Channel(channel.media, params))
+    text = str(Channel(channel.media, params))
+    if len(text) > MAX_CHANNEL_LENGTH:
+        raise UsageError(f"a channel of {len(text)} characters")
+    return text
 
 
 @dataclass(slots=True, eq=False)

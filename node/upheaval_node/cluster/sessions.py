@@ -22,6 +22,9 @@ from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_VALUE, Now
 
+SCANS_PER_TIMEOUT: Final = 50
+"""How often within one session time-out all sessions are looked at."""
+
 MAX_WAITING: Final = 64
 """Redirected or rejected clients that wait for their answer; more than that get none."""
 
@@ -82,13 +85,18 @@ class SessionManager:
         self.answering: list[ClusterSession] = []
         self.next_session_id = 1
         self.next_committed_session_id = 1
+        # Sessions that are owed an event, and those whose end the log did not take yet.
+        self._owed: dict[int, ClusterSession] = {}
+        self._closing: dict[int, ClusterSession] = {}
+        self._next_scan_ns = 0
         self._uncommitted_closes: deque[tuple[int, ClusterSession]] = deque()
         self._uncommitted_ids: deque[tuple[int, int]] = deque()
 
     @property
     def needs_ticks(self) -> bool:
         """Whether something waits for a client's connection, which nothing announces."""
-        return bool(self.pending or self.answering)
+        has_work = self._leadership.active_log is not None and (self._owed or self._closing)
+        return bool(self.pending or self.answering or has_work)
 
     # --- ingress ---
 
@@ -182,23 +190,32 @@ class SessionManager:
         return work
 
     def check(self, now: Now) -> int:
-        """Close what timed out, send what is owed, newest first. Only on an active leader."""
+        """Close what timed out, send what is owed. Only on an active leader."""
         work = 0
-        for session in list(reversed(self.sessions.values())):
-            if now.ns > session.time_of_last_activity_ns + self._timeout_ns:
-                if session.state is SessionState.OPEN:
-                    self._mark_closing(session, cm.CloseReason.TIMEOUT)
-                work += self._close_in_log(now, session)
-            elif session.state is SessionState.CLOSING:
-                work += self._close_in_log(now, session)
-            elif session.owes_open_event:
-                session.owes_open_event = not self._send_event(session, cm.EventCode.OK, "")
-            elif session.owes_new_leader_event:
-                leadership = self._leadership
-                session.owes_new_leader_event = not self._egress.send_new_leader(
-                    session, leadership.leadership_term_id, leadership.leader_member_id
-                )
+        if now.ns >= self._next_scan_ns:
+            self._next_scan_ns = now.ns + self._timeout_ns // SCANS_PER_TIMEOUT
+            for session in [s for s in self.open.values() if now.ns > s.time_of_last_activity_ns + self._timeout_ns]:
+                self._mark_closing(session, cm.CloseReason.TIMEOUT)
+        for session in reversed(list(self._closing.values())):
+            work += self._close_in_log(now, session)
+        for session in reversed(list(self._owed.values())):
+            if self._send_owed(session):
+                del self._owed[session.id]
+                work += 1
         return work
+
+    def _send_owed(self, session: ClusterSession) -> bool:
+        """Whether nothing is owed to the session any more."""
+        if session.state is not SessionState.OPEN:
+            return True
+        if session.owes_open_event:
+            session.owes_open_event = not self._send_event(session, cm.EventCode.OK, "")
+        elif session.owes_new_leader_event:
+            leadership = self._leadership
+            session.owes_new_leader_event = not self._egress.send_new_leader(
+                session, leadership.leadership_term_id, leadership.leader_member_id
+            )
+        return not (session.owes_open_event or session.owes_new_leader_event)
 
     def touch_all(self, now: Now) -> None:
         """Count every session as active now: their messages could not be taken for a while."""
@@ -241,9 +258,9 @@ class SessionManager:
         self.next_committed_session_id = max(self.next_committed_session_id, session.id + 1)
 
     def on_log_close(self, event: cm.SessionCloseEvent) -> None:
-        session = self.sessions.pop(event.cluster_session_id, None)
-        self.open.pop(event.cluster_session_id, None)
+        session = self.sessions.get(event.cluster_session_id)
         if session is not None:
+            self._remove(session)
             session.close()
 
     # --- change of leader ---
@@ -269,11 +286,12 @@ class SessionManager:
             else:
                 session.disconnect()
                 session.ingress_image = None
+        self._owed.clear()
         self.on_committed(position)
         for _, session in self._uncommitted_closes:
             if session.opened_log_position <= position:
                 session.enter(SessionState.CLOSING)
-                self.sessions[session.id] = session
+                self.sessions[session.id] = self._closing[session.id] = session
         self._uncommitted_closes.clear()
         self._uncommitted_ids.clear()
 
@@ -285,6 +303,7 @@ class SessionManager:
                 continue
             session.time_of_last_activity_ns = now.ns
             session.owes_new_leader_event = True
+            self._owed[session.id] = session
             try:
                 session.connect(self._context.media)
             except NodeError as error:
@@ -363,6 +382,8 @@ class SessionManager:
             self.sessions[session.id] = self.open[session.id] = session
             self._uncommitted_ids.append((position, session.id + 1))
             session.owes_open_event = not self._send_event(session, cm.EventCode.OK, "")
+            if session.owes_open_event:
+                self._owed[session.id] = session
 
     def _close_in_log(self, now: Now, session: ClusterSession) -> bool:
         log = self._leadership.active_log
@@ -390,11 +411,12 @@ class SessionManager:
 
     def _mark_closing(self, session: ClusterSession, reason: cm.CloseReason) -> None:
         self.open.pop(session.id, None)
+        self._closing[session.id] = session
         session.closing(reason)
 
     def _remove(self, session: ClusterSession) -> None:
-        self.sessions.pop(session.id, None)
-        self.open.pop(session.id, None)
+        for table in (self.sessions, self.open, self._closing, self._owed):
+            table.pop(session.id, None)
 
     def _drop_pending(self, session: ClusterSession) -> None:
         self.pending.remove(session)

@@ -66,7 +66,7 @@ messages = st.builds(
 
 def naive(sent: list[Sent]) -> tuple[list[tuple[int, int, int, bytes]], int]:
     """(term, session, timestamp, payload) of the messages before the first frame that needs more than a look."""
-    entries = []
+    entries: list[tuple[int, int, int, bytes]] = []
     for index, message in enumerate(sent):
         if not message.is_fast:
             return entries, index
@@ -76,7 +76,7 @@ def naive(sent: list[Sent]) -> tuple[list[tuple[int, int, int, bytes]], int]:
 
 
 def read(frames: bytearray) -> list[tuple[int, int, int, bytes]]:
-    entries = []
+    entries: list[tuple[int, int, int, bytes]] = []
     offset = 0
     while offset < len(frames):
         header = unpack_data_header(frames, offset)
