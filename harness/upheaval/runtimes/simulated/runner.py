@@ -82,7 +82,7 @@ class Runner:
         workload = WorkloadSettings(seed=self.seed, keys=settings.keys, slots=settings.slots, rate=settings.rate)
         load = cluster.start_load(workload)
         world.run_for(QUIET_NS)
-        self._do(self._schedule())
+        self.do_faults(self._schedule())
         cluster.heal_everything()
         cluster.wait_until_leader()
         world.run_for(QUIET_NS)
@@ -113,7 +113,7 @@ class Runner:
             overlapping=settings.overlapping,
         )
 
-    def _do(self, schedule: list[PlannedFault]) -> None:
+    def do_faults(self, schedule: list[PlannedFault]) -> None:
         """Inject and heal, each when its time has come."""
         for fault in schedule:
             self._plan(self.world.now_ns + fault.start_ns, partial(self._inject, fault))
