@@ -141,3 +141,92 @@ def test_all_members_restart_and_keep_the_log() -> None:
 
 def is_without_sessions(member: Member) -> bool:
     return not member.module._sessions.sessions
+
+
+def test_a_follower_catches_up_while_clients_never_pause() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    client = world.client()
+    absent = world.followers()[0].id
+    world.kill(absent)
+    world.echo(client, numbered("a", 200, size=300))
+    back = world.start(absent)
+    number = 0
+    for _ in range(3000):
+        # The log grows in every turn, so the follower is never level with it for a whole turn.
+        client.offer(b"load-%d" % number)
+        number += 1
+        world.turn()
+        world.ns += 1_000_000
+        if back.is_follower:
+            break
+    assert back.is_follower, world.describe()
+    assert leader.is_leader
+    world.until(lambda: same_everywhere(world))
+
+
+def test_a_longer_log_of_an_earlier_term_commits_nothing_of_a_later_one() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    first = world.await_all()
+    client = world.client()
+    world.echo(client, numbered("a", 5))
+    # The first leader, alone, writes a long tail that nobody else has.
+    for member in world.followers():
+        member.network.cut_off()
+    world.send(client, numbered("lost", 200))
+    world.advance(50)
+    first.network.cut_off()
+    others = [member for member in world.members.values() if member is not first]
+    for member in others:
+        member.network.rejoin()
+    world.until(lambda: any(member.is_leader for member in others))
+    second = next(member for member in others if member.is_leader)
+    third = next(member for member in others if member is not second)
+    # The second one, alone as well, writes a short tail in a later term.
+    fresh = world.client()
+    third.network.cut_off()
+    world.send(fresh, numbered("kept?", 3))
+    world.advance(50)
+    agreed = list(third.service.messages)
+    third.network.rejoin()
+    world.kill(third.id)
+    # Its only voter now is the first, whose log is longer and holds something else.
+    first.network.rejoin()
+    stop = world.ns + 3_000_000_000
+    while world.ns < stop:
+        world.turn()
+        world.ns += 200_000
+        applied = second.service.messages[len(agreed) :]
+        held = first.module._recording.position or first.module._recording.stop_position
+        if applied:
+            assert first.module.leadership_term_id >= 1
+            assert held >= applied[-1][0]
+            assert not any(payload.startswith(b"lost") for _, payload in first.service.messages)
+    world.until(lambda: same_everywhere(world))
+    world.start(third.id)
+    world.until(lambda: same_everywhere(world))
+
+
+def test_large_messages_survive_a_change_of_leader_whole() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    old = world.await_all()
+    client = world.client()
+    payloads = [bytes([n]) * 7900 for n in range(60)]
+    sent = 0
+    while sent < 40:
+        sent += client.offer(payloads[sent]) > 0
+        world.turn()
+        world.ns += 1_000_000
+    world.kill(old.id)
+    world.await_all()
+    world.until(lambda: client.session.is_connected)
+    world.start(old.id)
+    world.await_all()
+    world.echo(client, payloads[40:])
+    world.until(lambda: same_everywhere(world))
+    received = [payload for _, payload in next(iter(world.members.values())).service.messages]
+    assert received == [payload for payload in payloads if payload in set(received)]
+    assert set(client.received) <= set(received)
