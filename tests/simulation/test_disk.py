@@ -141,6 +141,21 @@ def test_a_file_that_was_cut_reads_as_zeros_where_it_grows_again() -> None:
     assert file.size() == 200
 
 
+def test_a_cut_of_a_file_happened_or_did_not() -> None:
+    lengths = set()
+    for seed in range(40):
+        _, media, owner = disk(seed)
+        file = media.storage(owner).open("f", create=True)
+        file.write(0, [b"x" * 4 * PAGE])
+        file.sync(1)
+        file.truncate(PAGE)
+        media.power_cut()
+        file = media.storage(owner).open("f")
+        lengths.add(file.size())
+        assert file.read(0, 4 * PAGE) == b"x" * file.size()
+    assert lengths == {PAGE, 4 * PAGE}
+
+
 def test_names_exist_and_failures_are_storage_errors() -> None:
     _, media, owner = disk()
     storage = media.storage(owner)

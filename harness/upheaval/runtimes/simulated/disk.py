@@ -111,7 +111,9 @@ class Inode:
         size = random.choice([*sizes, self.size])
         for index in sorted({index for generation in self.generations for index in generation.pages}):
             versions = [g.pages[index] for g in self.generations if index in g.pages]
-            versions.append(bytes(self.data[index * PAGE : (index + 1) * PAGE]))
+            # A cut that did not happen took no page: behind the present end there is only what was there before.
+            if index * PAGE < self.size:
+                versions.append(bytes(self.data[index * PAGE : (index + 1) * PAGE]))
             self._put_page(index, _survivor(versions, random))
         del self.data[size:]
         self.size = size
@@ -125,7 +127,7 @@ class Inode:
 
 
 def _survivor(versions: list[bytes], random: Random) -> bytes:
-    if random.random() < 0.75:
+    if len(versions) == 1 or random.random() < 0.75:
         return random.choice(versions)
     old, new = sorted(random.sample(range(len(versions)), 2))
     torn = bytearray(versions[old].ljust(PAGE, b"\0"))
