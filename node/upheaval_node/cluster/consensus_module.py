@@ -326,4 +326,5 @@ class ConsensusModule(ConsensusSide):
         self._services.close()
         self._archive.close()
         self.counters.close()
+        self.recording_log.close()
         self.node_state.close()
