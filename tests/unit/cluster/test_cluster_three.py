@@ -152,11 +152,9 @@ def test_a_follower_catches_up_while_clients_never_pause() -> None:
     world.kill(absent)
     world.echo(client, numbered("a", 200, size=300))
     back = world.start(absent)
-    number = 0
-    for _ in range(3000):
+    for number in range(3000):
         # The log grows in every turn, so the follower is never level with it for a whole turn.
         client.offer(b"load-%d" % number)
-        number += 1
         world.turn()
         world.ns += 1_000_000
         if back.is_follower:
