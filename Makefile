@@ -44,6 +44,7 @@ docker-test: $(VENV)/.dev ## The suites that need a Docker engine
 
 bench: $(VENV)/.dev ## Measure beside etcd and PySyncObj; writes bench/results.json
 	@$(BIN)/python bench/run.py
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python bench/profile.py
 
 clean: ## Remove environment, caches and runs
 	@rm -rf $(VENV) build dist $(RUNS) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache *.egg-info
