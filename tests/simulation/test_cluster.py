@@ -13,7 +13,7 @@ from upheaval.history import Outcome
 from upheaval.run_folder import RunFolder
 from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
 from upheaval.runtimes.simulated.errors import SimulationError
-from upheaval.runtimes.simulated.runner import RunSettings, run_seed
+from upheaval.runtimes.simulated.runner import RunSettings, main, run_seed
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_node.settings import profile_settings
@@ -174,3 +174,10 @@ def test_the_simulated_cluster_is_a_cluster() -> None:
         members[0].kill("archive")
     with pytest.raises(UsageError):
         _ = cluster.run
+
+
+def test_one_seed_is_run_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    assert main(["--seed", "1", "--faults", "1", "--dir", str(folder)]) == 0
+    assert "converged: True" in capsys.readouterr().out
+    assert verify_run(folder).verdict is Verdict.VALID

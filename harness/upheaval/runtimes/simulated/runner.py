@@ -3,7 +3,9 @@
 The folder is what the other runtimes leave, so that the same checkers judge it.
 """
 
+import argparse
 import heapq
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -11,6 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval.history import Operation
 from upheaval.run_folder import Converge, FaultRecord, RunFolder
 from upheaval.runtimes.simulated import faults
@@ -153,3 +156,41 @@ def run_seed(seed: int, settings: RunSettings | None = None, folder: Path | None
     finally:
         if folder is not None:
             runner.cluster.write()
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """`python -m upheaval.runtimes.simulated.runner --seed 7 --dir runs/7`: one seed and its run folder."""
+    defaults = RunSettings()
+    parser = argparse.ArgumentParser(description="Run one seed on the simulated runtime.")
+    parser.add_argument("--seed", type=int, required=True)
+    parser.add_argument("--dir", type=Path, help="where the run folder is written (default: nowhere)")
+    parser.add_argument("--members", type=int, default=defaults.members)
+    parser.add_argument("--sync-level", type=int, choices=(0, 1, 2), default=defaults.sync_level)
+    parser.add_argument("--faults", type=int, default=defaults.faults, help="how many faults are drawn")
+    parser.add_argument("--overlapping", action="store_true", help="faults begin while others last")
+    parser.add_argument("--rate", type=int, default=defaults.rate, help="operations a second")
+    parsed = parser.parse_args(arguments)
+    settings = RunSettings(
+        members=parsed.members,
+        sync_level=parsed.sync_level,
+        faults=parsed.faults,
+        overlapping=parsed.overlapping,
+        rate=parsed.rate,
+    )
+    try:
+        run = run_seed(parsed.seed, settings, parsed.dir)
+    except HarnessError as error:
+        print(error, file=sys.stderr)
+        return error.exit_status
+    counts = run.counts
+    print(f"seed {run.seed}: {run.duration_ns / SECOND:.1f} s, digest {run.digest}")
+    print(
+        f"operations: {counts.ok} ok, {counts.fail} fail, {counts.unknown} unknown; converged: {run.converge.reached}"
+    )
+    for fault in run.faults:
+        print(f"  {(fault.inject_begin_ns - START_NS) / SECOND:8.3f} s {fault.what} {fault.where}: {fault.proof}")
+    return 0 if run.converge.reached else UnknownOutcome.exit_status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
