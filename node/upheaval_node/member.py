@@ -179,8 +179,6 @@ def _container(
         service,
         config.settings.cluster,
         service_id=service_id,
-        storage=ports.storage,
         tracer=ports.tracer,
         errors=ports.errors,
-        random=ports.random(f"service-{service_id}"),
     )

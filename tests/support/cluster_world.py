@@ -225,9 +225,7 @@ class ClusterWorld:
             errors,
         )
         service = EchoService()
-        container = ServiceContainer(
-            driver, counters, service, settings.cluster, storage=storage, tracer=trace, errors=errors
-        )
+        container = ServiceContainer(driver, counters, service, settings.cluster, tracer=trace, errors=errors)
         agents: list[Agent | Syncs] = [driver, Syncs(storage), archive, module, container]
         member = Member(
             member_id, storage, network, driver, counters, archive, module, container, service, trace, errors, agents

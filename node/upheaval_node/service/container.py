@@ -6,14 +6,13 @@ a state that the next duty cycle looks at again. It may not know of other member
 """
 
 import struct
-from random import Random
 from typing import Final, assert_never
 
 from upheaval_node import counters as counter_types
 from upheaval_node.counters import Counter, Counters
 from upheaval_node.errors import NodeError, PeerError, TerminationError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Subscription
-from upheaval_node.ports import ErrorSink, Storage, Tracer
+from upheaval_node.ports import ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.service.api import ClusteredService, ClusterRole
@@ -58,10 +57,8 @@ class ServiceContainer:
         settings: ClusterSettings,
         *,
         service_id: int = 0,
-        storage: Storage | None = None,
         tracer: Tracer,
         errors: ErrorSink,
-        random: Random | None = None,
         is_responding: bool = True,
         control_channel: str = CONTROL_CHANNEL,
     ) -> None:
@@ -73,8 +70,6 @@ class ServiceContainer:
         self._counters = counters
         self._service = service
         self._settings = settings
-        self._storage = storage
-        self._random = random
         self._tracer = tracer
         self._errors = errors
         self._now = Now(0, 0)

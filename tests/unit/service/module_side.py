@@ -139,7 +139,6 @@ class ModuleSide:
             ClusterSettings(),
             tracer=self.records,
             errors=self.records,
-            random=Random(2),
         )
         self.to_service = self.media.add_publication("aeron:ipc?term-length=128k", 104)
         self.from_service = self.media.add_subscription("aeron:ipc?term-length=128k", 105)
