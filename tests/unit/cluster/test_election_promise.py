@@ -52,6 +52,9 @@ class Agent:
         self.sent.append((member_id, message))
         return True
 
+    def on_election_state(self, now: Now, state: int, role: int, reason: str) -> None:
+        """The counters of a module are of no interest here."""
+
     def prepare_for_new_leadership(self, now: Now, log_position: int) -> int | None:
         return POSITION
 
