@@ -33,7 +33,10 @@ CallbackErrorHandler = Callable[[Exception], None]
 
 
 class LogConsumer:
-    """Delivers one log at a time, from an image that `attach` gives it."""
+    """Delivers one log at a time, from an image that `attach` gives it.
+
+    A replay may end inside an entry in fragments; the log that is attached next goes on with the rest of it.
+    """
 
     def __init__(
         self,
@@ -70,13 +73,13 @@ class LogConsumer:
     def attach(self, image: Image, max_log_position: int) -> None:
         assert self._image is None
         self._image = image
+        if image.join_position != self._position:
+            self._assembler.reset()
         self._position = image.join_position
         self.max_log_position = max_log_position
-        self._assembler.reset()
 
     def detach(self) -> None:
         self._image = None
-        self._assembler.reset()
 
     def poll(self, commit_position: int) -> int:
         """Deliver what is committed, at most MAX_BLOCK_LENGTH bytes, and return the number of frames."""

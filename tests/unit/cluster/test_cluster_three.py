@@ -1,5 +1,7 @@
 """A cluster of three members: election, replication, change of leader, return of a member."""
 
+from itertools import repeat
+
 from support.cluster_world import ClusterWorld, Member
 
 
@@ -228,3 +230,38 @@ def test_large_messages_survive_a_change_of_leader_whole() -> None:
     received = [payload for _, payload in next(iter(world.members.values())).service.messages]
     assert received == [payload for payload in payloads if payload in set(received)]
     assert set(client.received) <= set(received)
+
+
+def test_a_message_of_which_only_a_part_was_recorded_reaches_the_service_after_a_restart() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    client = world.client()
+    world.echo(client, numbered("a", 5))
+    world.settle()
+    cut_short = world.followers()[0]
+    publisher = leader.module._leader_log.publisher
+    assert publisher is not None
+    before = publisher.position
+
+    def is_in_the_middle() -> bool:
+        recorded = cut_short.module._recording.position
+        return recorded is not None and before < recorded < publisher.position
+
+    # Less than the message arrives at a time.
+    world.network.pieces = repeat(3000)
+    big = b"B" * 6000
+    assert client.offer(big) > 0
+    for _ in range(1000):
+        world.turn()
+        if is_in_the_middle():
+            break
+    assert is_in_the_middle()
+    world.kill(cut_short.id)
+    world.network.pieces = repeat(1 << 30)
+    world.echo(client, numbered("b", 5))
+    back = world.start(cut_short.id)
+    world.until(lambda: back.is_follower)
+    world.echo(client, numbered("c", 5))
+    world.until(lambda: same_everywhere(world))
+    assert big in [payload for _, payload in back.service.messages]
