@@ -10,11 +10,10 @@ from enum import IntEnum, auto
 from typing import Final
 
 from upheaval_node.counters import Counter
-from upheaval_node.errors import NodeError, UsageError
+from upheaval_node.errors import NodeError
 from upheaval_node.media.api import Image, Media, Publication
-from upheaval_node.protocol import channel as channels
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.types import NULL_POSITION
 
@@ -49,34 +48,6 @@ LEGAL_MOVES: Final[dict[SessionState, frozenset[SessionState]]] = {
     # A close that was not committed is undone at the start of an election.
     S.CLOSED: frozenset({S.CLOSING}),
 }
-
-MAX_CHANNEL_LENGTH: Final = 1024
-"""Characters of a client's channel: with the longest principal, the session's open event still fits a small log."""
-
-_EGRESS_PARAMETERS: Final = (
-    channels.ENDPOINT,
-    channels.CONTROL,
-    channels.CONTROL_MODE,
-    channels.RESPONSE_CORRELATION_ID,
-    channels.ALIAS,
-)
-
-
-def client_channel(response_channel: str) -> str:
-    """The channel to a client, cut down to what the client may decide. Raises `UsageError` for one of no use.
-
-    A client must not make a member write into its own local streams, so `aeron:ipc` and spies are refused.
-    """
-    channel = Channel.parse(response_channel)
-    if channel.is_spy or channel.media == "ipc":
-        raise UsageError(f"{response_channel!r} is no channel to a client")
-    if channel.get(channels.CONTROL_MODE) not in (None, channels.CONTROL_MODE_RESPONSE):
-        raise UsageError(f"{response_channel!r} has a control mode that is not for clients")
-    params = {key: value for key in _EGRESS_PARAMETERS if (value := channel.get(key)) is not None}
-    text = str(Channel(channel.media, params))
-    if len(text) > MAX_CHANNEL_LENGTH:
-        raise UsageError(f"a channel of {len(text)} characters")
-    return text
 
 
 @dataclass(slots=True, eq=False)

@@ -14,12 +14,13 @@ from upheaval_node.cluster.authentication import MAX_PRINCIPAL_LENGTH, Authentic
 from upheaval_node.cluster.egress import EgressPublisher
 from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext
-from upheaval_node.cluster.session import ClusterSession, SessionState, client_channel
+from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.counters import CLUSTER_SESSION
 from upheaval_node.errors import NodeError, UsageError
 from upheaval_node.media.api import Image
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import client_channel
 from upheaval_node.types import NULL_VALUE, Now
 
 SCANS_PER_TIMEOUT: Final = 50

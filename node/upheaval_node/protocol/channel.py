@@ -1,7 +1,8 @@
 """Channel URIs: `[aeron-spy:]aeron:<media>[?<key>=<value>[|<key>=<value>]*]` (Aeron channel URI grammar).
 
-Only the text: what a key means is decided by whoever uses the channel. Channels also come from peers (a client's
-response channel); there the caller turns the `UsageError` of a bad URI into an answer to that peer.
+Only the text, and what of it a client may decide: what a key means is decided by whoever uses the channel. Channels
+also come from peers (a client's response channel); there the caller turns the `UsageError` of a bad URI into an answer
+to that peer.
 """
 
 import re
@@ -34,6 +35,9 @@ MEDIA: Final = frozenset({"ipc", "tcp", "udp"})
 # Aeron's limit for the text of a channel.
 MAX_LENGTH: Final = 4095
 
+MAX_CLIENT_LENGTH: Final = 1024
+"""Characters of a client's channel: with the longest principal, the session's open event still fits a small log."""
+
 _SPY_PREFIX: Final = "aeron-spy:"
 _PREFIX: Final = "aeron:"
 _SIZE: Final = re.compile(r"([0-9]{1,18})([kmg]?)", re.ASCII | re.IGNORECASE)
@@ -41,6 +45,7 @@ _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DURATION: Final = re.compile(r"([0-9]{1,18})(ns|us|ms|s|)", re.ASCII)
 _DURATION_UNITS: Final = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
+_OF_CLIENTS: Final = (ENDPOINT, CONTROL, CONTROL_MODE, RESPONSE_CORRELATION_ID, ALIAS)
 # What separates keys and values; a part that holds one of them could not be parsed back.
 _RESERVED: Final = frozenset("|?")
 
@@ -141,6 +146,24 @@ class Channel:
     def as_spy(self) -> Self:
         """The channel by which a subscriber of the same driver listens in."""
         return type(self)(self.media, self.params, True)
+
+
+def client_channel(response_channel: str) -> str:
+    """The channel to a client, cut down to what the client may decide. Raises `UsageError` for one of no use.
+
+    A client must not make a member write into its own local streams, so `aeron:ipc` and spies are refused. Module and
+    services ask here, so that a channel which one accepts is good for the other.
+    """
+    channel = Channel.parse(response_channel)
+    if channel.is_spy or channel.media == "ipc":
+        raise UsageError(f"{response_channel!r} is no channel to a client")
+    if channel.get(CONTROL_MODE) not in (None, CONTROL_MODE_RESPONSE):
+        raise UsageError(f"{response_channel!r} has a control mode that is not for clients")
+    params = {key: value for key in _OF_CLIENTS if (value := channel.get(key)) is not None}
+    text = str(Channel(channel.media, params))
+    if len(text) > MAX_CLIENT_LENGTH:
+        raise UsageError(f"a channel of {len(text)} characters")
+    return text
 
 
 def split_endpoint(endpoint: str) -> tuple[str, int]:

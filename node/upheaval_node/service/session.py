@@ -1,17 +1,16 @@
 """The client sessions of one service: what a service sees of a client, and its egress publication on the leader.
 
-Knows nothing of the log. The response channel comes from a client, so it is hostile: only what an egress needs is
-taken from it, and a channel that cannot be used leaves the session without a connection.
+Knows nothing of the log. The response channel comes from a client, so it is hostile: a channel that cannot be used
+leaves the session without a connection.
 """
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from upheaval_node.errors import NodeError, UsageError
+from upheaval_node.errors import NodeError
 from upheaval_node.media.api import BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Media, Publication
 from upheaval_node.ports import Buffer
-from upheaval_node.protocol import channel as channels
-from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.service.api import MOCKED_OFFER, ClusterRole
 
@@ -23,28 +22,6 @@ MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
 
 MAX_FLUSHED: Final = 256
 """Queued messages of one session sent in one duty cycle."""
-
-_EGRESS_PARAMETERS: Final = (
-    channels.ENDPOINT,
-    channels.CONTROL,
-    channels.CONTROL_MODE,
-    channels.RESPONSE_CORRELATION_ID,
-    channels.ALIAS,
-)
-
-
-def egress_channel(response_channel: str) -> str:
-    """The channel for a client's egress, cut down to what it may decide. Raises `UsageError` for one of no use.
-
-    A client must not make a service write into the streams of its own member, so `aeron:ipc` and spies are refused.
-    """
-    channel = Channel.parse(response_channel)
-    if channel.is_spy or channel.media == "ipc":
-        raise UsageError(f"{response_channel!r} is no channel to a client")
-    if channel.get(channels.CONTROL_MODE) not in (None, channels.CONTROL_MODE_RESPONSE):
-        raise UsageError(f"{response_channel!r} has a control mode that is not for clients")
-    params = {key: value for key in _EGRESS_PARAMETERS if (value := channel.get(key)) is not None}
-    return str(Channel(channel.media, params))
 
 
 class ContainerSession:
@@ -135,7 +112,7 @@ class ContainerSession:
     def connect(self, media: Media) -> None:
         """Open the egress publication. Raises `NodeError` when the client's channel cannot be used."""
         assert self._publication is None, self.id
-        self._publication = media.add_publication(egress_channel(self.response_channel), self.response_stream_id)
+        self._publication = media.add_publication(client_channel(self.response_channel), self.response_stream_id)
 
     def disconnect(self) -> None:
         """Close the egress and drop what is queued for it."""

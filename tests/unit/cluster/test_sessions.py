@@ -5,8 +5,7 @@ from hypothesis import strategies as st
 
 from support.cluster_parts import TERM, PartsWorld
 from upheaval_node.cluster.authentication import AcceptEveryone, SessionProxy
-from upheaval_node.cluster.session import LEGAL_MOVES, SessionState, client_channel
-from upheaval_node.errors import UsageError
+from upheaval_node.cluster.session import LEGAL_MOVES, SessionState
 from upheaval_node.media.api import Image, Message, Subscription
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import S
@@ -143,16 +142,6 @@ def test_channels_that_reach_into_the_member_are_refused() -> None:
     client.tick()
     assert not world.sessions.pending
     assert entry_types(world) == []
-
-
-def test_a_clients_channel_keeps_only_what_an_egress_needs() -> None:
-    assert client_channel("aeron:tcp?endpoint=h:1|term-length=1g|session-id=5") == "aeron:tcp?endpoint=h:1"
-    for bad in ("aeron:ipc", "aeron-spy:aeron:tcp", ""):
-        try:
-            client_channel(bad)
-        except UsageError:
-            continue
-        raise AssertionError(bad)
 
 
 def test_a_silent_session_times_out_and_a_keep_alive_prevents_it() -> None:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upheaval_node.errors import UsageError
-from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.protocol.channel import MAX_CLIENT_LENGTH, Channel, client_channel, split_endpoint
 
 WORDS = st.text(st.characters(blacklist_characters="|?=", blacklist_categories=["Cs"]), min_size=1, max_size=10)
 
@@ -128,3 +128,20 @@ def test_endpoints() -> None:
 def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(UsageError):
         split_endpoint(endpoint)
+
+
+def test_a_clients_channel_keeps_only_what_an_egress_needs() -> None:
+    assert client_channel("aeron:tcp?endpoint=h:1|term-length=1g|session-id=5") == "aeron:tcp?endpoint=h:1"
+
+
+@pytest.mark.parametrize("uri", ["aeron:ipc", "aeron-spy:aeron:tcp", "", "aeron:tcp?control-mode=manual"])
+def test_a_channel_that_is_none_to_a_client_is_refused(uri: str) -> None:
+    with pytest.raises(UsageError):
+        client_channel(uri)
+
+
+def test_the_length_of_a_clients_channel_is_limited() -> None:
+    longest = "aeron:tcp?alias=".ljust(MAX_CLIENT_LENGTH, "x")
+    assert client_channel(longest) == longest
+    with pytest.raises(UsageError):
+        client_channel(longest + "x")

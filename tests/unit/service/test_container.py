@@ -364,9 +364,16 @@ def test_a_follower_only_pretends_to_send_to_clients() -> None:
 
 
 @pytest.mark.parametrize(
-    "channel", ["aeron:ipc", "aeron-spy:aeron:tcp?endpoint=a:1", "nonsense", "aeron:tcp?control-mode=manual"]
+    "channel",
+    [
+        "aeron:ipc",
+        "aeron-spy:aeron:tcp?endpoint=a:1",
+        "nonsense",
+        "aeron:tcp?control-mode=manual",
+        "aeron:tcp?control-mode=response|response-correlation-id=1|alias=" + "x" * 1024,
+    ],
 )
-def test_a_client_cannot_point_a_service_at_its_own_member(channel: str) -> None:
+def test_a_channel_that_the_module_would_refuse_leaves_the_session_without_a_connection(channel: str) -> None:
     side = joined(ClusterRole.LEADER)
     side.append(session_open(4, channel))
     side.commit_all()
