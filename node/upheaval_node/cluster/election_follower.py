@@ -54,16 +54,7 @@ class FollowerStates(ElectionBase):
 
     def _follower_replay(self, now: Now) -> int:
         if self._replay is None:
-            if self.log_position >= self.append_position:
-                self._enter_catchup_or_log(now, "nothing to replay")
-            elif self.notified_commit_position == 0:
-                return self._publish_append_position(now, self.append_position)
-            elif self.log_position >= self.notified_commit_position:
-                self._enter(ElectionState.CANVASS, now, "log replay rejected")
-            else:
-                stop = min(self.append_position, self.notified_commit_position)
-                self._replay = self._agent.new_log_replay(now, self.log_position, stop)
-            return 1
+            return self._start_replay(now)
         work = self._replay.do_work(now)
         if self._replay.is_done:
             self.log_position = self._replay.position
@@ -73,6 +64,22 @@ class FollowerStates(ElectionBase):
                 self._enter_catchup_or_log(now, "log replayed")
             else:
                 self._enter(ElectionState.CANVASS, now, "incomplete log replay")
+        return work
+
+    def _start_replay(self, now: Now) -> int:
+        """What is recorded is reported first: the leader may need it for its quorum before it can name a commit."""
+        if self.log_position >= self.append_position:
+            self._enter_catchup_or_log(now, "nothing to replay")
+            return 1
+        work = int(self._publish_append_position(now, self.append_position))
+        if self.notified_commit_position == 0:
+            self._check_await_timeout(now, "no commit position")
+        elif self.log_position >= self.notified_commit_position:
+            self._enter(ElectionState.CANVASS, now, "log replay rejected")
+        else:
+            stop = min(self.append_position, self.notified_commit_position)
+            self._replay = self._agent.new_log_replay(now, self.log_position, stop)
+            work += 1
         return work
 
     def _enter_catchup_or_log(self, now: Now, reason: str) -> None:

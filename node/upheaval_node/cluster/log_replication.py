@@ -32,6 +32,7 @@ class LeaderLogReplication:
     ) -> None:
         self._context = context
         self._recording = recording
+        self._stop_position = stop_position
         self.position = start_position
         self.recording_id = recording.recording_id
         self._timeout_ns = context.settings.timeouts.leader_heartbeat_ns
@@ -119,6 +120,8 @@ class LeaderLogReplication:
         self._recording.recording_id = self.recording_id
         yield from self._recording.refresh()
         self.position = self._recording.stop_position
+        if self.position < self._stop_position:
+            raise PeerError(f"log replication ended at {self.position}, before {self._stop_position}")
 
     def _read_position(self) -> None:
         if self._counter is None and self._has_extended and not self._has_stopped:

@@ -15,7 +15,7 @@ from upheaval_node.cluster.module_base import LONG_AGO
 from upheaval_node.cluster.module_log import LogSide
 from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleState, NodeToggle
 from upheaval_node.cluster.steps import StepGenerator, Steps
-from upheaval_node.errors import PeerError, TimeoutExpired
+from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
@@ -181,10 +181,15 @@ class ElectionSide(LogSide):
         if self._truncating is None:
             self._context.report(now, "election", f"Truncating Cluster Log - to {position}")
             self._truncating = Steps(self._recording.truncate(position))
-        if not self._truncating.poll(now):
-            return False
-        self._truncating = None
-        return True
+        try:
+            is_done = self._truncating.poll(now)
+        except NodeError:
+            # The next attempt asks the archive again.
+            self._truncating = None
+            raise
+        if is_done:
+            self._truncating = None
+        return is_done
 
     # --- leader ---
 

@@ -12,6 +12,9 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_UINT8
 from upheaval_node.types import NULL_VALUE, Now
 
+MAX_TERM_GAP = 1 << 16
+"""Terms that may have come to nothing between the last one known here and the next; each costs a record of a file."""
+
 
 class ConsensusSide(ElectionSide):
     """Implements `consensus_adapter.ConsensusHandler`."""
@@ -57,7 +60,21 @@ class ConsensusSide(ElectionSide):
             ),
         )
 
+    def _is_believable(self, now: Now, member_id: int, term_id: int) -> bool:
+        """Whether a member said it, and of a term that can be reached.
+
+        Every term up to a new one gets an entry in the recording log of every member, so that a term that some peer
+        made up would fill their disks.
+        """
+        known = max(self._term_id, self.node_state.candidate_term_id)
+        if member_id in self.members and term_id <= known + MAX_TERM_GAP:
+            return True
+        self._context.report(now, "peer", f"term {term_id} of member {member_id} is not believed, ours is {known}")
+        return False
+
     def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
+        if not self._is_believable(now, message.candidate_member_id, message.candidate_term_id):
+            return
         if self._election is not None:
             self._election.on_request_vote(now, message)
         elif message.candidate_term_id > self._term_id:
@@ -68,6 +85,9 @@ class ConsensusSide(ElectionSide):
             self._election.on_vote(now, message)
 
     def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
+        terms = (message.leadership_term_id, message.next_leadership_term_id, message.log_leadership_term_id)
+        if not self._is_believable(now, message.leader_member_id, max(terms)):
+            return
         if message.app_version >> 16 != self.app_version >> 16:
             text = f"incompatible app version {message.app_version} of the leader, ours is {self.app_version}"
             raise TerminationError(text, expected=False)

@@ -22,6 +22,7 @@ class Steps(Generic[T]):
         self._generator = generator
         self._is_started = False
         self._result: list[T] = []
+        self._failure: Exception | None = None
 
     @property
     def is_done(self) -> bool:
@@ -33,7 +34,12 @@ class Steps(Generic[T]):
         return self._result[0]
 
     def poll(self, now: Now) -> bool:
-        """Go on as far as possible; whether the sequence is at its end. Raises what a step raises."""
+        """Go on as far as possible; whether the sequence is at its end.
+
+        Raises what a step raises, and the same again when it is polled after that: a failed sequence is never done.
+        """
+        if self._failure is not None:
+            raise self._failure
         if self._result:
             return True
         try:
@@ -44,6 +50,9 @@ class Steps(Generic[T]):
                 next(self._generator)
         except StopIteration as stop:
             self._result.append(stop.value)
+        except Exception as failure:
+            self._failure = failure
+            raise
         return bool(self._result)
 
     def close(self) -> None:

@@ -1,0 +1,116 @@
+"""One election alone: the test is its consensus module, its peers and its clock."""
+
+from random import Random
+from typing import cast
+
+from support.memory_storage import MemoryStorage
+from upheaval_node.cluster.election import Election
+from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay
+from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.cluster.members import parse_members
+from upheaval_node.files.node_state import NodeState
+from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import Message
+from upheaval_node.settings import profile_settings
+from upheaval_node.types import Now
+
+MS = 1_000_000
+POSITION = 18_080
+TIMEOUTS = profile_settings("test").cluster.timeouts
+MEMBERS = "|".join(f"{i},m{i}:1,m{i}:2,m{i}:3,m{i}:4,m{i}:5" for i in range(3))
+
+
+class Agent:
+    """The part of a consensus module that these elections use; it keeps what was sent."""
+
+    is_taking_snapshot = False
+
+    def __init__(self, storage: MemoryStorage, commit_position: int) -> None:
+        self.commit_position = commit_position
+        self.members = parse_members(MEMBERS)
+        self.member_id = 2
+        self.node_state = NodeState(storage)
+        self.recording_log = RecordingLog(storage)
+        self.leadership_term_id = 0
+        self.log_recording_id = 0
+        self.time_of_last_leader_update_ns = 0
+        self.app_version = 1
+        self.sent: list[tuple[int, Message]] = []
+
+    def cluster_time(self, now: Now) -> int:
+        return now.epoch_ms
+
+    def send(self, now: Now, member_id: int, message: Message) -> bool:
+        self.sent.append((member_id, message))
+        return True
+
+    def on_election_state(self, now: Now, state: int, role: int, reason: str) -> None:
+        """The counters of a module are of no interest here."""
+
+    def prepare_for_new_leadership(self, now: Now, log_position: int) -> int | None:
+        return POSITION
+
+    def new_log_replay(self, now: Now, start_position: int, stop_position: int) -> LogReplay:
+        raise AssertionError("nothing to replay")
+
+
+class LoneMember:
+    """Member 2 in an election that begins at term 0; time and the other members are what the test says."""
+
+    def __init__(self, *, persisted_term: int = 0, is_node_startup: bool = False, log_position: int = POSITION) -> None:
+        self.ns = 10_000 * MS
+        storage = MemoryStorage()
+        NodeState(storage).propose_max_candidate_term_id(persisted_term, POSITION, 0)
+        self.agent = Agent(storage, log_position)
+        self.election = Election(
+            cast(ElectionAgent, self.agent),
+            is_node_startup=is_node_startup,
+            gracefully_closed_leader_id=-1,
+            leadership_term_id=0,
+            term_base_log_position=0,
+            log_position=log_position,
+            append_position=POSITION,
+            timeouts=TIMEOUTS,
+            random=Random(1),
+            now=self.now,
+        )
+        self.tick()
+
+    @property
+    def now(self) -> Now:
+        return Now(self.ns, self.ns // MS)
+
+    def state(self) -> ElectionState:
+        return self.election.state
+
+    def tick(self, duration_ns: int = 0) -> None:
+        self.ns += duration_ns
+        self.election.do_work(self.now)
+
+    def asked_for_vote(self, candidate_id: int, term: int, position: int = POSITION) -> None:
+        request = cm.RequestVote(
+            log_leadership_term_id=0, log_position=position, candidate_term_id=term, candidate_member_id=candidate_id
+        )
+        self.election.on_request_vote(self.now, request)
+
+    def hears_leader(self, leader_id: int, term: int, position: int = POSITION, *, commit: int = POSITION) -> None:
+        announcement = cm.NewLeadershipTerm(
+            log_leadership_term_id=0,
+            next_leadership_term_id=term,
+            next_term_base_log_position=position,
+            next_log_position=-1,
+            leadership_term_id=term,
+            term_base_log_position=position,
+            log_position=position,
+            leader_member_id=leader_id,
+            log_session_id=7,
+            commit_position=commit,
+        )
+        self.election.on_new_leadership_term(self.now, announcement)
+
+    @property
+    def votes(self) -> list[tuple[int, int, bool]]:
+        return [
+            (m.candidate_member_id, m.candidate_term_id, m.vote) for _, m in self.agent.sent if isinstance(m, cm.Vote)
+        ]
