@@ -88,6 +88,7 @@ class MemoryFile:
         content = b"".join(parts)
         if offset < 0:
             raise StorageError(f"{self._path}: write at {offset}")
+        self._storage.changing()
         self._storage.count_writes += 1
         self._content.apply((offset, content))
 
@@ -99,6 +100,7 @@ class MemoryFile:
         self._check()
         if length < 0:
             raise StorageError(f"{self._path}: length {length}")
+        self._storage.changing()
         self._content.apply((length, None))
 
     def sync(self, level: int) -> None:
@@ -130,6 +132,8 @@ class MemoryStorage:
         self._durable_names: dict[str, _Content] = {}
         self._pending: list[Callable[[], None]] = []
         self.error: str | None = None
+        # Called before every write and truncation; what it raises leaves the file as it is.
+        self.before_change: Callable[[], None] | None = None
         self.count_writes = 0
         self.count_syncs = 0
 
@@ -180,6 +184,10 @@ class MemoryStorage:
         for complete in pending:
             complete()
         return len(pending)
+
+    def changing(self) -> None:
+        if self.before_change is not None:
+            self.before_change()
 
     def queue_sync(self, content: _Content, level: int, done: Callable[[Exception | None], None]) -> None:
         covered = content.sequence

@@ -9,11 +9,11 @@ from random import Random
 from typing import Final
 
 from upheaval_node.archive import channels
-from upheaval_node.archive.catalog import Catalog
+from upheaval_node.archive.catalog import Catalog, RecordingEntry
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.control_session import ControlSession, SessionState
 from upheaval_node.archive.recorder import Recorder
-from upheaval_node.archive.recovery import recover
+from upheaval_node.archive.recovery import cut_behind, recover
 from upheaval_node.archive.replayer import Replayer
 from upheaval_node.archive.replication import ReplicationParams, ReplicationSession, ReplicationState
 from upheaval_node.archive.requests import Requests
@@ -186,21 +186,20 @@ class Archive:
     def _recover(self, now: Now) -> None:
         for problem in self._catalog.problems:
             self._errors.report(now, "catalog", problem)
-        is_changed = False
+        level = self._settings.file_sync_level
+        found: list[RecordingEntry] = []
         for entry in self._catalog.entries():
             if entry.stop_position == NULL_POSITION:
-                recovery = recover(self._storage, self._directory, entry, self._settings.file_sync_level)
+                recovery = recover(self._storage, self._directory, entry, level)
                 if recovery.cut is not None:
                     text = f"recording {entry.recording_id} was cut at {recovery.stop_position}: {recovery.cut}"
                     self._errors.report(now, "recovery", text)
                 self._catalog.record_stopped(entry, recovery.stop_position, now.epoch_ms)
-                is_changed = True
-        if is_changed:
-            self._catalog.force(lambda error: self._on_forced(now, error))
-
-    def _on_forced(self, now: Now, error: Exception | None) -> None:
-        if error is not None:
-            self._errors.report(now, "catalog", str(error))
+                found.append(entry)
+        if found:
+            self._catalog.sync()
+        for entry in found:
+            cut_behind(self._storage, self._directory, entry, level)
 
     def _run_sessions(self, now: Now) -> int:
         work = 0

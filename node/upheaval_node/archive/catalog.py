@@ -331,6 +331,11 @@ class Catalog:
         if not self._is_forcing:
             self._start_force()
 
+    def sync(self) -> None:
+        """The same as `force`, waiting for it: for the start and the end of a process. Raises `StorageError`."""
+        if self._sync_level > 0:
+            self._file.sync(self._sync_level)
+
     def close(self) -> None:
         self._file.close()
 

@@ -5,9 +5,10 @@ recording position moves right after the write. At level 1 and 2 it moves only w
 after the write; one sync is in flight at most and the next covers everything written meanwhile. It also waits until
 the catalog entry itself is durable, because a recording that nobody finds is not recorded.
 
-A session ends when its image ends or when it is stopped; what was written is made durable first, then the catalog
-gets the stop position, then the counter is freed. After an error nothing more is synced, and the recording stops at
-what was reported.
+A session ends when its image ends or when it is stopped; what was written is made durable first, then the stop
+position in the catalog, then the block journal goes and the counter is freed. The journal stays until then because a
+recording without both would lose a last frame that looks torn. After an error nothing more is synced, and the
+recording stops at what was reported.
 
 The module knows one image and one recording; who asked for it is the recorder's business.
 """
@@ -66,6 +67,8 @@ class RecordingSession:
         self._durable = writer.position
         self._is_syncing = False
         self._is_entry_durable = False
+        self._is_stop_written = False
+        self._is_stop_safe = False
         self._reported = writer.position
         catalog.force(self._entry_forced)
 
@@ -81,10 +84,6 @@ class RecordingSession:
     def position(self) -> int:
         """The recorded position as reported by the counter; the stop position once the session has stopped."""
         return self._reported
-
-    @property
-    def written_position(self) -> int:
-        return self._writer.position
 
     def do_work(self, now: Now) -> int:
         if self._state == RecordingSessionState.RECORDING:
@@ -118,7 +117,12 @@ class RecordingSession:
             self._is_syncing = False
             self._is_entry_durable = True
             self._publish()
-            self._finish(now)
+            self._write_stop(now)
+            try:
+                self._catalog.sync()
+            except StorageError as error:
+                self.error = self.error or str(error)
+            self._end()
 
     def _record(self, max_blocks: int) -> int:
         image, writer, limit = self.image, self._writer, self._io_max_length
@@ -182,20 +186,48 @@ class RecordingSession:
         self._enter_inactive()
 
     def _finish(self, now: Now) -> int:
-        if self.error is None:
-            self._report_written()
-            if self._is_syncing or not self._is_entry_durable:
-                return 0
+        if not self._is_stop_written:
+            if self.error is None:
+                self._report_written()
+                if self._is_syncing or not self._is_entry_durable:
+                    return 0
+            self._write_stop(now)
+            self._force_stop()
+            # The journal stays after an error, so that nothing depends on the catalog.
+            self._is_stop_safe = self._is_stop_safe or self.error is not None
+        if not self._is_stop_safe:
+            return 0
+        self._end()
+        return 1
+
+    def _write_stop(self, now: Now) -> None:
+        if self._is_stop_written:
+            return
+        self._is_stop_written = True
         try:
-            self._writer.close(is_whole=self.error is None)
             self._catalog.record_stopped(self.entry, self._reported, now.epoch_ms)
-            self._catalog.force(_ignore)
         except StorageError as error:
             # The entry still says "active" on disk: the next start finds the stop position as after a crash.
             self.error = self.error or str(error)
+
+    def _force_stop(self) -> None:
+        def forced(error: Exception | None) -> None:
+            if error is not None:
+                self.error = self.error or str(error)
+            self._is_stop_safe = True
+
+        try:
+            self._catalog.force(forced)
+        except StorageError as error:
+            forced(error)
+
+    def _end(self) -> None:
+        try:
+            self._writer.close(is_whole=self.error is None)
+        except StorageError as error:
+            self.error = self.error or str(error)
         self._counter.close()
         self._enter(RecordingSessionState.STOPPED)
-        return 1
 
     def _enter_inactive(self) -> None:
         if self._state == RecordingSessionState.RECORDING:
@@ -204,8 +236,3 @@ class RecordingSession:
     def _enter(self, state: RecordingSessionState) -> None:
         assert state in LEGAL_MOVES[self._state], (self._state, state)
         self._state = state
-
-
-def _ignore(error: Exception | None) -> None:
-    """A stop position that does not become durable is found again by recovery; its data is durable already."""
-    del error

@@ -1,6 +1,6 @@
 """Finding where a recording ends that nobody stopped: whole frames, proven blocks, torn tails.
 
-Used by the archive at start, which also cuts, and by readers of a live folder, which do not. The module knows bytes
+Used by the archive at start, which cuts there, and by readers of a live folder, which do not. The module knows bytes
 of segments and descriptors; where the bytes come from is the caller's.
 """
 
@@ -10,7 +10,13 @@ from typing import Final, NamedTuple
 
 from upheaval_node.archive import block_journal
 from upheaval_node.archive.catalog import RecordingEntry
-from upheaval_node.archive.segments import remove_segments, segment_bases, segment_file_name, start_term_base
+from upheaval_node.archive.segments import (
+    entry_segment_base,
+    remove_segments,
+    segment_bases,
+    segment_file_name,
+    start_term_base,
+)
 from upheaval_node.ports import Storage
 from upheaval_node.protocol.frames import TYPE_DATA, TYPE_PAD, position_bits_to_shift, term_id_at
 from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_POSITION, align
@@ -28,7 +34,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Where a recording ends after an unclean stop, and what was cut off (None when nothing was)."""
+    """Where a recording ends after an unclean stop, and why anything lies behind that (None when nothing does)."""
 
     stop_position: int
     cut: str | None
@@ -102,7 +108,7 @@ def is_torn(read: Callable[[int, int], bytes], frame_position: int, end: int, ba
 
 
 def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level: int) -> Recovery:
-    """Find where a recording that was never stopped ends, and cut off what lies behind.
+    """Find where a recording that was never stopped ends; `cut_behind` that position once the catalog has it.
 
     Every segment is walked from the start. Where Aeron refuses to start at a torn last frame and leaves the cut to a
     tool, the frame is cut here: torn tails are found and cut at start. Nothing was told about a frame before it was
@@ -126,20 +132,18 @@ def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level:
         if bases and bases[-1] > base:
             cut = f"segment {base + 1} is missing"
     if cut is not None:
-        later = remove_segments(storage, directory, entry.recording_id, from_base=base + 1)
+        later = sum(each > base for each in bases)
         cut += f", {later} later segments removed" if later else ""
-        if sync_level > 0:
-            storage.sync_directory(directory)
     return Recovery(position, cut)
 
 
 def _recover_segment(
     storage: Storage, directory: str, entry: RecordingEntry, base: int, sync_level: int, *, is_last: bool
 ) -> tuple[int, str | None]:
-    """Where the frames of one segment end and why anything was cut; zeros lie behind the end afterwards."""
+    """Where the frames of one segment end and why anything is to be cut."""
     file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
     try:
-        end, cut = segment_end(
+        found = segment_end(
             lambda position, length: file.read(position - base, length),
             file.size(),
             entry,
@@ -147,13 +151,30 @@ def _recover_segment(
             NULL_POSITION,
             is_last=is_last,
         )
-        if end < base + entry.segment_length:
-            file.truncate(end - base)
-        file.truncate(entry.segment_length)
         file.sync(sync_level)
     finally:
         file.close()
-    return end, cut
+    return found
+
+
+def cut_behind(storage: Storage, directory: str, entry: RecordingEntry, sync_level: int) -> None:
+    """Leave zeros behind the stop position, and no journals and later segments. Raises `StorageError`.
+
+    Only after the catalog's stop position is as safe as the data: the journal is what proves the last frames until
+    then. Cut short by a crash this does no harm, as whoever extends the recording clears what lies behind its end.
+    """
+    last = entry_segment_base(entry, entry.stop_position)
+    if remove_segments(storage, directory, entry.recording_id, from_base=last + 1) and sync_level > 0:
+        storage.sync_directory(directory)
+    for base in segment_bases(storage, directory, entry.recording_id):
+        file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
+        try:
+            if base == last:
+                file.truncate(entry.stop_position - base)
+            file.truncate(entry.segment_length)
+            file.sync(sync_level)
+        finally:
+            file.close()
 
 
 def segment_end(

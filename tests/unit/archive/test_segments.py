@@ -1,5 +1,6 @@
 """Segments are named, placed, written and read as Aeron does; torn tails are found."""
 
+from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.catalog import RecordingEntry
-from upheaval_node.archive.recovery import recover
+from upheaval_node.archive.recovery import Recovery, cut_behind, recover
 from upheaval_node.archive.segments import (
     SegmentReader,
     SegmentWriter,
@@ -146,7 +147,14 @@ def test_reading_gives_back_what_was_written(seed: int, start: int, segment_leng
     assert b"".join(bytes(reader.read_block(a, b, 1 << 20).data) for a, b in spans) == b"".join(
         data for data, _ in written
     )
-    assert recover(storage, "archive", entry, 0).stop_position == end
+    assert recover_and_cut(storage, entry).stop_position == end
+
+
+def recover_and_cut(storage: MemoryStorage, entry: RecordingEntry) -> Recovery:
+    """What an archive does at start with a recording that was never stopped; `entry` is left as it is."""
+    found = recover(storage, "archive", entry, 0)
+    cut_behind(storage, "archive", replace(entry, stop_position=found.stop_position), 0)
+    return found
 
 
 def test_a_frame_that_reaches_beyond_the_limit_waits() -> None:
@@ -189,7 +197,7 @@ def test_a_tail_that_is_cut_anywhere_is_recovered_to_a_whole_frame(
     cut = data.draw(st.integers(0, end // 512)) * 512
     lose_from(storage, entry, cut)
 
-    recovered = recover(storage, "archive", entry, 0).stop_position
+    recovered = recover_and_cut(storage, entry).stop_position
     boundaries = [96, *(boundary for _, boundary in written)]
     assert recovered in boundaries
     assert recovered == max([96, *(b for b in boundaries if lies_before(b, cut, written))])
@@ -237,7 +245,7 @@ def test_garbage_behind_the_last_frame_is_cut(seed: int, garbage: bytes) -> None
     content = storage.content("archive/3-0.rec")
     storage.put("archive/3-0.rec", (content[:end] + garbage).ljust(TERM, b"\0")[:TERM])
 
-    recovery = recover(storage, "archive", entry, 0)
+    recovery = recover_and_cut(storage, entry)
     assert recovery.stop_position == end
     assert (recovery.cut is not None) == bool(garbage[:32].strip(b"\0"))
     check_tail_is_clean(storage, entry, end)
@@ -249,7 +257,7 @@ def test_a_missing_segment_cuts_what_follows_it() -> None:
     write(storage, entry, frames_between(0, 3 * TERM, Random(1)))
     storage.remove(f"archive/3-{TERM}.rec")
 
-    recovery = recover(storage, "archive", entry, 0)
+    recovery = recover_and_cut(storage, entry)
     assert recovery.stop_position == TERM
     assert recovery.cut is not None
     assert storage.names("archive") == ["3-0.rec"]
@@ -267,4 +275,4 @@ def test_a_writer_clears_what_a_former_life_left_behind_its_position() -> None:
 
     SegmentWriter(storage, "archive", entry, first, 0).close()
     assert segment_bases(storage, "archive", 3) == [0]
-    assert recover(storage, "archive", entry, 0).stop_position == first
+    assert recover_and_cut(storage, entry).stop_position == first

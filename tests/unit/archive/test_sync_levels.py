@@ -1,5 +1,6 @@
 """A position that was reported survives what its sync level promises."""
 
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -211,6 +212,74 @@ def test_a_killed_process_loses_nothing_that_was_written() -> None:
         again = restarted.member(storage, archive_settings(level))
         assert restarted.call(again.client.stop_position(0)) == publication.position
         assert restarted.errors.texts == []
+
+
+# Its frame ends in a sector of which it fills only zeros: without proof it looks torn.
+LOOKS_TORN = [b"x" * 32] * 7 + [b"\1" * 20 + bytes(80)]
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_a_stop_position_that_was_lost_costs_no_frame_that_was_reported(level: int) -> None:
+    """The power goes when the recording is over, but the stop position is not on the disk yet."""
+    world = ArchiveWorld()
+    storage = MemoryStorage()
+    member = world.member(storage, archive_settings(level))
+    publication = started(world, member)
+    offer(world, publication, *LOOKS_TORN)
+    world.settle()
+    assert reported(member) == publication.position
+    member.syncs.is_held = True
+    world.call(member.client.stop_recording_by_identity(0))
+    world.settle()
+    storage.power_cut()
+    restarted = ArchiveWorld()
+    again = restarted.member(storage, archive_settings(level))
+    assert restarted.call(again.client.stop_position(0)) == publication.position
+
+
+class Killed(Exception):
+    pass
+
+
+class Killer:
+    """Ends a process at its write with a given number; what was written before stays."""
+
+    def __init__(self, storage: MemoryStorage, operations: int) -> None:
+        self.storage = storage
+        self.left = operations
+
+    def __enter__(self) -> None:
+        self.storage.before_change = self.count
+
+    def __exit__(self, *_: object) -> None:
+        self.storage.before_change = None
+
+    def count(self) -> None:
+        if self.left == 0:
+            raise Killed
+        self.left -= 1
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("operations", range(6))
+def test_a_process_that_is_killed_while_a_recording_stops_loses_no_frame(level: int, operations: int) -> None:
+    """Also when the one that recovers is killed in turn."""
+    world = ArchiveWorld()
+    storage = MemoryStorage()
+    member = world.member(storage, archive_settings(level))
+    publication = started(world, member)
+    offer(world, publication, *LOOKS_TORN)
+    world.settle()
+    for kill_stop in (True, False):
+        with suppress(Killed), Killer(storage, operations):
+            if kill_stop:
+                world.call(member.client.stop_recording_by_identity(0))
+                world.settle()
+            else:
+                ArchiveWorld().member(storage, archive_settings(level))
+    restarted = ArchiveWorld()
+    again = restarted.member(storage, archive_settings(level))
+    assert restarted.call(again.client.stop_position(0)) == publication.position
 
 
 def test_no_more_blocks_are_written_than_the_journal_proves() -> None:
