@@ -25,11 +25,12 @@ class Clock(Protocol):
 class DutyCycle:
     """Runs agents on a loop until told to stop.
 
-    `after_work` is called after every cycle in which an agent did something, before the next wait. `on_stall` gets the
-    length of every stall of 50 ms or more, while it can still be written down; `longest_stall_ns` keeps the longest. A
-    stall is the time in which the process could not have reacted: its work in one cycle, and the time by which it woke
-    up too late (a stopped or starved process). An agent that ends in an orderly way (an expected `TerminationError`)
-    gets no more turns, and `on_ended` is told; everything else that an agent raises ends the run.
+    `after_work` is called after every cycle, before the next wait: input and completed syncs change things, too, of
+    which no agent knows. `on_stall` gets the length of every stall of 50 ms or more, while it can still be written
+    down; `longest_stall_ns` keeps the longest. A stall is the time in which the process could not have reacted: its
+    work in one cycle, and the time by which it woke up too late (a stopped or starved process). An agent that ends in
+    an orderly way (an expected `TerminationError`) gets no more turns, and `on_ended` is told; everything else that
+    an agent raises ends the run.
     """
 
     def __init__(
@@ -92,7 +93,6 @@ class DutyCycle:
 
     def _work(self) -> None:
         self.cycles += 1
-        has_worked = False
         for _ in range(MAX_ROUNDS):
             now = self._clock.now()
             done = 0
@@ -104,11 +104,10 @@ class DutyCycle:
                     done += 1
             if done == 0:
                 break
-            has_worked = True
         else:
             # There is more to do: look at the input, but do not wait for it.
             self._loop.wake()
-        if has_worked and self._after_work is not None:
+        if self._after_work is not None:
             self._after_work()
 
     def _end(self, agent: Agent, error: TerminationError) -> None:

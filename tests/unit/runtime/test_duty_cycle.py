@@ -60,13 +60,17 @@ def test_an_idle_process_wakes_only_for_its_deadlines(loop: Loop) -> None:
     assert cycle.cycles <= 7
 
 
-def test_others_are_told_only_after_work(loop: Loop) -> None:
-    told: list[int] = []
-    worker = Worker(work=1)
-    cycle = DutyCycle(loop, SystemClock(), [worker], after_work=lambda: told.append(worker.calls))
+def test_others_are_told_after_work_and_after_input_that_no_agent_saw(loop: Loop) -> None:
+    done: list[str] = []
+    told: list[list[str]] = []
+    worker = Worker()
+    cycle = DutyCycle(loop, SystemClock(), [worker], after_work=lambda: told.append(list(done)))
+    loop.call_soon(lambda: done.append("a sync completed"))
     cycle.run_once(0)
+    assert told == [["a sync completed"]]
+    worker.work = 1
     cycle.run_once(0)
-    assert told == [2]
+    assert len(told) == 2
 
 
 def test_a_stall_is_measured_and_reported(loop: Loop) -> None:
