@@ -219,7 +219,8 @@ LOOKS_TORN = [b"x" * 32] * 7 + [b"\1" * 20 + bytes(80)]
 
 
 @pytest.mark.parametrize("level", [1, 2])
-def test_a_stop_position_that_was_lost_costs_no_frame_that_was_reported(level: int) -> None:
+@pytest.mark.parametrize("seed", range(6))
+def test_a_stop_position_that_was_lost_costs_no_frame_that_was_reported(level: int, seed: int) -> None:
     """The power goes when the recording is over, but the stop position is not on the disk yet."""
     world = ArchiveWorld()
     storage = MemoryStorage()
@@ -231,7 +232,7 @@ def test_a_stop_position_that_was_lost_costs_no_frame_that_was_reported(level: i
     member.syncs.is_held = True
     world.call(member.client.stop_recording_by_identity(0))
     world.settle()
-    storage.power_cut()
+    storage.power_cut(Random(seed))
     restarted = ArchiveWorld()
     again = restarted.member(storage, archive_settings(level))
     assert restarted.call(again.client.stop_position(0)) == publication.position
