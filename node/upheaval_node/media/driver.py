@@ -389,10 +389,11 @@ class MediaDriver:
     # --- matching ---
 
     def _match(self) -> int:
-        """Give subscriptions images of the local streams that they do not see yet."""
+        """Give subscriptions images of the streams that they do not see yet: of two of one session the live one."""
         count = 0
+        streams = sorted(self._streams(), key=lambda stream: stream.buffer.ended)
         for subscription in list(self._subscriptions.values()):
-            for stream in self._streams():
+            for stream in streams:
                 if self._sees(subscription, stream):
                     self._join(subscription, stream)
                     count += 1
@@ -404,9 +405,7 @@ class MediaDriver:
             return False
         if not _session_matches(subscription, params.session_id) or not stream.images.may_join(subscription):
             return False
-        # Whoever asks for this very session may come late to a stream that ended, while somebody else still reads it:
-        # a short replay may be over before its last reader is there.
-        if stream.buffer.ended and not (subscription.parsed_channel.get(SESSION_ID) and len(stream.images)):
+        if stream.buffer.ended and not _takes_ended(subscription, stream):
             return False
         # One stream a session: the replay of a stream to somebody else bears the same ids as the stream itself.
         if subscription.image(params.session_id) is not None:
@@ -523,6 +522,17 @@ class MediaDriver:
         if self._clients is not None:
             self._clients.close()
         self.endpoints.close()
+
+
+def _takes_ended(subscription: StreamSubscription, stream: LocalStream) -> bool:
+    """Whether a subscription may come late to a stream that ended while somebody else still reads it.
+
+    Whoever asks for this very session of a local publication may: a short replay may be over before its last reader
+    is there. A spy may not: a stream from another host that ended may come again with the same session.
+    """
+    channel = subscription.parsed_channel
+    is_local = channel.media == "ipc" and not channel.is_spy
+    return is_local and channel.get(SESSION_ID) is not None and len(stream.images) > 0
 
 
 def _session_matches(subscription: StreamSubscription, session_id: int) -> bool:

@@ -546,3 +546,42 @@ def test_the_address_of_a_port_zero_is_shown_before_known_ones() -> None:
     assert subscription.resolved_endpoint == chosen
     subscription.remove_destination("aeron:tcp?endpoint=b:0")
     assert subscription.resolved_endpoint == "a:77"
+
+
+def test_a_spy_of_a_session_takes_the_stream_that_came_again_and_not_the_one_that_ended() -> None:
+    """A follower rejoins the log of the same leader while its service still reads the former image of it."""
+    world = World()
+    a, b = pair(world)
+    publication = a.add_publication("aeron:tcp?control-mode=manual|session-id=4711", 100)
+    publication.add_destination("aeron:tcp?endpoint=b:3")
+    follower = "aeron:tcp?control-mode=manual|session-id=4711|rejoin=false"
+    spy = "aeron-spy:aeron:tcp?session-id=4711"
+    first = b.add_subscription(follower, 100)
+    first.add_destination("aeron:tcp?endpoint=b:3")
+    world.advance(200)
+    slow = b.add_subscription(spy, 100)
+    world.settle()
+    offer(world, publication, *numbered(range(10)))
+    world.advance(40)
+    assert collect(first) == numbered(range(10))
+    position = publication.position
+    first.remove_destination("aeron:tcp?endpoint=b:3")
+    first.close()
+    world.advance(40)
+    assert not slow.images[0].is_closed
+
+    join = {
+        "init-term-id": publication.initial_term_id,
+        "term-id": publication.initial_term_id,
+        "term-offset": position,
+        "term-length": publication.term_length,
+    }
+    second = b.add_subscription("|".join([follower, *(f"{name}={value}" for name, value in join.items())]), 100)
+    second.add_destination("aeron:tcp?endpoint=b:3")
+    recorder = b.add_subscription(spy, 100)
+    world.advance(200)
+    assert [image.join_position for image in recorder.images] == [position]
+    offer(world, publication, b"more")
+    world.advance(40)
+    assert collect(recorder) == [b"more"]
+    assert collect(slow) == numbered(range(10))
