@@ -1,21 +1,62 @@
-"""What people import and run."""
+"""What people import and run.
 
-from upheaval.checkers.run import verify_run
-from upheaval.checkers.verdict import Finding, Report, Verdict
-from upheaval.cluster import Cluster, Member, MemberStatus
-from upheaval.errors import HarnessError
-from upheaval.run_folder import RunFolder
-from upheaval_node.service.api import ClusteredService
+Names are imported when they are first asked for, so that the pytest plugin costs nothing where it is not used.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from upheaval.checkers.run import verify_run
+    from upheaval.checkers.verdict import Finding, Report, Verdict
+    from upheaval.cluster import Member, MemberStatus
+    from upheaval.errors import HarnessError
+    from upheaval.run_folder import RunFolder
+    from upheaval.testing.chaos import Chaos
+    from upheaval.testing.cluster import Client, Cluster, Workload
+    from upheaval_node.client.driver import NotSent, OutcomeUnknown
+    from upheaval_node.service.api import ClusteredService
 
 __all__ = [
+    "Chaos",
+    "Client",
     "Cluster",
     "ClusteredService",
     "Finding",
     "HarnessError",
     "Member",
     "MemberStatus",
+    "NotSent",
+    "OutcomeUnknown",
     "Report",
     "RunFolder",
     "Verdict",
+    "Workload",
     "verify_run",
 ]
+
+_MODULES = {
+    "Chaos": "upheaval.testing.chaos",
+    "Client": "upheaval.testing.cluster",
+    "Cluster": "upheaval.testing.cluster",
+    "ClusteredService": "upheaval_node.service.api",
+    "Finding": "upheaval.checkers.verdict",
+    "HarnessError": "upheaval.errors",
+    "Member": "upheaval.cluster",
+    "MemberStatus": "upheaval.cluster",
+    "NotSent": "upheaval_node.client.driver",
+    "OutcomeUnknown": "upheaval_node.client.driver",
+    "Report": "upheaval.checkers.verdict",
+    "RunFolder": "upheaval.run_folder",
+    "Verdict": "upheaval.checkers.verdict",
+    "Workload": "upheaval.testing.cluster",
+    "verify_run": "upheaval.checkers.run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(_MODULES[name]), name)
+    globals()[name] = value
+    return value

@@ -3,9 +3,11 @@
 This module knows files; it starts nothing.
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -75,9 +77,22 @@ def check_config(config: ClusterConfig) -> None:
         raise UsageError(f"--components {config.components!r}: use {TOGETHER} or {SPLIT}")
     try:
         profile_settings(config.profile, sync_level=config.sync_level)
-        load_service(config.service)
+        with _on_python_path(config.python_path):
+            load_service(config.service)
     except NodeError as error:
         raise UsageError(str(error)) from error
+
+
+@contextlib.contextmanager
+def _on_python_path(folders: Sequence[str]) -> Iterator[None]:
+    """Look for modules where the members will, without leaving it so."""
+    sys.path[:0] = folders
+    try:
+        yield
+    finally:
+        for folder in folders:
+            with contextlib.suppress(ValueError):
+                sys.path.remove(folder)
 
 
 def save(config: ClusterConfig, folder: Path) -> None:

@@ -172,9 +172,13 @@ class ProcessCluster:
         profile: str = "test",
         sync_level: int = 0,
         service: str = cluster_file.DEFAULT_SERVICE,
+        source: Path | None = None,
         base_port: int | None = None,
     ) -> "ProcessCluster":
-        """Make a new cluster in a new or empty folder; nothing runs yet. Raises `HarnessError` with one clear line."""
+        """Make a new cluster in a new or empty folder; nothing runs yet. Raises `HarnessError` with one clear line.
+
+        A service of one's own is looked for in the folder `source`, by default the current one.
+        """
         path = Path(folder).absolute()
         config = ClusterConfig(
             run_id=uuid.uuid4().hex,
@@ -184,7 +188,7 @@ class ProcessCluster:
             sync_level=sync_level,
             service=service,
             base_port=0 if base_port is None else base_port,
-            python_path=() if ":" not in service else (str(Path.cwd()),),
+            python_path=() if ":" not in service else (str(source or Path.cwd()),),
         )
         cluster_file.check_config(config)
         if base_port is None:

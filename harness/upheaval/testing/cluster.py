@@ -1,0 +1,267 @@
+"""`Cluster`: a cluster for a test or a script, on the runtime of one's choice, with the faults a test can do to it."""
+
+import os
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Report
+from upheaval.cluster import MemberStatus
+from upheaval.errors import UsageError
+from upheaval.run_folder import Converge, RunFolder
+from upheaval.runtimes import cluster_file
+from upheaval.testing.backend import Backend, Requests, RunningLoad
+from upheaval.workload import LoadCounts, WorkloadSettings
+
+RUNTIMES: Final = ("process", "simulated")
+WAIT_S: Final = 30.0
+CLIENT_TIMEOUT_S: Final = 10.0
+
+
+class Client:
+    """A client of the cluster: `request` sends bytes to the service and waits for its answer."""
+
+    def __init__(self, requests: Requests) -> None:
+        self._requests = requests
+
+    def request(self, payload: bytes) -> bytes:
+        """Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later."""
+        return self._requests.request(payload)
+
+    def close(self) -> None:
+        self._requests.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Workload:
+    """Seeded load on the shipped services, each operation in the history. A run has one; it runs until `stop`."""
+
+    def __init__(self, cluster: "Cluster") -> None:
+        self._cluster = cluster
+        self._load: RunningLoad | None = None
+        self._is_running = False
+
+    @property
+    def counts(self) -> LoadCounts:
+        return LoadCounts() if self._load is None else self._load.counts
+
+    def start(self, *, keys: int = 8, slots: int = 8, rate: int = 200) -> None:
+        """Begin; `rate` is operations a second over all `slots`, 0 for no limit. Nothing happens when it runs."""
+        if self._is_running:
+            return
+        if self._load is not None:
+            raise UsageError("the workload of this run has ended: a run has one, start another cluster for another")
+        settings = WorkloadSettings(seed=self._cluster.seed, keys=keys, slots=slots, rate=rate)
+        self._load = self._cluster.start_load(settings)
+        self._is_running = True
+
+    def wait_for(self, more: int, timeout_s: float = WAIT_S) -> LoadCounts:
+        """Wait until that many more operations are acknowledged; starts the load if it does not run yet."""
+        self.start()
+        assert self._load is not None
+        self._load.wait_until_acknowledged(self._load.counts.ok + more, timeout_s)
+        return self._load.counts
+
+    def stop(self) -> LoadCounts:
+        """Invoke nothing more, and settle what is outstanding."""
+        if self._is_running and self._load is not None:
+            self._is_running = False
+            self._load.finish()
+        return self.counts
+
+
+class Cluster:
+    """A cluster of members that run one service; use it in a `with` statement, or call `up` and `down`.
+
+    `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
+    the Python path. `runtime` is `process` or `simulated`. Everything the run leaves behind lies in `folder`.
+    """
+
+    def __init__(
+        self,
+        service: str = cluster_file.DEFAULT_SERVICE,
+        source: str | os.PathLike[str] | None = None,
+        *,
+        runtime: str = "process",
+        members: int = 3,
+        seed: int = 1,
+        sync_level: int = 0,
+        components: str = cluster_file.TOGETHER,
+        folder: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if runtime not in RUNTIMES:
+            raise UsageError(f"runtime {runtime!r}: use one of {', '.join(RUNTIMES)}")
+        self.runtime = runtime
+        self.service = service
+        self.size = members
+        self.seed = seed
+        self._source = source_folder(service, source)
+        path = Path(folder) if folder is not None else Path("runs") / f"cluster-{uuid.uuid4().hex[:12]}"
+        self._backend = self._make(path, sync_level, components)
+        self.workload = Workload(self)
+        self._clients: list[Client] = []
+        self._is_down = False
+
+    def _make(self, folder: Path, sync_level: int, components: str) -> Backend:
+        if self.runtime == "process":
+            from upheaval.testing.processes import ProcessBackend
+
+            return ProcessBackend(
+                folder,
+                members=self.size,
+                service=self.service,
+                source=self._source,
+                sync_level=sync_level,
+                components=components,
+                seed=self.seed,
+            )
+        from upheaval.testing.simulation import SimulatedBackend
+
+        path = () if self._source is None else (str(self._source),)
+        config = cluster_file.ClusterConfig("", self.size, components, "test", sync_level, self.service, 0, path)
+        cluster_file.check_config(config)
+        if components != cluster_file.TOGETHER:
+            raise UsageError("members of the simulated runtime run their components together")
+        cluster_file.require_usable(folder)
+        run = RunFolder(folder)
+        return SimulatedBackend(run, members=self.size, service=self.service, sync_level=sync_level, seed=self.seed)
+
+    # --- life ---
+
+    @property
+    def run(self) -> RunFolder:
+        return self._backend.run
+
+    def up(self, timeout_s: float = WAIT_S) -> int:
+        """Start all members and wait for a leader that serves; returns its member id."""
+        return self._backend.up(timeout_s)
+
+    def down(self) -> None:
+        """End load, clients and members; the run folder stays."""
+        if self._is_down:
+            return
+        self._is_down = True
+        try:
+            self.workload.stop()
+            for client in self._clients:
+                client.close()
+        finally:
+            self._backend.down()
+
+    def __enter__(self) -> Self:
+        try:
+            self.up()
+        except BaseException:
+            self.down()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.down()
+
+    # --- what it is and does ---
+
+    def status(self) -> list[MemberStatus]:
+        return self._backend.status()
+
+    def leader(self) -> int | None:
+        """The member id of the leader that serves, if there is one now."""
+        return self._backend.leader()
+
+    def wait_until_leader(self, timeout_s: float = WAIT_S, *, other_than: int | None = None) -> int:
+        """The member id of a leader that serves. Raises `UnknownOutcome` when there is none in time."""
+        return self._backend.wait_until_leader(timeout_s, other_than)
+
+    def wait_until_caught_up(self, member_id: int, timeout_s: float = WAIT_S) -> None:
+        """Wait until a member follows the leader, or leads."""
+        self._backend.wait_until_caught_up(self._known(member_id), timeout_s)
+
+    def client(self, timeout_s: float = CLIENT_TIMEOUT_S) -> Client:
+        """A client for requests to a service of one's own; it is closed with the cluster."""
+        client = Client(self._backend.client(timeout_s))
+        self._clients.append(client)
+        return client
+
+    def start_load(self, settings: WorkloadSettings) -> RunningLoad:
+        """What `workload` runs. Raises `UsageError` for a service that does not know its operations."""
+        if self.service != cluster_file.DEFAULT_SERVICE:
+            raise UsageError(
+                f"the workload drives the service {cluster_file.DEFAULT_SERVICE}, this cluster runs {self.service}: "
+                "use cluster.client()"
+            )
+        return self._backend.load(settings)
+
+    # --- faults ---
+
+    def kill(self, member_id: int, component: str | None = None) -> None:
+        """End a member, or one component of it, without any notice."""
+        self._backend.kill(self._known(member_id), component)
+
+    def stop(self, member_id: int) -> None:
+        """Let a member end in an orderly way."""
+        self._backend.stop(self._known(member_id))
+
+    def start(self, member_id: int) -> None:
+        """Start what is not running of a member. Returns at once; it joins by itself."""
+        self._backend.start(self._known(member_id))
+
+    def pause(self, member_id: int) -> None:
+        """Stop a member as SIGSTOP does: it holds its connections and answers nothing."""
+        self._backend.pause(self._known(member_id))
+
+    def resume(self, member_id: int) -> None:
+        """Let a paused member go on."""
+        self._backend.resume(self._known(member_id))
+
+    def heal(self, timeout_s: float = WAIT_S) -> None:
+        """Resume what is paused, start what is down, and wait until all members follow one leader."""
+        for member_id in range(self.size):
+            self.resume(member_id)
+        for status in self.status():
+            if not status.alive:
+                self.start(status.member_id)
+        self.wait_until_leader(timeout_s)
+        for member_id in range(self.size):
+            self.wait_until_caught_up(member_id, timeout_s)
+
+    # --- the verdict ---
+
+    def converge(self, timeout_s: float = WAIT_S) -> Converge:
+        """Wait until all members stand at one position, and write it down. There must be no load."""
+        return self._backend.converge(timeout_s)
+
+    def verify(self) -> Report:
+        """End the run and judge it: stop the load, heal, converge, take the cluster down, check every promise."""
+        if not self._is_down:
+            self.workload.stop()
+            self.heal()
+            self.converge()
+            self.down()
+        return replace(verify_run(self.run.path), run=str(self.run.path))
+
+    def _known(self, member_id: int) -> int:
+        if not 0 <= member_id < self.size:
+            raise UsageError(f"unknown member {member_id}: this cluster has members 0 to {self.size - 1}")
+        return member_id
+
+
+def source_folder(service: str, source: str | os.PathLike[str] | None) -> Path | None:
+    """Where the code of a service lies: nowhere in particular for a shipped one."""
+    if source is None:
+        return Path.cwd() if ":" in service else None
+    path = Path(source).absolute()
+    if not path.is_dir():
+        raise UsageError(f"source {path} is not a folder: give the folder that holds the service's module")
+    return path
