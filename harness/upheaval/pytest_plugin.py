@@ -1,0 +1,186 @@
+"""The pytest plugin: fixtures `cluster`, `chaos` and `workload`, found by pytest through the entry point.
+
+It is loaded into every test run of an environment that has upheaval installed, so it imports nothing until a fixture
+is asked for. A failed test keeps its run folder, and the end of the report has a line that replays or judges it.
+"""
+
+import contextlib
+import os
+import re
+import shlex
+import shutil
+import time
+from collections.abc import Generator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from upheaval.testing.chaos import Chaos
+    from upheaval.testing.cluster import Cluster, Workload
+
+MARKER = "upheaval"
+RUN_PROPERTY = "upheaval_run"
+REPLAY_PROPERTY = "upheaval_replay"
+_MARKER_OPTIONS = ("service", "source", "members", "seed", "sync_level", "components")
+
+
+class _Run:
+    """The run of one test: where it lies, how it is made again, and whether a phase of the test failed."""
+
+    def __init__(self, folder: Path, replay: str) -> None:
+        self.folder = folder
+        self.replay = replay
+        self.has_failed = False
+
+
+_RUN = pytest.StashKey[_Run]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("upheaval", "clusters of replicated state machines")
+    group.addoption("--runtime", choices=("process", "simulated"), default="process", help="where clusters run")
+    group.addoption("--members", type=int, default=None, help="members of a cluster (default 3)")
+    group.addoption("--seed", type=int, default=None, help="seed of workload and simulation (default 1)")
+    group.addoption("--keep-runs", action="store_true", help="keep the run folders of tests that passed, too")
+    parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
+    parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    options = ", ".join(_MARKER_OPTIONS)
+    config.addinivalue_line("markers", f"{MARKER}(**options): options of the test's cluster: {options}")
+
+
+# --- fixtures ---
+
+
+@pytest.fixture
+def cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
+    """A cluster of its own for the test, up and with a leader; it is gone when the test is over."""
+    from upheaval.testing.cluster import Cluster
+
+    item: pytest.Item = request.node
+    options = _cluster_options(item)
+    folder = _new_folder(item)
+    item.stash[_RUN] = run = _Run(folder, _replay_line(item, folder, options))
+    try:
+        made = Cluster(folder=folder, **options)
+    except BaseException:
+        # Nothing was started: an empty folder helps nobody.
+        del item.stash[_RUN]
+        _remove(folder)
+        raise
+    try:
+        made.up()
+        yield made
+    finally:
+        made.down()
+    if not run.has_failed and not item.config.getoption("--keep-runs"):
+        _remove(folder)
+
+
+@pytest.fixture
+def chaos(cluster: "Cluster") -> "Chaos":
+    """Kill, stop, pause and restart members of the test's cluster."""
+    from upheaval.testing.chaos import Chaos
+
+    return Chaos(cluster)
+
+
+@pytest.fixture
+def workload(cluster: "Cluster") -> "Workload":
+    """Seeded load on the shipped services of the test's cluster."""
+    return cluster.workload
+
+
+def _cluster_options(item: pytest.Item) -> dict[str, Any]:
+    """Command line before marker before configuration file before the defaults of `Cluster`."""
+    config = item.config
+    options: dict[str, Any] = {}
+    if config.getini("upheaval_service"):
+        options["service"] = config.getini("upheaval_service")
+    if config.getini("upheaval_source"):
+        options["source"] = config.getini("upheaval_source")
+    for mark in reversed(list(item.iter_markers(MARKER))):
+        unknown = sorted(set(mark.kwargs) - set(_MARKER_OPTIONS))
+        if unknown or mark.args:
+            wrong = ", ".join(unknown) or "positional values"
+            raise pytest.UsageError(f"marker {MARKER}: unknown {wrong}: use {', '.join(_MARKER_OPTIONS)}")
+        options.update(mark.kwargs)
+    for name in ("members", "seed"):
+        if config.getoption(f"--{name}") is not None:
+            options[name] = config.getoption(f"--{name}")
+    if "source" in options:
+        options["source"] = config.rootpath / options["source"]
+    elif ":" in options.get("service", ""):
+        options["source"] = config.rootpath
+    return {**options, "runtime": config.getoption("--runtime")}
+
+
+def _new_folder(item: pytest.Item) -> Path:
+    """A new folder below `runs` of the folder where pytest was started: tests of several workers never share one."""
+    name = re.sub(r"[^\w.-]+", "-", item.name)[:60].strip("-")
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S')}-{worker}-{os.getpid()}"
+    number = 0
+    while True:
+        number += 1
+        folder = item.config.invocation_params.dir / "runs" / f"{name}-{stamp}-{number}"
+        try:
+            folder.mkdir(parents=True)
+        except (FileExistsError, FileNotFoundError):
+            # Taken, or another worker removed an empty `runs` just now.
+            continue
+        return folder
+
+
+def _remove(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        # Only goes when it is empty.
+        folder.parent.rmdir()
+
+
+def _replay_line(item: pytest.Item, folder: Path, options: dict[str, Any]) -> str:
+    """A simulated test is made again from its seed; of a test with real processes the run is judged."""
+    if options["runtime"] != "simulated":
+        return shlex.join(["upheaval", "verify", str(folder)])
+    path, separator, rest = item.nodeid.partition("::")
+    where = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
+    members, seed = str(options.get("members", 3)), str(options.get("seed", 1))
+    chosen = ["--runtime", "simulated", "--members", members, "--seed", seed]
+    return shlex.join(["pytest", f"{where}{separator}{rest}", *chosen])
+
+
+# --- reports ---
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    run = item.stash.get(_RUN, None)
+    if run is not None and report.failed:
+        if not run.has_failed:
+            # The properties of the test go into JUnit files, those of this report to the end of the output.
+            item.user_properties += [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
+            report.user_properties += [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
+        run.has_failed = True
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    lines: dict[str, str] = {}
+    for outcome in ("failed", "error"):
+        for report in terminalreporter.getreports(outcome):
+            properties = dict(getattr(report, "user_properties", ()))
+            if REPLAY_PROPERTY in properties:
+                run = Path(str(properties[RUN_PROPERTY])).name
+                lines[report.nodeid] = f"{report.nodeid} left runs/{run}: {properties[REPLAY_PROPERTY]}"
+    if lines:
+        terminalreporter.section("upheaval runs")
+        for line in lines.values():
+            terminalreporter.write_line(line)
