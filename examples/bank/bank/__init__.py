@@ -1,0 +1,1 @@
+"""A replicated bank."""
