@@ -1,0 +1,81 @@
+"""A stranger's environment: a fresh one that holds the wheel of this tree and pytest, and nothing else of ours."""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from importlib.metadata import distribution
+from pathlib import Path
+from zipfile import ZipFile
+
+from packaging.requirements import Requirement
+
+ROOT = Path(__file__).resolve().parents[2]
+_SOURCES = ("node", "harness", "chaos", "pipeline", "pyproject.toml", "README.md", "LICENSE")
+_WANTED = ("pytest", "pytest-xdist")
+
+
+def build_wheel(work: Path) -> Path:
+    """The wheel, built from a copy of the sources: the tree itself must not change under other tests."""
+    copy = work / "source"
+    for name in _SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
+        else:
+            copy.mkdir(parents=True, exist_ok=True)
+            shutil.copy(source, copy / name)
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*command, "--wheel-dir", str(work), str(copy)], check=True)
+    (wheel,) = work.glob("upheaval-*.whl")
+    return wheel
+
+
+def make_environment(work: Path) -> Path:
+    """Its Python. Offline: the wheel is installed by pip, pytest and what it needs is linked from this environment."""
+    wheel = build_wheel(work)
+    with ZipFile(wheel) as archive:
+        assert any(name.endswith("entry_points.txt") for name in archive.namelist())
+    folder = work / "venv"
+    venv.create(folder, with_pip=False)
+    python = folder / "bin" / "python"
+    packages = next(folder.glob("lib/python*/site-packages"))
+    for name in _closure(_WANTED):
+        _link(name, packages)
+    command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps"]
+    subprocess.run([*command, str(wheel)], check=True)
+    return python
+
+
+def _closure(names: tuple[str, ...]) -> list[str]:
+    found: list[str] = []
+    pending = list(names)
+    while pending:
+        name = pending.pop()
+        if name in found:
+            continue
+        found.append(name)
+        requirements = [Requirement(text) for text in distribution(name).requires or ()]
+        pending += [r.name for r in requirements if r.marker is None or r.marker.evaluate({"extra": ""})]
+    return found
+
+
+def _link(name: str, packages: Path) -> None:
+    files = distribution(name).files or []
+    for top in {file.parts[0] for file in files if file.parts[0] not in ("..", "__pycache__")}:
+        source = Path(str(distribution(name).locate_file(top)))
+        (packages / top).symlink_to(source, target_is_directory=source.is_dir())
+
+
+def environment() -> dict[str, str]:
+    """Without anything that would let this tree shine through."""
+    hidden = ("PYTHONPATH", "PYTEST_ADDOPTS", "PYTEST_CURRENT_TEST", "PYTEST_XDIST_WORKER", "PYTEST_PLUGINS")
+    kept = {name: value for name, value in os.environ.items() if name not in hidden}
+    return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
+
+
+def pytest_in(folder: Path, python: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+    """Run the tests of a folder as its owner would."""
+    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
+    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120)

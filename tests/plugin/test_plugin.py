@@ -1,0 +1,150 @@
+"""The plugin in a stranger's repository: what it costs, what a failed test leaves, and that nothing stays running."""
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from upheaval.runtimes.process_table import processes_of
+from upheaval.waits import wait_until
+
+from .stranger import environment, pytest_in
+
+WORKLOAD = """
+from upheaval import Verdict
+
+def test_load(cluster, chaos, workload):
+    workload.wait_for(100)
+    member = chaos.kill_leader()
+    workload.wait_for(50)
+    chaos.start(member)
+    follower = next(s.member_id for s in cluster.status() if s.alive and s.role == "FOLLOWER")
+    chaos.pause(follower)
+    chaos.resume(follower)
+    chaos.restart(cluster.wait_until_leader())
+    workload.wait_for(50)
+    report = cluster.verify()
+    assert report.verdict is Verdict.VALID, report
+    assert [fault.what for fault in cluster.run.read_faults()] == ["kill", "pause", "stop"]
+    assert all(fault.heal_end_ns for fault in cluster.run.read_faults())
+"""
+
+FAILING = """
+def test_{name}(cluster, workload):
+    counts = workload.wait_for(20)
+    assert sorted((s.append_position, s.role) for s in cluster.status()) == []
+"""
+
+WAITING = """
+import threading
+from pathlib import Path
+
+def test_waits(cluster):
+    Path("is-up").touch()
+    threading.Event().wait()
+"""
+
+UNTOUCHED = """
+import sys
+
+def test_nothing_was_imported():
+    ours = [name for name in sys.modules if name.startswith(("upheaval.", "upheaval_node"))]
+    assert ours == ["upheaval.pytest_plugin"]
+"""
+
+MISTAKES = """
+import pytest
+
+@pytest.mark.upheaval(service="no.such:Service")
+def test_a(cluster): pass
+
+@pytest.mark.upheaval(color="red")
+def test_b(cluster): pass
+"""
+
+
+def run_ids(folder: Path) -> list[str]:
+    return [json.loads(path.read_text())["run_id"] for path in folder.glob("runs/*/cluster.json")]
+
+
+def require_nothing_running(folder: Path) -> None:
+    assert [process for run_id in run_ids(folder) for process in processes_of(run_id)] == []
+
+
+def test_a_repository_that_does_not_use_it_pays_nothing(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text(UNTOUCHED)
+    done = pytest_in(tmp_path, python)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("runtime", ["simulated", "process"])
+def test_load_and_faults_end_in_a_verdict(tmp_path: Path, python: Path, runtime: str) -> None:
+    (tmp_path / "test_it.py").write_text(WORKLOAD)
+    done = pytest_in(tmp_path, python, "--runtime", runtime, "--keep-runs", "--seed", "3")
+    assert done.returncode == 0, done.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert json.loads((folder / "manifest.json").read_text())["seed"] == 3
+    require_nothing_running(tmp_path)
+
+
+@pytest.mark.heavy
+def test_failed_tests_of_several_workers_leave_their_runs(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FAILING.format(name="one") + FAILING.format(name="two"))
+    done = pytest_in(tmp_path, python, "-n", "2", "--members", "1", "--junit-xml", "report.xml")
+    assert done.returncode == 1, done.stdout
+    assert len(run_ids(tmp_path)) == 2
+    lines = [line for line in done.stdout.splitlines() if ": upheaval verify " in line]
+    folders = {shlex.split(line.partition(": ")[2])[-1] for line in lines}
+    assert folders == {str(path) for path in (tmp_path / "runs").iterdir()}
+    cases = ET.parse(tmp_path / "report.xml").findall(".//testcase")
+    told = {prop.get("value") for case in cases for prop in case.findall(".//property[@name='upheaval_run']")}
+    assert told == folders
+    require_nothing_running(tmp_path)
+
+
+@pytest.mark.heavy
+def test_the_line_of_a_simulated_failure_makes_it_again(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text(FAILING.format(name="it"))
+    first = pytest_in(tmp_path, python, "--runtime", "simulated", "--seed", "11")
+    assert first.returncode == 1
+    (line,) = [line for line in first.stdout.splitlines() if ": pytest " in line]
+    command = shlex.split(line.partition(": ")[2])
+    assert command == ["pytest", "test_it.py::test_it", "--runtime", "simulated", "--members", "3", "--seed", "11"]
+    second = pytest_in(tmp_path, python, *command[1:])
+    (one, other) = (tmp_path / "runs").iterdir()
+    assert second.returncode == 1
+    for name in ("history.jsonl", "member-0/trace.jsonl", "member-1/trace.jsonl", "member-2/trace.jsonl"):
+        assert (one / name).read_bytes() == (other / name).read_bytes()
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_nothing_runs_after_an_interrupt(tmp_path: Path, python: Path, options: tuple[str, ...]) -> None:
+    (tmp_path / "test_it.py").write_text(WAITING)
+    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
+    ) as started:
+        wait_until(lambda: (tmp_path / "is-up").exists(), timeout_s=30, describe=lambda: "the test does not begin")
+        ids = run_ids(tmp_path)
+        assert len(processes_of(ids[0])) == 3
+        # As a terminal does: to the whole group.
+        os.killpg(started.pid, signal.SIGINT)
+        started.wait(30)
+    assert len(ids) == 1
+    assert processes_of(ids[0]) == []
+
+
+def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text(MISTAKES)
+    done = pytest_in(tmp_path, python)
+    assert done.returncode == 1
+    assert "service 'no.such:Service': there is no module 'no' on the Python path" in done.stdout
+    assert "marker upheaval: unknown color: use service, source, members" in done.stdout
+    assert not (tmp_path / "runs").exists()
