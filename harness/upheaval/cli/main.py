@@ -92,6 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_member_commands(commands)
     _add_verify(commands)
     _add_demo(commands)
+    _add_images(commands)
     return parser
 
 
@@ -177,6 +178,19 @@ def _add_demo(commands: "_Commands[_Parser]") -> None:
     parser.set_defaults(command=_demo)
 
 
+def _add_images(commands: "_Commands[_Parser]") -> None:
+    parser = commands.add_parser("images", help="the container images: what is there, build them, check them")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
+    actions.add_parser("list", help="what the Docker engine has")
+    build = actions.add_parser("build", help="build all, or those named")
+    build.add_argument("--offline", action="store_true", help="no registry: make the base with debootstrap (root)")
+    build.add_argument("--base", metavar="IMAGE", help="another base image, with Python 3.11 as python3")
+    check = actions.add_parser("check", help="whether they are there, current, small enough and not root")
+    for action in (build, check):
+        action.add_argument("names", nargs="*", metavar="NAME")
+    parser.set_defaults(command=_images)
+
+
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < 100_000:
@@ -236,6 +250,13 @@ def _demo(options: argparse.Namespace) -> int:
     from upheaval.cli import demo
 
     return demo.demo(options)
+
+
+def _images(options: argparse.Namespace) -> int:
+    from upheaval.cli import images
+
+    actions = {"list": images.list_images, "build": images.build, "check": images.check}
+    return actions[options.action](options)
 
 
 if __name__ == "__main__":

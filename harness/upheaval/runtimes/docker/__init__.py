@@ -1,0 +1,1 @@
+"""The docker runtime: one container a member."""

@@ -1,0 +1,80 @@
+"""The Docker engine: reaching it, or saying in one line why it cannot be used.
+
+The only module that turns errors of the docker SDK into those of the harness. It knows nothing of clusters.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any, Final
+
+from upheaval.errors import EnvironmentFault
+
+OLDEST_API: Final = (1, 41)
+"""That of engine 20.10."""
+
+INSTALL: Final = "install them with `pip install upheaval[docker]`"
+
+Client = Any
+"""A `docker.DockerClient`; the SDK has no types."""
+
+
+def connect() -> Client:
+    """A client of an engine that answers and is new enough. Raises `EnvironmentFault` with one line."""
+    try:
+        import docker
+    except ImportError:
+        raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {INSTALL}") from None
+    try:
+        client = docker.from_env()
+        client.ping()
+        version = str(client.version()["ApiVersion"])
+    except docker.errors.DockerException as error:
+        raise EnvironmentFault(_why_unreachable(error)) from error
+    if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_API:
+        wanted = ".".join(map(str, OLDEST_API))
+        raise EnvironmentFault(f"the Docker engine is too old: it has API {version}, {wanted} (engine 20.10) is needed")
+    return client
+
+
+@contextlib.contextmanager
+def engine_errors(doing: str) -> Iterator[None]:
+    """Whatever the engine refuses becomes one line that says during what."""
+    import docker
+    import requests
+
+    try:
+        yield
+    except docker.errors.ImageNotFound as error:
+        raise EnvironmentFault(f"{doing}: image missing ({_explain(error)}): run `upheaval images build`") from error
+    except docker.errors.DockerException as error:
+        raise EnvironmentFault(f"{doing}: {_explain(error)}") from error
+    except requests.exceptions.RequestException as error:
+        raise EnvironmentFault(f"{doing}: the Docker engine does not answer ({type(error).__name__})") from error
+
+
+def require_image(client: Client, tag: str) -> str:
+    """The id of an image that is there; nothing is ever pulled. Raises `EnvironmentFault`."""
+    import docker
+
+    try:
+        return str(client.images.get(tag).id)
+    except docker.errors.ImageNotFound:
+        raise EnvironmentFault(f"the image {tag} is missing: build it with `upheaval images build`") from None
+    except docker.errors.DockerException as error:
+        raise EnvironmentFault(f"cannot look for the image {tag}: {_explain(error)}") from error
+
+
+def _explain(error: Exception) -> str:
+    explanation = getattr(error, "explanation", None) or str(error)
+    return " ".join(str(explanation).split())
+
+
+def _why_unreachable(error: Exception) -> str:
+    text = str(error)
+    if "Permission denied" in text or "PermissionError" in text:
+        return "no permission to use the Docker engine's socket: join its group (docker) or run as root"
+    if "FileNotFoundError" in text or "No such file" in text:
+        return "no Docker engine: its socket does not exist; start the engine or set DOCKER_HOST"
+    if "Connection refused" in text or "ConnectionRefusedError" in text:
+        return "no Docker engine answers: start it or set DOCKER_HOST"
+    return f"the Docker engine cannot be used: {_explain(error)}"
