@@ -1,0 +1,43 @@
+"""Copies what a member has written out of its container into the run folder, through the engine: no shared disk needed.
+
+This module knows tar files and folders, nothing of clusters.
+"""
+
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from upheaval.errors import EnvironmentFault
+from upheaval.runtimes.docker.engine import engine_errors
+
+
+def collect_folder(container: Any, source: str, target: Path) -> None:
+    """Copy a folder of a container, running or not, over the one in the run folder."""
+    with engine_errors(f"copying {source} of {container.name}"), tempfile.TemporaryFile() as spool:
+        chunks, _ = container.get_archive(f"{source}/.")
+        for chunk in chunks:
+            spool.write(chunk)
+        spool.seek(0)
+        _unpack(spool, target)
+
+
+def collect_output(container: Any, target: Path) -> None:
+    """What the member's processes have printed."""
+    with engine_errors(f"reading the output of {container.name}"):
+        target.write_bytes(container.logs())
+
+
+def _unpack(stream: Any, target: Path) -> None:
+    """Files and folders only, none of them outside of the target, owned by whoever runs this."""
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        with tarfile.open(fileobj=stream) as archive:
+            for entry in archive:
+                if entry.isreg() or entry.isdir():
+                    entry.mode |= 0o700 if entry.isdir() else 0o600
+                    archive.extract(entry, target, filter="data")
+    except (OSError, tarfile.TarError) as error:
+        shutil.rmtree(target, ignore_errors=True)
+        raise EnvironmentFault(f"cannot unpack what was collected into {target}: {error}") from error

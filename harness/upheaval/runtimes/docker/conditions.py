@@ -1,0 +1,88 @@
+"""Waiting for a leader, for a member that catches up, and for all members to stand at one position.
+
+Seen through `status` alone. This module knows no engine.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus
+from upheaval.errors import UnknownOutcome
+from upheaval.run_folder import Converge, FinalPosition, RunFolder
+from upheaval.waits import wait_until
+
+
+@dataclass(frozen=True, slots=True)
+class Conditions:
+    """`raise_if_ended` raises when a member has ended by its own fault, so that nobody waits for it in vain."""
+
+    status: Callable[[], Sequence[MemberStatus]]
+    raise_if_ended: Callable[[], None]
+
+    def leader(self) -> int | None:
+        """The serving leader of the highest term."""
+        serving = [status for status in self.status() if status.serves_as_leader]
+        return max(serving, key=lambda status: status.leadership_term_id).member_id if serving else None
+
+    def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
+        """Wait for a leader that serves, if wanted another one than before."""
+
+        def found() -> tuple[int] | None:
+            self.raise_if_ended()
+            leader = self.leader()
+            return None if leader is None or leader == other_than else (leader,)
+
+        (leader,) = wait_until(found, timeout_s=timeout_s, describe=lambda: f"no leader: {self.shown()}")
+        return leader
+
+    def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus:
+        """Wait until a member follows the leader's term, or leads it, and its election is over."""
+
+        def caught_up() -> MemberStatus | None:
+            self.raise_if_ended()
+            status = self.status()[member_id]
+            followed = status.leader_member_id >= 0 and status.election_state == ELECTION_CLOSED
+            return status if status.alive and followed else None
+
+        return wait_until(
+            caught_up, timeout_s=timeout_s, describe=lambda: f"member {member_id} does not catch up: {self.shown()}"
+        )
+
+    def converge(self, run: RunFolder, timeout_s: float) -> Converge:
+        """Wait until all members stand at one committed position, and write it to the manifest."""
+        seen: list[MemberStatus] = []
+
+        def converged() -> bool:
+            self.raise_if_ended()
+            seen[:] = self.status()
+            return _stand_at_one_position(seen)
+
+        try:
+            wait_until(converged, timeout_s=timeout_s, describe=lambda: "the members do not converge")
+            reached = True
+        except UnknownOutcome:
+            reached = False
+        finals = tuple(
+            FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
+        )
+        converge = Converge(reached, time.monotonic_ns(), finals)
+        run.write_manifest(replace(run.read_manifest(), converge=converge))
+        return converge
+
+    def shown(self) -> str:
+        return "; ".join(
+            f"member {s.member_id} {s.role} {s.election_state}" if s.alive else f"member {s.member_id} is down"
+            for s in self.status()
+        )
+
+
+def _stand_at_one_position(statuses: Sequence[MemberStatus]) -> bool:
+    positions = {status.append_position for status in statuses} | {status.commit_position for status in statuses}
+    return (
+        all(status.alive and status.election_state == ELECTION_CLOSED for status in statuses)
+        and sum(status.role == LEADER for status in statuses) == 1
+        and len({status.leadership_term_id for status in statuses}) == 1
+        and len(positions) == 1
+        and min(positions) > 0
+    )

@@ -1,0 +1,114 @@
+"""Who owns what in an engine: labels on containers, networks and volumes, and the removal of what nobody owns any more.
+
+A harness that was killed removes nothing. Its labels say which process it was, so that the next start removes what is
+left of it, and nothing of a harness that lives. A process that cannot be judged from here (another host, another
+process name space) is taken for alive. This module knows nothing of members.
+"""
+
+import contextlib
+import os
+import platform
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.runtimes.docker.engine import Client, engine_errors
+
+RUN_ID: Final = "upheaval.run-id"
+MEMBER: Final = "upheaval.member"
+_PID: Final = "upheaval.harness-pid"
+_START: Final = "upheaval.harness-start"
+_PLACE: Final = "upheaval.harness-place"
+_KEPT: Final = "upheaval.kept"
+
+_START_TIME_FIELD: Final = 19  # of /proc/PID/stat, counted behind the name (proc(5): starttime is the 22nd)
+
+
+@dataclass(frozen=True, slots=True)
+class Leftovers:
+    """How much was removed."""
+
+    containers: int = 0
+    networks: int = 0
+    volumes: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.containers or self.networks or self.volumes)
+
+
+def labels_of_run(run_id: str, *, kept: bool) -> dict[str, str]:
+    """The labels of everything that this process makes for a run. `kept`: it shall outlive this process."""
+    labels = {RUN_ID: run_id, _PID: str(os.getpid()), _START: process_start(os.getpid()) or "", _PLACE: _place()}
+    return labels | ({_KEPT: "true"} if kept else {})
+
+
+def is_abandoned(labels: Mapping[str, str]) -> bool:
+    """Whether the harness that made something is certainly gone, and wanted it gone with itself."""
+    if RUN_ID not in labels or _KEPT in labels or labels.get(_PLACE) != _place():
+        return False
+    pid = labels.get(_PID, "")
+    return not pid.isdigit() or process_start(int(pid)) != labels.get(_START)
+
+
+def remove_abandoned(client: Client) -> Leftovers:
+    """Remove what killed harnesses left."""
+    return _remove(client, RUN_ID, is_wanted=is_abandoned)
+
+
+def remove_run(client: Client, run_id: str) -> Leftovers:
+    """Remove everything of one run, whoever made it."""
+    return _remove(client, f"{RUN_ID}={run_id}", is_wanted=lambda _: True)
+
+
+def process_start(pid: int) -> str | None:
+    """When a process started, in ticks since the boot; None when there is no such process."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[_START_TIME_FIELD]
+
+
+def _place() -> str:
+    """Where process ids mean the same: one boot of one host, one process name space."""
+    boot_id, name_space = "", ""
+    with contextlib.suppress(OSError):
+        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        name_space = str(Path("/proc/self/ns/pid").readlink())
+    return f"{platform.node()} {boot_id} {name_space}"
+
+
+def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> Leftovers:
+    """Containers first: networks and volumes that are in use cannot be removed."""
+    filters = {"label": label}
+    counts = [0, 0, 0]
+    with engine_errors("removing what a run left in the engine"):
+        for container in client.api.containers(all=True, filters=filters):
+            if is_wanted(container["Labels"] or {}):
+                with _gone_is_fine():
+                    client.api.remove_container(container["Id"], force=True, v=True)
+                    counts[0] += 1
+        for network in client.api.networks(filters=filters):
+            if is_wanted(network["Labels"] or {}):
+                with _gone_is_fine():
+                    client.api.remove_network(network["Id"])
+                    counts[1] += 1
+        for volume in client.api.volumes(filters=filters)["Volumes"] or ():
+            if is_wanted(volume["Labels"] or {}):
+                with _gone_is_fine():
+                    client.api.remove_volume(volume["Name"], force=True)
+                    counts[2] += 1
+    return Leftovers(*counts)
+
+
+@contextlib.contextmanager
+def _gone_is_fine() -> Iterator[None]:
+    """Somebody else may remove the same thing at the same time."""
+    import docker
+
+    try:
+        yield
+    except docker.errors.APIError as error:
+        if error.status_code not in (404, 409) or (error.status_code == 409 and "in progress" not in str(error)):
+            raise

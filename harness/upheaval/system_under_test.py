@@ -1,0 +1,113 @@
+"""What a member *is*, once for each system under test: the image, how it is configured, how it says what it does.
+
+Runtimes that put members into containers know members only through this. Ours is the first system; another one (real
+Aeron, in Java) is another object of the same shape.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Final, Protocol
+
+from upheaval import jsonfields
+from upheaval.cluster import MemberStatus
+from upheaval.jsonfields import FieldError
+from upheaval_node import __version__
+
+SOURCE_FOLDER: Final = "source"
+"""Where in a member's folder the code of a user's own service is put."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """One member as a runtime wants it. `hosts` are the names of all members, in order of their ids."""
+
+    member_id: int
+    hosts: Sequence[str]
+    run_id: str
+    service: str
+    profile: str
+    sync_level: int
+
+
+class SystemUnderTest(Protocol):
+    """What a runtime has to know of a system whose members run in containers."""
+
+    @property
+    def image(self) -> str:
+        """The tag of the image."""
+        ...
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """Where a member keeps everything that the run folder shall have: mounted as a volume, collected at the end."""
+        ...
+
+    @property
+    def ingress_port(self) -> int:
+        """Where clients connect."""
+        ...
+
+    @property
+    def status_command(self) -> Sequence[str]:
+        """A command inside the container that prints what `parse_status` reads."""
+        ...
+
+    def environment(self, plan: MemberPlan) -> Mapping[str, str]:
+        """The configuration of a member."""
+        ...
+
+    def parse_status(self, member_id: int, output: str) -> MemberStatus:
+        """The status of a member; `leader_member_id` is left to the runtime. What cannot be read is a dead member."""
+        ...
+
+
+class UpheavalNode:
+    """The node of this repository. Implements `SystemUnderTest`."""
+
+    image = f"upheaval/node:{__version__}"
+    folder = PurePosixPath("/var/lib/upheaval")
+    # ingress, consensus, log, catch-up, archive: the order of the members string.
+    ports = (9001, 9002, 9003, 9004, 9005)
+    ingress_port = ports[0]
+    status_command = ("python3", "-m", "upheaval_node.runtime.health", "--json")
+
+    def members_text(self, hosts: Sequence[str]) -> str:
+        """The members string of Aeron Cluster: `id,ingress,consensus,log,catchup,archive|...`."""
+        return "|".join(
+            ",".join([str(member_id), *(f"{host}:{port}" for port in self.ports)])
+            for member_id, host in enumerate(hosts)
+        )
+
+    def environment(self, plan: MemberPlan) -> Mapping[str, str]:
+        config = {
+            "member_id": plan.member_id,
+            "members": self.members_text(plan.hosts),
+            "service": plan.service,
+            "profile": plan.profile,
+            "sync_level": plan.sync_level,
+            "run_id": plan.run_id,
+            "python_path": [SOURCE_FOLDER],
+        }
+        return {"UPHEAVAL_CONFIG": json.dumps(config), "UPHEAVAL_RUN_ID": plan.run_id}
+
+    def parse_status(self, member_id: int, output: str) -> MemberStatus:
+        try:
+            fields = jsonfields.parse_object(output)
+            if not fields.get("alive"):
+                return MemberStatus(member_id, alive=False)
+            if "role" not in fields:
+                return MemberStatus(member_id, alive=True)
+            return MemberStatus(
+                member_id,
+                alive=True,
+                role=jsonfields.optional_text(fields, "role"),
+                leadership_term_id=jsonfields.integer(fields, "leadership_term_id"),
+                election_state=jsonfields.optional_text(fields, "election_state"),
+                append_position=jsonfields.integer(fields, "append_position"),
+                commit_position=jsonfields.integer(fields, "commit_position"),
+                pids={"all": jsonfields.integer(fields, "pid")},
+            )
+        except FieldError:
+            return MemberStatus(member_id, alive=False)
