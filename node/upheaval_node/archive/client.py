@@ -121,7 +121,7 @@ class ArchiveClient:
         self.late_errors: deque[LateError] = deque(maxlen=MAX_SIGNALS)
         self._media = media
         self._name = name
-        self._timeout_ns = timeout_ns
+        self.timeout_ns: Final = timeout_ns
         self._state = ClientState.AWAIT_SUBSCRIPTION
         self._now_ns = 0
         self._deadline_ns = MAX_POSITION
@@ -174,7 +174,7 @@ class ArchiveClient:
             return 0
         self._now_ns = now.ns
         if self._deadline_ns == MAX_POSITION and not self.is_connected:
-            self._deadline_ns = now.ns + self._timeout_ns
+            self._deadline_ns = now.ns + self.timeout_ns
         work = self._subscription.poll(self._on_fragment, FRAGMENT_LIMIT)
         if self._state == ClientState.CLOSED:
             return work
@@ -305,7 +305,7 @@ class ArchiveClient:
         if call is None or descriptor.control_session_id != self.control_session_id:
             return
         call.descriptors.append(descriptor)
-        call.deadline_ns = self._now_ns + self._timeout_ns
+        call.deadline_ns = self._now_ns + self.timeout_ns
         if len(call.descriptors) >= call.wanted_descriptors:
             del self._calls[call.correlation_id]
             call.done = True
@@ -323,7 +323,7 @@ class ArchiveClient:
             control_session_id=self.control_session_id,
             correlation_id=call.correlation_id,
         )
-        call.deadline_ns = self._now_ns + self._timeout_ns
+        call.deadline_ns = self._now_ns + self.timeout_ns
         self._calls[call.correlation_id] = call
         encoded = am.SCHEMA.encode(addressed)
         if self._outgoing or self._publication.offer(encoded) <= 0:

@@ -6,17 +6,22 @@ after the write, or after the sync where that is asked for. Knows nothing of rol
 
 import struct
 from dataclasses import dataclass
+from typing import Final
 
 from upheaval_node import counters as counter_types
 from upheaval_node.archive.client import LateError, PendingCall
 from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
 from upheaval_node.cluster.steps import StepGenerator
 from upheaval_node.counters import Counter, recording_key_prefix
-from upheaval_node.errors import PeerError
+from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at, term_offset_at
+from upheaval_node.settings import MS
 from upheaval_node.types import NULL_POSITION, NULL_VALUE
+
+ASK_INTERVAL_NS: Final = 10 * MS
+"""Pause before the archive is asked again whether the recording has stopped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class LogRecording:
         self._format: LogFormat | None = None
         self._counter: Counter | None = None
         self._start_call: PendingCall | None = None
+        self._channel = ""
         self._start_error: str | None = None
 
     @property
@@ -105,6 +111,7 @@ class LogRecording:
         else:
             call = archive.extend_recording(self.recording_id, channel, LOG_STREAM_ID, local=True)
         self._start_call = call
+        self._channel = channel
         while not call.done:
             yield
         while True:
@@ -132,18 +139,9 @@ class LogRecording:
 
     def stop(self) -> StepGenerator[int]:
         """Stop recording and return where it stopped, -1 when there never was a recording."""
-        archive = self._context.archive
-        start, self._start_call = self._start_call, None
-        if start is not None:
-            while not start.done:
-                yield
-            if start.error is None:
-                # An error says that nothing is active any more, which is as good.
-                call = archive.stop_recording(start.relevant_id)
-                while not call.done:
-                    yield
-        elif self.recording_id != NULL_VALUE:
-            call = archive.stop_recording_by_identity(self.recording_id)
+        yield from self._end_start()
+        if self.recording_id != NULL_VALUE:
+            call = self._context.archive.stop_recording_by_identity(self.recording_id)
             while not call.done:
                 yield
         self._counter = None
@@ -152,13 +150,42 @@ class LogRecording:
         yield from self.refresh()
         return self.stop_position
 
+    def _end_start(self) -> StepGenerator[None]:
+        """End what the last start request began, also when nobody knows whether it began anything.
+
+        A request that timed out may still be served later, and would record for ever; it is before the request to
+        stop in the archive's queue. Raises `PeerError` when that is not answered either: it must be tried again.
+        """
+        archive = self._context.archive
+        start = self._start_call
+        if start is None:
+            return
+        while not start.done:
+            yield
+        if start.error is None:
+            call = archive.stop_recording(start.relevant_id)
+        else:
+            call = archive.stop_recording_channel(self._channel, LOG_STREAM_ID)
+        while not call.done:
+            yield
+        # An error that the archive sent says that nothing is active any more, which is as good.
+        if call.error is not None and call.error_code == NULL_VALUE:
+            raise PeerError(f"the recording of the log is not stopped: {call.error}")
+        self._start_call = None
+
     def refresh(self) -> StepGenerator[None]:
-        """Ask the archive for the recording until it has stopped and its position counter is gone."""
+        """Ask the archive for the recording until it has stopped and its position counter is gone.
+
+        Raises `TimeoutExpired` when the archive answers, but does not come to the end of it in time.
+        """
+        archive = self._context.archive
         prefix = recording_key_prefix(self.recording_id)
+        deadline_ns = NULL_VALUE
         while True:
-            call = self._context.archive.list_recording(self.recording_id)
+            call = archive.list_recording(self.recording_id)
+            now = yield
             while not call.done:
-                yield
+                now = yield
             if call.error is not None or not call.descriptors:
                 raise PeerError(f"the archive does not have the log's recording {self.recording_id}: {call.error}")
             descriptor = call.descriptors[0]
@@ -166,7 +193,13 @@ class LogRecording:
                 self.adopt(descriptor)
                 if self._context.counters.find(counter_types.RECORDING_POSITION, prefix) is None:
                     return
-            yield
+            if deadline_ns == NULL_VALUE:
+                deadline_ns = now.ns + archive.timeout_ns
+            elif now.ns >= deadline_ns:
+                raise TimeoutExpired(f"the archive does not stop the log's recording {self.recording_id}")
+            ask_again_ns = now.ns + ASK_INTERVAL_NS
+            while now.ns < ask_again_ns:
+                now = yield
 
     def truncate(self, position: int) -> StepGenerator[None]:
         """Cut the stopped recording."""

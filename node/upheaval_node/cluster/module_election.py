@@ -208,6 +208,9 @@ class ElectionSide(LogSide):
     def update_leader_position(self, now: Now, append_position: int, quorum_position: int) -> int:
         publisher = self._leader_log.publisher
         assert publisher is not None
+        term_id = self._term_id if self._election is None else self._election.leadership_term_id
+        # Followers may come late: until they do this member must stay an active one of its own quorum.
+        self._context.own.record(term_id, append_position, now.ns)
         commit = self.commit_position
         reached = publisher.whole_entries(min(quorum_position, append_position))
         is_due = now.ns >= self._last_commit_send_ns + self._timeouts.leader_heartbeat_interval_ns
@@ -217,7 +220,6 @@ class ElectionSide(LogSide):
             self._backtrack_reported_at = commit
             text = f"quorum position went backwards: leaderCommitPosition={commit} quorumPosition={reached}"
             self._context.report(now, "commit position", text)
-        term_id = self._term_id if self._election is None else self._election.leadership_term_id
         self._publisher.send_to_others(
             now, cm.CommitPosition(leadership_term_id=term_id, log_position=reached, leader_member_id=self.member_id)
         )

@@ -3,6 +3,7 @@
 from itertools import repeat
 
 from support.cluster_world import ClusterWorld, Member
+from upheaval_node.cluster.election_states import ElectionState
 
 
 def numbered(prefix: str, count: int, size: int = 0) -> list[bytes]:
@@ -265,3 +266,29 @@ def test_a_message_of_which_only_a_part_was_recorded_reaches_the_service_after_a
     world.echo(client, numbered("c", 5))
     world.until(lambda: same_everywhere(world))
     assert big in [payload for _, payload in back.service.messages]
+
+
+def test_a_recording_that_starts_after_its_request_timed_out_does_not_shut_the_member_out() -> None:
+    """The archive stands still while the log joins a new term, longer than its requests may take."""
+    world = ClusterWorld(3)
+    world.start_all()
+    old = world.await_all()
+    world.kill(old.id)
+    stuck: list[Member] = []
+    while not stuck:
+        for member in world.members.values():
+            election = member.module.election
+            if election is not None and election.state is ElectionState.FOLLOWER_LOG_INIT:
+                stuck.append(member)
+        if world.turn() == 0:
+            world.ns += 1_000_000
+    (member,) = stuck
+    place = member.agents.index(member.archive)
+    member.agents.remove(member.archive)
+    world.advance(12_000, step_ms=100)
+    assert not member.is_follower
+    member.agents.insert(place, member.archive)
+    world.await_all()
+    client = world.client()
+    world.echo(client, numbered("a", 5))
+    world.until(lambda: same_everywhere(world))
