@@ -10,27 +10,29 @@ from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.history import Function, HistoryWriter, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval.run_folder import RunFolder
-from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.runtimes.opening import is_running, open_cluster, way_in
 from upheaval.service_messages import decode_result, encode_operation
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to
 from upheaval_node.errors import TimeoutExpired
+from upheaval_node.media.resolver import Resolver
 from upheaval_node.ports import Buffer
 
 # Above all ids that loads give out, so that operations by hand never meet theirs.
 _FIRST_ID: Final = 1 << 60
 _ID_BITS: Final = 60
 
+_Way = tuple[dict[int, str], Resolver | None]
+
 
 def client(options: argparse.Namespace) -> int:
-    cluster = ProcessCluster.open(options.dir)
+    cluster = open_cluster(options.dir)
     function, value = _operation(options)
-    if not processes_of(cluster.config.run_id):
+    if not is_running(cluster):
         raise UsageError(
             f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
         )
-    result = _run(cluster, function, options.key, value, options.timeout)
+    result = _run(cluster.run, way_in(cluster), function, options.key, value, options.timeout)
     print(_shown(function, result))
     return 0
 
@@ -60,7 +62,7 @@ def _value(text: str) -> Json:
     return number if str(number) == text else text
 
 
-def _run(cluster: ProcessCluster, function: Function, key: str, value: Json, timeout_s: float) -> Json:
+def _run(run: RunFolder, way: _Way, function: Function, key: str, value: Json, timeout_s: float) -> Json:
     """Do the operation, trying again only while nothing was sent."""
     operation_id = _FIRST_ID + random.SystemRandom().getrandbits(_ID_BITS)
     payload = encode_operation(operation_id, function, key, value)
@@ -72,7 +74,7 @@ def _run(cluster: ProcessCluster, function: Function, key: str, value: Json, tim
     position: int | None = None
     error = ""
     try:
-        response = _request(cluster, operation_id, payload, deadline)
+        response = _request(way, operation_id, payload, deadline)
         complete_ns = time.monotonic_ns()
         _, position, result, error = decode_result(response)
         outcome = Outcome.OK
@@ -93,20 +95,21 @@ def _run(cluster: ProcessCluster, function: Function, key: str, value: Json, tim
             {"error": error} if error else result,
             position,
         )
-        _record(cluster.run, operation)
+        _record(run, operation)
     if error:
         raise UsageError(f"the service refused: {error}")
     return result
 
 
-def _request(cluster: ProcessCluster, operation_id: int, payload: bytes, deadline: float) -> Buffer:
+def _request(way: _Way, operation_id: int, payload: bytes, deadline: float) -> Buffer:
     """Send once, on whichever session takes it. Raises `NotSent`, or `UnknownOutcome` once it was sent."""
+    endpoints, resolver = way
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
             raise NotSent("no leader took the operation in time: it has no effect (see `upheaval status`)")
         try:
-            with BlockingClient(cluster.config.ingress_endpoints(), left, client_name="upheaval client") as session:
+            with BlockingClient(endpoints, left, client_name="upheaval client", resolver=resolver) as session:
                 return session.request(payload, lambda received: is_response_to(operation_id, received))
         except OutcomeUnknown as error:
             raise UnknownOutcome(str(error)) from error

@@ -6,12 +6,17 @@ import time
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from upheaval.checkers.run import verify_run
 from upheaval.cli.verify import print_report
+from upheaval.runtimes.opening import create_cluster, way_in
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.workload import WorkloadSettings
+
+if TYPE_CHECKING:
+    from upheaval.runtimes.docker.cluster import DockerCluster
 
 PHASE_TIMEOUT_S = 60.0
 
@@ -29,8 +34,13 @@ class _Progress:
 def demo(options: argparse.Namespace) -> int:
     progress = _Progress()
     folder = options.dir or _new_folder()
-    cluster = ProcessCluster.create(
-        folder, members=options.members, components=options.components, sync_level=options.sync_level
+    cluster = create_cluster(
+        options.runtime,
+        folder,
+        kept=False,
+        members=options.members,
+        components=options.components,
+        sync_level=options.sync_level,
     )
     settings = WorkloadSettings(seed=options.seed)
     cluster.run.write_manifest(replace(cluster.run.read_manifest(), seed=options.seed, workload=settings.to_json()))
@@ -45,12 +55,15 @@ def demo(options: argparse.Namespace) -> int:
     return report.verdict.exit_status
 
 
-def _run(cluster: ProcessCluster, settings: WorkloadSettings, operations: int, progress: _Progress) -> None:
+def _run(
+    cluster: "ProcessCluster | DockerCluster", settings: WorkloadSettings, operations: int, progress: _Progress
+) -> None:
+    endpoints, resolver = way_in(cluster)
     leader = cluster.up()
     progress.say(f"member {leader} leads; load begins: reads, writes, compare-and-sets, appends")
     with (
         cluster.run.history_writer() as history,
-        ProcessLoad(cluster.config.ingress_endpoints(), history, settings) as load,
+        ProcessLoad(endpoints, history, settings, resolver=resolver) as load,
     ):
         load.wait_for_acknowledged(operations, PHASE_TIMEOUT_S)
         progress.say(f"{load.counts.ok} operations acknowledged; SIGKILL to the leader, member {leader}")

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from upheaval.errors import UsageError
 from upheaval.runtimes import cluster_file
-from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.runtimes.opening import PROCESS, create_cluster, is_running, open_cluster, runtime_of
 
 # The options of `up` that a folder remembers.
 _REMEMBERED = ("members", "components", "profile", "sync_level", "service", "base_port")
@@ -16,7 +15,9 @@ def up(options: argparse.Namespace) -> int:
     """Start a new cluster, or what is not running of the one in the folder."""
     given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
     if cluster_file.has_cluster(options.dir):
-        cluster = ProcessCluster.open(options.dir)
+        cluster = open_cluster(options.dir)
+        if options.runtime not in (None, runtime_of(cluster)):
+            raise UsageError(f"{options.dir} holds a cluster of the {runtime_of(cluster)} runtime: leave --runtime out")
         for name, value in given.items():
             kept = getattr(cluster.config, name)
             if value != kept:
@@ -24,7 +25,7 @@ def up(options: argparse.Namespace) -> int:
                 raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: leave it out")
         cluster_file.check_config(cluster.config)
     else:
-        cluster = ProcessCluster.create(options.dir, **given)
+        cluster = create_cluster(options.runtime or PROCESS, options.dir, kept=True, **given)
     leader = cluster.up(options.timeout)
     config = cluster.config
     term = cluster.status()[leader].leadership_term_id
@@ -35,7 +36,7 @@ def up(options: argparse.Namespace) -> int:
 
 def kill(folder: Path, member_id: int, component: str | None) -> int:
     """SIGKILL."""
-    cluster = ProcessCluster.open(folder)
+    cluster = open_cluster(folder)
     cluster.member(member_id).kill(component)
     cluster.flush_faults()
     print(f"killed member {member_id}" + (f" ({component})" if component else ""))
@@ -44,7 +45,7 @@ def kill(folder: Path, member_id: int, component: str | None) -> int:
 
 def start(folder: Path, member_id: int) -> int:
     """Start what is missing of a member and wait until it has shown itself."""
-    cluster = ProcessCluster.open(folder)
+    cluster = open_cluster(folder)
     member = cluster.member(member_id)
     if member.status().alive:
         print(f"member {member_id} is running already")
@@ -58,8 +59,8 @@ def start(folder: Path, member_id: int) -> int:
 
 def down(folder: Path) -> int:
     """End everything."""
-    cluster = ProcessCluster.open(folder)
-    was_running = bool(processes_of(cluster.config.run_id))
+    cluster = open_cluster(folder)
+    was_running = is_running(cluster)
     cluster.down()
     print(f"the cluster in {cluster.folder} is down" + ("" if was_running else " (it was not running)"))
     return 0

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from upheaval.cli.tables import table
 from upheaval.cluster import MemberStatus
-from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.opening import open_cluster
 
 
 def status(folder: Path, *, as_json: bool) -> int:
-    statuses = ProcessCluster.open(folder).status()
+    statuses = open_cluster(folder).status()
     print(_json(statuses) if as_json else _table(statuses))
     return 0
 

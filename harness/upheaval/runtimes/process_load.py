@@ -17,7 +17,7 @@ from upheaval.waits import wait_until
 from upheaval.workload import Load, LoadCounts, Session, WorkloadSettings
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.media.resolver import Resolver, StaticResolver
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
@@ -43,6 +43,7 @@ class ProcessLoad:
         *,
         first_id: int = 0,
         first_process: int = 0,
+        resolver: Resolver | None = None,
     ) -> None:
         self._endpoints = dict(endpoints)
         self._history = history
@@ -50,7 +51,7 @@ class ProcessLoad:
         self._loop = Loop()
         self._network = SelectorNetwork(self._loop)
         media_settings = MediaSettings(redial_interval_ns=20 * MS)
-        self._media = MediaDriver(self._network, StaticResolver(), media_settings, self._random, None)
+        self._media = MediaDriver(self._network, resolver or StaticResolver(), media_settings, self._random, None)
         self._load = Load(
             settings,
             open_session=self._open_session,
