@@ -163,7 +163,7 @@ class RunFolder:
             return
         for number, fields in jsonfields.read_lines(self.faults_file):
             try:
-                yield _parse_fault(fields)
+                yield parse_fault(fields)
             except FieldError as error:
                 raise UsageError(f"{self.faults_file}:{number}: {error}") from None
 
@@ -223,7 +223,8 @@ def _parse_converge(value: Json) -> Converge | None:
     )
 
 
-def _parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
+def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
+    """Build a fault from a decoded line. Raises `FieldError` with the reason."""
     return FaultRecord(
         what=jsonfields.text(fields, "what"),
         where=jsonfields.text(fields, "where"),

@@ -3,7 +3,7 @@
 This module puts the checkers together; it needs no cluster, and none has to be alive.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from os import PathLike
 
 from upheaval.checkers import witness
@@ -11,7 +11,7 @@ from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader
 from upheaval.checkers.logs import LogFindings, check_logs
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.history import Function, Operation, Outcome
-from upheaval.run_folder import Manifest, RunFolder, TraceEvent
+from upheaval.run_folder import FinalPosition, Manifest, RunFolder, TraceEvent
 
 RUN_CONVERGED = "the run converged"
 ENOUGH_TRAFFIC = "enough traffic to judge by"
@@ -34,14 +34,19 @@ def verify_run(path: str | PathLike[str]) -> Report:
     run = RunFolder(path)
     manifest = run.read_manifest()
     operations = list(run.read_history()) if run.history_file.exists() else []
-    finals = manifest.converge.members if manifest.converge is not None and manifest.converge.reached else ()
-    logs = check_logs(run, finals, manifest.members)
-    findings = [_converged(manifest), _enough_traffic(operations), _leaders(run, manifest, logs), *logs.findings]
+    logs = check_logs(run, finals(manifest), manifest.members)
+    findings = [converged(manifest), _enough_traffic(operations), _leaders(run, manifest, logs), *logs.findings]
     findings.extend(_judge_history(operations, logs))
     return Report(str(run.path), tuple(findings))
 
 
-def _converged(manifest: Manifest) -> Finding:
+def finals(manifest: Manifest) -> tuple[FinalPosition, ...]:
+    """The members' final positions; none when the run did not converge."""
+    return manifest.converge.members if manifest.converge is not None and manifest.converge.reached else ()
+
+
+def converged(manifest: Manifest) -> Finding:
+    """Whether the manifest says that the run ended at one position."""
     converge = manifest.converge
     if converge is None:
         return Finding(RUN_CONVERGED, Verdict.UNKNOWN, "the manifest has no converge phase")
@@ -58,14 +63,20 @@ def _converged(manifest: Manifest) -> Finding:
 
 
 def _enough_traffic(operations: list[Operation]) -> Finding:
-    acknowledged = [operation for operation in operations if operation.outcome is Outcome.OK]
     unknown = sum(operation.outcome is Outcome.UNKNOWN for operation in operations)
     counts = dict.fromkeys(Function, 0)
-    for operation in acknowledged:
-        counts[operation.f] += 1
+    for operation in operations:
+        if operation.outcome is Outcome.OK:
+            counts[operation.f] += 1
+    return traffic(counts, unknown)
+
+
+def traffic(counts: Mapping[Function, int], unknown: int) -> Finding:
+    """Whether there were enough acknowledged operations, by function, to judge by."""
+    acknowledged = sum(counts.values())
     shown = ", ".join(f"{count} {function}" for function, count in counts.items() if count)
-    detail = f"{len(acknowledged)} acknowledged operations ({shown or 'none'}), {unknown} unknown"
-    if len(acknowledged) < ACKNOWLEDGED_MIN:
+    detail = f"{acknowledged} acknowledged operations ({shown or 'none'}), {unknown} unknown"
+    if acknowledged < ACKNOWLEDGED_MIN:
         return Finding(ENOUGH_TRAFFIC, Verdict.UNKNOWN, f"{detail}: at least {ACKNOWLEDGED_MIN} are needed")
     return Finding(ENOUGH_TRAFFIC, Verdict.VALID, detail)
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
+from upheaval.cli import pipeline_commands
 from upheaval.cluster import COMPONENTS
 from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval_node import __version__
@@ -93,6 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_verify(commands)
     _add_demo(commands)
     _add_images(commands)
+    pipeline_commands.add_commands(commands)
     return parser
 
 
@@ -164,6 +166,8 @@ def _add_verify(commands: "_Commands[_Parser]") -> None:
     parser = commands.add_parser("verify", help="judge a run from its folder alone")
     parser.add_argument("run", type=Path)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--engine", choices=["python", "spark"], default="python", help="what judges (default python)")
+    pipeline_commands.add_master(parser)
     parser.set_defaults(command=_verify)
 
 
@@ -244,6 +248,8 @@ def _down(options: argparse.Namespace) -> int:
 def _verify(options: argparse.Namespace) -> int:
     from upheaval.cli import verify
 
+    if options.engine == "spark":
+        return verify.show(pipeline_commands.verify(options), as_json=options.json)
     return verify.verify(options.run, as_json=options.json)
 
 

@@ -9,7 +9,11 @@ from upheaval.cli.tables import table
 
 
 def verify(run: Path, *, as_json: bool) -> int:
-    report = verify_run(run)
+    return show(verify_run(run), as_json=as_json)
+
+
+def show(report: Report, *, as_json: bool) -> int:
+    """Print a report; return what the command ends with."""
     if as_json:
         print(_json(report))
     else:

@@ -1,0 +1,56 @@
+"""`upheaval report` and `upheaval measure`: the page of a run, and its figures as a table. Neither needs Spark."""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from upheaval.checkers.run import verify_run
+from upheaval.cli.tables import table
+from upheaval.run_folder import RunFolder, write_atomically
+from upheaval_pipeline.drawing import duration
+from upheaval_pipeline.figures import Figures, measure_run
+from upheaval_pipeline.report import page
+
+FILE_NAME = "report.html"
+
+
+def write_report(run: Path, output: Path | None = None) -> Path:
+    """Write the page of a run, into its folder unless told otherwise; return where it is."""
+    folder = RunFolder(run)
+    manifest = folder.read_manifest()
+    path = output or folder.path / FILE_NAME
+    write_atomically(path, page(manifest, verify_run(run), measure_run(folder)))
+    return path
+
+
+def report(run: Path, output: Path | None) -> int:
+    print(write_report(run, output).absolute())
+    return 0
+
+
+def measure(runs: list[Path], *, as_json: bool) -> int:
+    measured = {str(run): measure_run(RunFolder(run)) for run in runs}
+    if as_json:
+        print(json.dumps({run: asdict(figures) for run, figures in measured.items()}, indent=2))
+        return 0
+    for run, figures in measured.items():
+        _print(run, figures)
+    return 0
+
+
+def _print(run: str, figures: Figures) -> None:
+    print(run)
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in figures.counts.items())
+    print(f"operations: {counts}; {figures.rate:,.0f} answers a second")
+    if figures.latency:
+        p50, p99, longest = (duration(value) for value in figures.latency)
+        print(f"latency: p50 {p50}, p99 {p99}, longest {longest}")
+    for begin, end in figures.gaps:
+        print(f"no answer for {duration(end - begin)}, from {duration(begin)} on")
+    if figures.faults:
+        rows = [["fault", "at", "new leader after", "first answer after", "p50/p99 before", "during", "after"]]
+        for f in figures.faults:
+            times = [duration(ns) if ns is not None else "-" for ns in (f.begin, f.new_leader_ns, f.first_answer_ns)]
+            pairs = ["/".join(map(duration, pair)) if pair else "-" for pair in (f.before, f.during, f.after)]
+            rows.append([f"{f.what} {f.where}", *times, *pairs])
+        print(table(rows))

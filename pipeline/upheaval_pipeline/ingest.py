@@ -1,0 +1,88 @@
+"""`upheaval ingest`: run folders become a lake of Parquet tables, one partition a run.
+
+A partition is replaced as a whole, so ingesting a run again changes nothing, and a run that was repaired loses its
+rejects. Bad lines and files are rows of the table `rejects`; the rest of their run is there all the same.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from upheaval.errors import HarnessError, UsageError
+from upheaval.run_folder import RunFolder
+from upheaval_pipeline import sources, tables
+
+RUNS = (
+    "run string, folder string, runtime string, members int, profile string, sync_level int, seed long, "
+    "created string, host string, converged boolean, manifest string"
+)
+TABLES = ("runs", "history", "faults", "trace", "recording", "rejects")
+
+
+def ingest(spark: SparkSession, folders: Sequence[Path], lake: str) -> dict[str, dict[str, int]]:
+    """Write the tables of each run; return the number of rows by run and table."""
+    _require_different_runs(folders)
+    return {tables.run_id(RunFolder(folder)): _ingest_run(spark, folder, lake) for folder in folders}
+
+
+def _require_different_runs(folders: Sequence[Path]) -> None:
+    seen: dict[str, Path] = {}
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is not a run folder: there is no such folder")
+        if not RunFolder(folder).manifest_file.exists():
+            raise UsageError(f"{folder} is not a run folder: it has no manifest.json")
+        other = seen.setdefault(tables.run_id(RunFolder(folder)), folder)
+        if other is not folder:
+            raise UsageError(f"{other} and {folder} are the same run: give one of them")
+
+
+def _ingest_run(spark: SparkSession, folder: Path, lake: str) -> dict[str, int]:
+    run = tables.run_id(RunFolder(folder))
+    runs, bad = _manifest_rows(folder, run)
+    read: list[DataFrame] = []
+    rejects = [spark.createDataFrame(bad, tables.REJECTS)]
+    frames = {"runs": spark.createDataFrame(runs, RUNS)}
+    for source in sources.SOURCES:
+        name = source.name()
+        frame = sources.load(spark, name, [folder]).persist()
+        read.append(frame)
+        line = F.col("line") if "line" in frame.columns else F.lit(None).cast("long")
+        rejects.append(
+            frame.where("_reject IS NOT NULL").select("run", F.lit(name).alias("source"), line, F.col("_reject"))
+        )
+        frames[name] = frame.where("_reject IS NULL").drop("_reject")
+    gathered = rejects[0]
+    for more in rejects[1:]:
+        gathered = gathered.union(more)
+    frames["rejects"] = gathered
+    written = {name: _replace(frames[name], f"{lake}/{name}/run={quote(run, safe='')}") for name in TABLES}
+    for frame in read:
+        frame.unpersist()
+    return written
+
+
+def _manifest_rows(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
+    """The row of the run, or the reject of its manifest."""
+    try:
+        m = RunFolder(folder).read_manifest()
+    except HarnessError as error:
+        return [], [(run, "manifest", None, str(error))]
+    converged = m.converge is not None and m.converge.reached
+    shown = json.dumps(asdict(m))
+    start = (run, str(folder), m.runtime, m.members, m.profile, m.sync_level)
+    return [(*start, m.seed, m.created, m.host, converged, shown)], []
+
+
+def _replace(frame: DataFrame, path: str) -> int:
+    """Write a partition in place of what is there; the rows are counted on their way."""
+    rows = Observation()
+    counted = frame.drop("run").observe(rows, F.count(F.lit(1)).alias("rows"))
+    counted.write.mode("overwrite").parquet(path)
+    return int(rows.get["rows"])

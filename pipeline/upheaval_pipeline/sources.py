@@ -1,0 +1,187 @@
+"""Python Data Sources: `spark.read.format("history" | "faults" | "trace" | "recording").load(RUN)`.
+
+Several run folders are given by the option `runs`, one a line. A history is cut into byte ranges and a recording into
+ranges of terms (option `piece`, in bytes), so that one run keeps many tasks busy.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from upheaval.errors import HarnessError
+from upheaval.run_folder import RunFolder
+from upheaval_pipeline import tables
+from upheaval_pipeline.recorded import Piece, missing_log_row, pieces, recording_rows
+from upheaval_pipeline.tables import Row
+
+BATCH = 4096
+HISTORY_PIECE = 1 << 20
+RECORDING_PIECE = 1 << 18
+
+
+@dataclass
+class Part(InputPartition):
+    """What one task reads: a piece of a recording, a part of a file, or a row that is known already."""
+
+    folder: str = ""
+    run: str = ""
+    member: int = 0
+    begin: int = 0
+    end: int | None = None
+    piece: Piece | None = None
+    row: Row | None = None
+
+
+class _Reader(DataSourceReader):
+    """Turns rows into record batches; what differs is how a run is cut into parts and how a part is read."""
+
+    def __init__(self, source: "RunSource", schema: StructType) -> None:
+        self.folders = source.folders()
+        self.piece = int(source.options.get("piece", source.default_piece))
+        self.schema = schema
+
+    def partitions(self) -> Sequence[InputPartition]:
+        found = [part for folder in self.folders for part in self.parts(folder, tables.run_id(RunFolder(folder)))]
+        return found or [Part()]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        part = cast(Part, partition)
+        schema = to_arrow_schema(self.schema)
+        rows = iter([part.row]) if part.row is not None else self.rows(part) if part.folder else iter(())
+        while batch := list(islice(rows, BATCH)):
+            columns = list(zip(*batch, strict=True))
+            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+    def parts(self, folder: Path, run: str) -> Iterator[Part]:
+        raise NotImplementedError
+
+    def rows(self, part: Part) -> Iterator[Row]:
+        raise NotImplementedError
+
+
+class _HistoryReader(_Reader):
+    def parts(self, folder: Path, run: str) -> Iterator[Part]:
+        path = RunFolder(folder).history_file
+        size = path.stat().st_size if path.exists() else 0
+        for begin in range(0, size, self.piece):
+            yield Part(str(folder), run, begin=begin, end=min(begin + self.piece, size))
+
+    def rows(self, part: Part) -> Iterator[Row]:
+        return tables.history_rows(Path(part.folder), part.run, part.begin, part.end)
+
+
+class _FaultsReader(_Reader):
+    def parts(self, folder: Path, run: str) -> Iterator[Part]:
+        if RunFolder(folder).faults_file.exists():
+            yield Part(str(folder), run)
+
+    def rows(self, part: Part) -> Iterator[Row]:
+        return tables.fault_rows(Path(part.folder), part.run)
+
+
+class _TraceReader(_Reader):
+    def parts(self, folder: Path, run: str) -> Iterator[Part]:
+        for member in members(folder):
+            if RunFolder(folder).member(member).trace.exists():
+                yield Part(str(folder), run, member)
+
+    def rows(self, part: Part) -> Iterator[Row]:
+        return tables.trace_rows(Path(part.folder), part.run, part.member)
+
+
+class _RecordingReader(_Reader):
+    def parts(self, folder: Path, run: str) -> Iterator[Part]:
+        for member in members(folder):
+            try:
+                for piece in pieces(folder, run, member, self.piece):
+                    yield Part(str(folder), run, member, piece=piece)
+            except HarnessError as error:
+                yield Part(row=missing_log_row(run, member, error))
+
+    def rows(self, part: Part) -> Iterator[Row]:
+        assert part.piece is not None
+        return recording_rows(part.piece)
+
+
+class RunSource(DataSource):
+    """What the sources have in common."""
+
+    columns = ""
+    default_piece = HISTORY_PIECE
+    reader_class: type[_Reader] = _Reader
+
+    def schema(self) -> str:
+        return self.columns
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return self.reader_class(self, schema)
+
+    def folders(self) -> list[Path]:
+        named = self.options.get("runs") or self.options.get("path") or ""
+        return [Path(line) for line in named.splitlines() if line]
+
+
+class HistorySource(RunSource):
+    columns = tables.HISTORY
+    reader_class = _HistoryReader
+
+    @classmethod
+    def name(cls) -> str:
+        return "history"
+
+
+class FaultsSource(RunSource):
+    columns = tables.FAULTS
+    reader_class = _FaultsReader
+
+    @classmethod
+    def name(cls) -> str:
+        return "faults"
+
+
+class TraceSource(RunSource):
+    columns = tables.TRACE
+    reader_class = _TraceReader
+
+    @classmethod
+    def name(cls) -> str:
+        return "trace"
+
+
+class RecordingSource(RunSource):
+    columns = tables.RECORDING
+    default_piece = RECORDING_PIECE
+    reader_class = _RecordingReader
+
+    @classmethod
+    def name(cls) -> str:
+        return "recording"
+
+
+SOURCES: tuple[type[RunSource], ...] = (HistorySource, FaultsSource, TraceSource, RecordingSource)
+
+
+def register(spark: SparkSession) -> None:
+    """Make the sources known to a session."""
+    for source in SOURCES:
+        spark.dataSource.register(source)
+
+
+def load(spark: SparkSession, name: str, folders: Sequence[Path]) -> Any:
+    """A data frame of one source over some run folders."""
+    return spark.read.format(name).option("runs", "\n".join(str(folder.absolute()) for folder in folders)).load()
+
+
+def members(folder: Path) -> list[int]:
+    """The members whose folders lie in a run folder, whatever its manifest says."""
+    names = (path.name.removeprefix("member-") for path in folder.glob("member-*"))
+    return sorted(int(name) for name in names if name.isdecimal())

@@ -1,0 +1,196 @@
+"""The tables of the pipeline: their columns, and the rows that one piece of a run's files turns into.
+
+Plain Python without Spark; `sources` hands these rows to Spark. A line or file that is malformed becomes a row whose
+`_reject` says file, line and reason, and whose other columns, apart from those of its place, are empty.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from upheaval import jsonfields
+from upheaval.errors import HarnessError
+from upheaval.history import Function, Outcome, parse_operation
+from upheaval.jsonfields import FieldError, Json
+from upheaval.run_folder import RunFolder, parse_fault
+
+Row = tuple[Any, ...]
+
+HISTORY = (
+    "run string, line long, id long, process long, f string, key string, value string, invoke_ns long, "
+    "complete_ns long, outcome string, result string, position long, _reject string"
+)
+FAULTS = (
+    "run string, line long, what string, where string, inject_begin_ns long, inject_end_ns long, "
+    "heal_begin_ns long, heal_end_ns long, proof string, _reject string"
+)
+TRACE = (
+    "run string, member int, line long, ts long, epoch_ms long, event string, component string, pid long, "
+    "role string, message string, leadership_term_id long, leader_member_id long, fields string, _reject string"
+)
+RECORDING = (
+    "run string, member int, recording_id long, start_position long, from_position long, to_position long, "
+    "position long, end_position long, term_id int, session_id int, stream_id int, kind string, type string, "
+    "fields string, payload binary, digest long, operation_id long, f string, key string, value string, _reject string"
+)
+REJECTS = "run string, source string, line long, reason string"
+
+_INT64 = 1 << 63
+_Lines = Iterator[tuple[int, bytes]]
+
+
+def canonical(value: Json) -> str:
+    """A JSON value as text, equal exactly for equal values."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=True)
+
+
+def text(value: str) -> str:
+    """A string that can be stored as UTF-8: a lone surrogate is spelt out."""
+    return value.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def run_id(run: RunFolder) -> str:
+    """The run's id, or the folder's name when the manifest cannot be read."""
+    try:
+        return run.read_manifest().run_id
+    except HarnessError:
+        return run.path.name
+
+
+def read_lines(path: Path, begin: int = 0, end: int | None = None) -> _Lines:
+    """The lines that begin at a byte offset from `begin` to before `end`, each with its own offset."""
+    with path.open("rb") as stream:
+        if begin:
+            stream.seek(begin - 1)
+            stream.readline()
+        offset = stream.tell()
+        while end is None or offset < end:
+            line = stream.readline()
+            if not line:
+                return
+            yield offset, line
+            offset += len(line)
+
+
+def line_number(path: Path, offset: int) -> int:
+    """The number of the line that begins at a byte offset. Reads the file up to there."""
+    number, left = 1, offset
+    with path.open("rb") as stream:
+        while left and (block := stream.read(min(left, 1 << 20))):
+            number += block.count(b"\n")
+            left -= len(block)
+    return number
+
+
+def history_rows(folder: Path, run: str, begin: int, end: int | None) -> Iterator[Row]:
+    """The operations of a part of a history file. `line` is the byte offset of the line, for rejects its number."""
+    path = RunFolder(folder).history_file
+    for offset, line in read_lines(path, begin, end):
+        try:
+            o = parse_operation(_object(line))
+            _require_int64(o.id, o.process, o.invoke_ns, o.complete_ns, o.position)
+        except FieldError as error:
+            yield _reject(HISTORY, (run,), path, line_number(path, offset), error)
+            continue
+        yield (
+            run,
+            offset,
+            o.id,
+            o.process,
+            o.f.value,
+            text(o.key),
+            canonical(o.value),
+            o.invoke_ns,
+            o.complete_ns,
+            o.outcome.value,
+            canonical(o.result) if o.outcome is Outcome.OK else None,
+            o.position,
+            None,
+        )
+
+
+def fault_rows(folder: Path, run: str) -> Iterator[Row]:
+    path = RunFolder(folder).faults_file
+    for number, (_, line) in enumerate(read_lines(path), start=1):
+        try:
+            f = parse_fault(_object(line))
+            times = (f.inject_begin_ns, f.inject_end_ns, f.heal_begin_ns, f.heal_end_ns)
+            _require_int64(*times)
+        except FieldError as error:
+            yield _reject(FAULTS, (run,), path, number, error)
+            continue
+        yield (run, number, text(f.what), text(f.where), *times, text(f.proof), None)
+
+
+def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
+    """The events of a member. A last line that its writer did not finish is left out, as everywhere."""
+    path = RunFolder(folder).member(member).trace
+    for number, (_, line) in enumerate(read_lines(path), start=1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            fields = _object(line)
+            ts, event = jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event")
+            _require_int64(ts)
+        except FieldError as error:
+            yield _reject(TRACE, (run, member), path, number, error)
+            continue
+        yield (
+            run,
+            member,
+            number,
+            ts,
+            _long(fields.get("epoch_ms")),
+            text(event),
+            _string(fields.get("component")),
+            _long(fields.get("pid")),
+            _string(fields.get("role")),
+            _string(fields.get("message")),
+            _long(fields.get("leadership_term_id")),
+            _long(fields.get("leader_member_id")),
+            canonical(fields),
+            None,
+        )
+
+
+def reject_row(columns: str, place: Row, line: int | None, reason: str) -> Row:
+    """A row of a table that holds nothing but where something was bad, and why."""
+    names = [column.split()[0] for column in columns.split(", ")]
+    values = dict(zip(names, place, strict=False))
+    if "line" in names:
+        values["line"] = line
+    values["_reject"] = reason
+    return tuple(values.get(name) for name in names)
+
+
+def space_of(function: str) -> str:
+    """The name space in which a key of this function lives: operations of different ones never touch each other."""
+    return {Function.APPEND: "list", Function.LIST: "list", Function.ECHO: "echo"}.get(Function(function), "register")
+
+
+def _object(line: bytes) -> dict[str, Json]:
+    if len(line) > jsonfields.LINE_LENGTH_MAX:
+        raise FieldError(f"longer than {jsonfields.LINE_LENGTH_MAX} bytes")
+    try:
+        return jsonfields.parse_object(line.decode("utf-8"))
+    except UnicodeDecodeError:
+        raise FieldError("not UTF-8 text") from None
+
+
+def _reject(columns: str, place: Row, path: Path, line: int, error: Exception) -> Row:
+    return reject_row(columns, place, line, f"{path}:{line}: {error}")
+
+
+def _require_int64(*values: int | None) -> None:
+    for value in values:
+        if value is not None and not -_INT64 <= value < _INT64:
+            raise FieldError(f"the integer {str(value)[:30]} does not fit into 64 bits")
+
+
+def _long(value: Json) -> int | None:
+    return value if type(value) is int and -_INT64 <= value < _INT64 else None
+
+
+def _string(value: Json) -> str | None:
+    return text(value) if isinstance(value, str) else None
