@@ -78,6 +78,7 @@ class MemoryFile:
         self._path = path
         self._content = content
         self._is_open = True
+        storage.count_open += 1
 
     def read(self, offset: int, length: int) -> bytes:
         self._check()
@@ -115,6 +116,7 @@ class MemoryFile:
         self._storage.queue_sync(self._content, level, done)
 
     def close(self) -> None:
+        self._storage.count_open -= self._is_open
         self._is_open = False
 
     def _check(self) -> None:
@@ -134,6 +136,7 @@ class MemoryStorage:
         self.error: str | None = None
         # Called before every write and truncation; what it raises leaves the file as it is.
         self.before_change: Callable[[], None] | None = None
+        self.count_open = 0
         self.count_writes = 0
         self.count_syncs = 0
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval_node.errors import DecodeError, UsageError
+from upheaval_node.errors import DecodeError, StorageError, UsageError
 from upheaval_node.ports import Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.frames import is_valid_mtu, is_valid_term_length
@@ -320,7 +320,7 @@ class Catalog:
         return header + self._image[start + _DESCRIPTOR_FIELDS_ON_WIRE : start + entry.length]
 
     def force(self, done: ForceDone) -> None:
-        """Call `done` when everything written so far survives a power cut: at sync level 0 at once.
+        """Call `done` when everything written so far survives a power cut, at sync level 0 at once, or with an error.
 
         One sync is in flight at most; whoever asks meanwhile shares the next one.
         """
@@ -350,7 +350,10 @@ class Catalog:
             if self._waiting and not self._is_forcing:
                 self._start_force()
 
-        self._file.sync_later(self._sync_level, finished)
+        try:
+            self._file.sync_later(self._sync_level, finished)
+        except StorageError as failure:
+            finished(failure)
 
     def _rewrite(self, entry: RecordingEntry) -> None:
         end = entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length

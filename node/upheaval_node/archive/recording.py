@@ -216,10 +216,7 @@ class RecordingSession:
                 self.error = self.error or str(error)
             self._is_stop_safe = True
 
-        try:
-            self._catalog.force(forced)
-        except StorageError as error:
-            forced(error)
+        self._catalog.force(forced)
 
     def _end(self) -> None:
         try:

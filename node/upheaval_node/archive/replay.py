@@ -175,6 +175,7 @@ class ReplaySession:
     def _refused(self, now: Now, result: int) -> None:
         """A lost connection may come back: a remote subscriber gets as long as it had to connect."""
         if result == BACK_PRESSURED:
+            self._deadline_ns = MAX_POSITION
             return
         if result != NOT_CONNECTED or self._grace_ns == 0:
             self._enter(ReplayState.INACTIVE)

@@ -13,6 +13,7 @@ from upheaval_node.archive.replay import ReplayLimit, ReplaySession, ReplayState
 from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segments import SegmentReader
 from upheaval_node.counters import Counter, Counters
+from upheaval_node.errors import NodeError
 from upheaval_node.media.api import Media, Publication
 from upheaval_node.ports import ErrorSink, Storage
 from upheaval_node.protocol import channel as uri
@@ -79,13 +80,16 @@ class Replayer:
             raise RequestError(f"fileIoMaxLength={params.file_io_max_length} < mtuLength={entry.mtu}")
         limit = self._limit(entry, position, params)
         reader = SegmentReader(self._storage, self._directory, entry)
-        if entry.start_position < position < limit.current() and not reader.check_first_frame(position):
+        try:
+            if entry.start_position < position < limit.current() and not reader.check_first_frame(position):
+                raise RequestError(
+                    f"position {position} is no beginning of a frame of recording {entry.recording_id}",
+                    ErrorCode.INVALID_POSITION,
+                )
+            publication = self._publication(entry, position, params)
+        except NodeError:
             reader.close()
-            raise RequestError(
-                f"position {position} is no beginning of a frame of recording {entry.recording_id}",
-                ErrorCode.INVALID_POSITION,
-            )
-        publication = self._publication(entry, position, params)
+            raise
         self._count += 1
         session = ReplaySession(
             self._count << 32 | publication.session_id & 0xFFFFFFFF,

@@ -213,3 +213,14 @@ def test_a_power_cut_never_loses_a_forced_entry(seed: int, count: int) -> None:
     reopened = catalog(storage, sync_level=1)
     assert [item.recording_id for item in reopened.entries()][:count] == list(range(count))
     assert reopened.next_recording_id >= count
+
+
+def test_whoever_waits_for_a_force_after_the_end_of_the_archive_gets_an_error() -> None:
+    storage = MemoryStorage()
+    made = catalog(storage, sync_level=1)
+    results: list[str] = []
+    made.force(lambda error: results.append(type(error).__name__))
+    made.force(lambda error: results.append(type(error).__name__))
+    made.close()
+    storage.run_syncs()
+    assert results == ["NoneType", "StorageError"]

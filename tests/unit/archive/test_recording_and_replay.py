@@ -311,6 +311,18 @@ def test_a_replay_that_nobody_subscribes_to_ends_with_an_error() -> None:
     assert (error.correlation_id, error.error_code) == (call.correlation_id, ErrorCode.GENERIC)
 
 
+def test_a_replay_that_is_refused_leaves_no_file_open() -> None:
+    world = ArchiveWorld()
+    member = world.member()
+    publication, _ = started(world, member)
+    offer(world, publication, *texts(10))
+    world.settle()
+    before = member.storage.count_open
+    for position, channel in ((96, "aeron:udp?endpoint=localhost:1"), (32, "aeron:ipc")):
+        world.refused(member.client.replay(0, position, -1, channel, 900))
+    assert member.storage.count_open == before
+
+
 def test_a_replay_whose_subscriber_leaves_ends() -> None:
     world = ArchiveWorld()
     member = world.member(settings=ArchiveSettings(segment_length=64 * KIB, max_replays=1))
