@@ -5,6 +5,7 @@ seam. Whatever takes time is polled: such a method is called once a tick until i
 An operation that fails raises a `NodeError`, which sends the election back to INIT.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from upheaval_node.cluster.members import ClusterMember
@@ -153,9 +154,12 @@ class ElectionAgent(Protocol):
     def has_live_log_destination(self) -> bool: ...
 
     def join_log_as_follower(
-        self, now: Now, leadership_term_id: int, log_position: int, is_leader_startup: bool
+        self, now: Now, log_position: int, is_leader_startup: bool, name_term: Callable[[], None]
     ) -> bool:
         """True when the image is there, recorded and joined by the services.
+
+        `name_term` of the first call is called before the log's recording can grow, or for a log without a recording
+        as soon as it has one, and before anybody is told of it.
 
         Raises when the image joined at another position than `log_position` or the channel failed. While no image
         is there it returns False and has no other effect.

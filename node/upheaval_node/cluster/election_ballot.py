@@ -42,8 +42,7 @@ class BallotStates(ElectionBase):
     def _finish_truncation(self, now: Now, position: int) -> bool:
         if not self._agent.truncate_log(now, position):
             return False
-        if self.log_leadership_term_id != NULL_VALUE:
-            self._agent.recording_log.commit_log_position(self.log_leadership_term_id, position)
+        self.log_leadership_term_id = self._agent.recording_log.cut_terms(position)
         self.append_position = position
         self._truncate_position = None
         return True

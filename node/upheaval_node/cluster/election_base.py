@@ -90,6 +90,7 @@ class ElectionBase:
         self._nomination_deadline_ns = 0
         self._replication_deadline_ns = 0
         self._slice = TermDecision(TermAction.NOTHING)
+        self._term_base = NULL_POSITION
         self._truncate_position: int | None = None
         self._replay: LogReplay | None = None
         self._replication: LogReplication | None = None

@@ -9,7 +9,7 @@ from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, decide_on_term
 from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_POSITION, Now
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 
 class FollowerStates(ElectionBase):
@@ -21,6 +21,7 @@ class FollowerStates(ElectionBase):
             if self.append_position >= wanted.stop_position:
                 self._finish_slice(now, wanted, "empty term")
                 return 1
+            self._name_slice(now, wanted, self._agent.log_recording_id)
             self._replication = self._agent.new_log_replication(
                 now, self.leader_member_id, self.leader_recording_id, wanted.stop_position
             )
@@ -28,12 +29,20 @@ class FollowerStates(ElectionBase):
             return 1
         replication = self._replication
         work = replication.do_work(now)
+        if self._agent.log_recording_id == NULL_VALUE:
+            self._name_slice(now, wanted, replication.recording_id)
         if self._publish_append_position(now, replication.position):
             self.append_position = max(self.append_position, replication.position)
             work += 1
         if replication.is_done:
             return work + self._conclude_replication(now, replication, wanted)
         return work
+
+    def _name_slice(self, now: Now, wanted: TermDecision, recording_id: int) -> None:
+        """Name the term of what is about to be recorded, or the recording once it is known, before it is reported."""
+        if recording_id != NULL_VALUE:
+            self._agent.log_recording_id = recording_id
+            self._update_recording_log(now, wanted.leadership_term_id, wanted.base_log_position, NULL_POSITION)
 
     def _conclude_replication(self, now: Now, replication: LogReplication, wanted: TermDecision) -> int:
         """The slice is recorded; it counts once the leader has said that it is committed."""
@@ -112,11 +121,22 @@ class FollowerStates(ElectionBase):
         return work
 
     def _follower_catchup_await(self, now: Now) -> int:
-        if self._agent.join_log_as_follower(now, self.leadership_term_id, self.log_position, self.is_leader_startup):
+        if self._has_joined_log(now):
             self._enter(ElectionState.FOLLOWER_CATCHUP, now, "")
         else:
             self._check_await_timeout(now, "no catch-up image")
         return 0
+
+    def _has_joined_log(self, now: Now) -> bool:
+        """Join the leader's log. The term is named first: a log of which the last part is taken for one of an earlier
+        term could be extended by a member that never had that part."""
+
+        def name_term() -> None:
+            if self.log_leadership_term_id < self.leadership_term_id and self.log_position != self._term_base:
+                raise PeerError(f"the log ends at {self.log_position}, but the next term begins at {self._term_base}")
+            self._update_recording_log(now, self.leadership_term_id, self.log_position, NULL_POSITION)
+
+        return self._agent.join_log_as_follower(now, self.log_position, self.is_leader_startup, name_term)
 
     def _follower_catchup(self, now: Now) -> int:
         agent = self._agent
@@ -140,8 +160,7 @@ class FollowerStates(ElectionBase):
         return 1
 
     def _follower_log_await(self, now: Now) -> int:
-        if self._agent.join_log_as_follower(now, self.leadership_term_id, self.log_position, self.is_leader_startup):
-            self._update_recording_log(now, self.leadership_term_id, self.log_position, NULL_POSITION)
+        if self._has_joined_log(now):
             self._enter(ElectionState.FOLLOWER_READY, now, "")
         else:
             self._check_await_timeout(now, "no log image")
@@ -217,6 +236,7 @@ class FollowerStates(ElectionBase):
         self.leadership_term_id = message.leadership_term_id
         self._promised_term_id = max(message.leadership_term_id, self._promised_term_id)
         self.candidate_term_id = max(message.leadership_term_id, self.candidate_term_id)
+        self._term_base = message.term_base_log_position
         self.log_session_id = message.log_session_id
         self.leader_recording_id = message.leader_recording_id
         is_behind = self.append_position < message.log_position

@@ -3,6 +3,8 @@
 Knows nothing of elections but the order of the calls.
 """
 
+from collections.abc import Callable
+
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel
@@ -12,7 +14,7 @@ from upheaval_node.cluster.steps import StepGenerator
 from upheaval_node.errors import PeerError
 from upheaval_node.media.api import Image, Subscription
 from upheaval_node.protocol.channel import Channel, split_endpoint
-from upheaval_node.types import NULL_POSITION
+from upheaval_node.types import NULL_POSITION, NULL_VALUE
 
 _MERGED_TRANSPORTS = 2
 
@@ -101,18 +103,23 @@ class FollowerLog:
 
     # --- joining ---
 
-    def join(self, log_position: int, *, is_startup: bool) -> StepGenerator[None]:
+    def join(self, log_position: int, name_term: Callable[[], None], *, is_startup: bool) -> StepGenerator[None]:
         """Wait for the image, record it, read it, and have the services join it.
 
-        Raises `PeerError` when the log begins elsewhere or ends meanwhile.
+        `name_term` is called once: before a recording is extended, or as soon as a log has its first one. Raises
+        `PeerError` when the log begins elsewhere or ends meanwhile.
         """
         while (image := self.image) is None:
             yield
         if image.join_position != log_position:
             raise PeerError(f"joined the log at {image.join_position} instead of {log_position}")
         log_format = LogFormat(image.initial_term_id, image.term_length, image.mtu)
-        recording = self._recording.start(self._session_id, log_format)
-        yield from recording
+        has_recording = self._recording.recording_id != NULL_VALUE
+        if has_recording:
+            name_term()
+        yield from self._recording.start(self._session_id, log_format)
+        if not has_recording:
+            name_term()
         self._adapter.attach(image)
         yield from self._services.join_log(
             log_position=log_position,

@@ -5,6 +5,8 @@ leaves the term. Source: Aeron Cluster, entering and completing an election. Kno
 it sends for the election.
 """
 
+from collections.abc import Callable
+
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_agent import LogReplay, LogReplication
 from upheaval_node.cluster.election_states import ElectionState, Role
@@ -283,12 +285,12 @@ class ElectionSide(LogSide):
     def join_log_as_follower(
         self,
         now: Now,
-        leadership_term_id: int,  # noqa: ARG002 - of the protocol
         log_position: int,
         is_leader_startup: bool,
+        name_term: Callable[[], None],
     ) -> bool:
         if self._joining is None:
-            self._joining = Steps(self._follower_log.join(log_position, is_startup=is_leader_startup))
+            self._joining = Steps(self._follower_log.join(log_position, name_term, is_startup=is_leader_startup))
         if not self._joining.poll(now):
             return False
         self._joining = None

@@ -180,6 +180,18 @@ class RecordingLog:
             self._write(entry.offset + LOG_POSITION_OFFSET, encode_position(log_position))
             self._replace(entry, replace(entry, log_position=log_position))
 
+    def cut_terms(self, position: int) -> int:
+        """The log was cut at `position`: what began behind it is invalid. Returns the term in which the log now ends.
+
+        -1 when there is no term. A term that begins at `position` stays, without length.
+        """
+        for entry in sorted(self._terms.values(), key=lambda each: each.leadership_term_id, reverse=True):
+            if entry.term_base_log_position <= position:
+                self.commit_log_position(entry.leadership_term_id, position)
+                return entry.leadership_term_id
+            self.invalidate_entry(entry.entry_index)
+        return NULL_VALUE
+
     def append_snapshot(
         self,
         recording_id: int,
