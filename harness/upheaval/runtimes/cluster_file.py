@@ -42,6 +42,8 @@ class ClusterConfig:
     service: str
     base_port: int
     python_path: tuple[str, ...] = ()
+    max_sessions: int = 0
+    """How many clients a member lets in; 0 for the node's own limit."""
     version: str = __version__
 
     def ingress_endpoints(self) -> dict[int, str]:
@@ -56,6 +58,7 @@ class ClusterConfig:
 
     def member_config(self, member_id: int, folder: Path) -> dict[str, Json]:
         """The configuration of one member process (see upheaval_node.runtime.main)."""
+        settings: dict[str, Json] = {"cluster": {"max_sessions": self.max_sessions}} if self.max_sessions else {}
         return {
             "member_id": member_id,
             "members": self.members_text(),
@@ -66,6 +69,7 @@ class ClusterConfig:
             "run_id": self.run_id,
             "trace": "trace.jsonl",
             "python_path": list(self.python_path),
+            "settings": settings,
         }
 
 
@@ -125,6 +129,7 @@ def load(folder: Path) -> ClusterConfig:
             service=jsonfields.text(fields, "service"),
             base_port=jsonfields.integer(fields, "base_port"),
             python_path=_texts(fields, "python_path"),
+            max_sessions=jsonfields.optional_integer(fields, "max_sessions") or 0,
         )
     except FieldError as error:
         raise UsageError(f"{path}: {error}") from None

@@ -173,6 +173,7 @@ class ProcessCluster:
         sync_level: int = 0,
         service: str = cluster_file.DEFAULT_SERVICE,
         source: Path | None = None,
+        max_sessions: int = 0,
         base_port: int | None = None,
     ) -> "ProcessCluster":
         """Make a new cluster in a new or empty folder; nothing runs yet. Raises `HarnessError` with one clear line.
@@ -189,6 +190,7 @@ class ProcessCluster:
             service=service,
             base_port=0 if base_port is None else base_port,
             python_path=() if ":" not in service else (str(source or Path.cwd()),),
+            max_sessions=max_sessions,
         )
         cluster_file.check_config(config)
         if base_port is None:
