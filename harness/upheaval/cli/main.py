@@ -93,6 +93,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_member_commands(commands)
     _add_verify(commands)
     _add_demo(commands)
+    _add_load(commands)
     _add_images(commands)
     pipeline_commands.add_commands(commands)
     return parser
@@ -196,6 +197,28 @@ def _add_images(commands: "_Commands[_Parser]") -> None:
     parser.set_defaults(command=_images)
 
 
+def _add_load(commands: "_Commands[_Parser]") -> None:
+    parser = commands.add_parser("load", help="locust users on a cluster: statistics, and the verdict on the run")
+    parser.add_argument("--users", type=int, default=10, help="how many (default 10); a fresh cluster lets them all in")
+    parser.add_argument("--duration", type=_duration, default=10.0, help="such as 30s or 2m (default 10s)")
+    parser.add_argument("--dir", type=Path, help="a running cluster, or where to start one (default: new, in ./runs)")
+    parser.add_argument("--members", type=int, default=3, help="of a fresh cluster (default 3)")
+    parser.add_argument("--user", default="workbench", help="workbench, register, append, echo or module:Class")
+    parser.add_argument("--rate", type=float, default=10.0, help="operations a second of each user, 0 for no limit")
+    parser.add_argument("--timeout", type=_seconds, default=5.0, help="seconds to wait for an answer (default 5)")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(command=_load)
+
+
+def _duration(text: str) -> float:
+    factor = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
+    return _seconds(text) if factor is None else _seconds(text[:-1]) * factor
+
+
+_duration.__name__ = "duration"
+
+
 def _seconds(text: str) -> float:
     value = float(text)
     if not 0 < value < 100_000:
@@ -264,6 +287,12 @@ def _images(options: argparse.Namespace) -> int:
 
     actions = {"list": images.list_images, "build": images.build, "check": images.check}
     return actions[options.action](options)
+
+
+def _load(options: argparse.Namespace) -> int:
+    from upheaval.cli import load
+
+    return load.load(options)
 
 
 if __name__ == "__main__":
