@@ -19,7 +19,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.fragments import FragmentAssembler
-from upheaval_node.protocol.frames import TYPE_PAD, max_message_length
+from upheaval_node.protocol.frames import TYPE_PAD
 from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_VALUE, Now
 
 _NO_SESSIONS: Final[dict[int, ClusterSession]] = {}
@@ -44,8 +44,8 @@ class IngressHandler(Protocol):
 class _Source:
     """What is remembered of one image: a message in fragments, and one that the log did not take yet."""
 
-    def __init__(self, image: Image) -> None:
-        self.assembler = FragmentAssembler(max_message_length(image.term_length))
+    def __init__(self, max_message_length: int) -> None:
+        self.assembler = FragmentAssembler(max_message_length)
         self.refused_end = NULL_VALUE
         self.refused: Buffer = b""
 
@@ -54,17 +54,20 @@ class IngressAdapter:
     """One ingress subscription, open from the end of an election to the beginning of the next.
 
     `ingress_fragment_limit` is understood as that many full-sized frames: so many bytes at most are taken from an
-    image in one poll, in however many messages they are.
+    image in one poll, in however many messages they are. No message may be longer than `max_message_length`, that of
+    the log: what a client's stream could carry is of its own choice.
     """
 
-    def __init__(self, context: ModuleContext, handler: IngressHandler, *, max_block_length: int) -> None:
+    def __init__(
+        self, context: ModuleContext, handler: IngressHandler, *, max_block_length: int, max_message_length: int
+    ) -> None:
         self._context = context
         self._handler = handler
         self._sources: dict[int, _Source] = {}
         self._max_block_length = max_block_length
         self._now = Now(0, 0)
         self._turn = 0
-        self._longest_entry = 0
+        self._max_message_length = max_message_length
         channel = Channel("tcp", {"endpoint": context.own.endpoints.ingress, "alias": "ingress"})
         self._subscription = context.media.add_subscription(
             str(channel), INGRESS_STREAM_ID, on_unavailable=self._on_unavailable
@@ -77,7 +80,6 @@ class IngressAdapter:
     def poll(self, now: Now, log: LogPublisher | None, term_id: int) -> int:
         """Take from every image, starting with another one each time. `log` is None on a follower."""
         self._now = now
-        self._longest_entry = 0 if log is None else log.max_message_length
         images = self._subscription.images
         if not images:
             return 0
@@ -92,7 +94,7 @@ class IngressAdapter:
     def _take_block(self, image: Image, block: Block, log: LogPublisher | None, term_id: int) -> int:
         source = self._sources.get(image.correlation_id)
         if source is None:
-            source = self._sources[image.correlation_id] = _Source(image)
+            source = self._sources[image.correlation_id] = _Source(self._max_message_length)
         data = block.data
         offset = consumed = 0
         try:
@@ -144,7 +146,10 @@ class IngressAdapter:
             message: Buffer | None = source.refused
         else:
             payload = data[offset + FRAME_HEADER_LENGTH : offset + length]
+            too_long = source.assembler.too_long
             message = source.assembler.on_fragment(kind >> 8 & 0xFF, payload, start, end)
+            if source.assembler.too_long != too_long:
+                self._report_too_long(image)
         source.refused_end = NULL_VALUE
         source.refused = b""
         if message is None or self._take_message(image, message):
@@ -177,13 +182,17 @@ class IngressAdapter:
         return True
 
     def _take_long_message(self, image: Image, header: cm.SessionMessageHeader, payload: Buffer) -> bool:
-        if self._longest_entry and session_header.LENGTH + len(payload) > self._longest_entry:
-            text = f"{image.source_identity}: message of {len(payload)} bytes is too long for the log"
-            self._context.report(self._now, "ingress message", text)
+        if session_header.LENGTH + len(payload) > self._max_message_length:
+            self._report_too_long(image)
             return True
         return self._handler.on_session_message(
             self._now, header.leadership_term_id, header.cluster_session_id, payload
         )
+
+    def _report_too_long(self, image: Image) -> None:
+        limit = self._max_message_length
+        text = f"{image.source_identity}: a message of more than {limit} bytes is too long for the log"
+        self._context.report(self._now, "ingress message", text)
 
     def _on_unavailable(self, image: Image) -> None:
         self._sources.pop(image.correlation_id, None)

@@ -19,6 +19,7 @@ from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleS
 from upheaval_node.cluster.steps import StepGenerator, Steps
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 CATCHUP_FLAG = 1
@@ -112,8 +113,13 @@ class ElectionSide(LogSide):
     def _open_ingress(self) -> None:
         """As many full-sized frames as the limit says, but never more than a part of the log's term."""
         settings = self._settings
-        longest = min(settings.ingress_fragment_limit * settings.log_mtu, self._recording.format.term_length // 4)
-        self._ingress = IngressAdapter(self._context, self._sessions, max_block_length=longest)
+        term_length = self._recording.format.term_length
+        self._ingress = IngressAdapter(
+            self._context,
+            self._sessions,
+            max_block_length=min(settings.ingress_fragment_limit * settings.log_mtu, term_length // 4),
+            max_message_length=max_message_length(term_length),
+        )
 
     # --- INIT ---
 
@@ -143,7 +149,11 @@ class ElectionSide(LogSide):
         self.counters.control_toggle.set(ControlToggle.INACTIVE)
         self._backtrack_reported_at = NULL_POSITION
         self._follower_log.remove_destinations()
-        # Services that were told to join a log must find it.
+        # Services that were told to join a log must find one.
+        joining_at = self._services.joining_at
+        if joining_at is not None and self._follower_log.is_open:
+            yield from self._recording.stop()
+            self._follower_log.replace_for_services(joining_at)
         yield from self._services.settle(now)
         # A replay shares the session id of the live log, so it must not outlive it.
         yield from self._catchups.stop_all(now)

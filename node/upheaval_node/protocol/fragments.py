@@ -102,10 +102,12 @@ class FragmentAssembler:
     bytes, which is what bounds the memory that a peer can claim.
     """
 
-    __slots__ = ("_expected", "_parts", "_size", "max_length")
+    __slots__ = ("_expected", "_parts", "_size", "max_length", "too_long")
 
     def __init__(self, max_length: int = MAX_MESSAGE_LENGTH) -> None:
         self.max_length = max_length
+        # How many messages were dropped for their length.
+        self.too_long = 0
         self._parts: list[bytes] = []
         self._size = 0
         self._expected = -1
@@ -126,6 +128,7 @@ class FragmentAssembler:
             return None
         self._size += len(payload)
         if self._size > self.max_length:
+            self.too_long += 1
             self.reset()
             return None
         self._parts.append(bytes(payload))

@@ -63,13 +63,18 @@ def open_session(world: PartsWorld, session_id: int) -> None:
     world.sessions.sessions[session_id] = world.sessions.open[session_id] = session
 
 
+def adapter(world: PartsWorld) -> IngressAdapter:
+    longest = world.log_publication.max_message_length
+    return IngressAdapter(world.context, world.sessions, max_block_length=MAX_BLOCK, max_message_length=longest)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.lists(sent_messages, max_size=60), st.lists(st.integers(0, 3), max_size=40))
 def test_every_mixture_of_messages_gives_what_single_messages_would(sent: list[Sent], reads: list[int]) -> None:
     world = PartsWorld()
     open_session(world, 1)
     open_session(world, 2)
-    ingress = IngressAdapter(world.context, world.sessions, max_block_length=MAX_BLOCK)
+    ingress = adapter(world)
     publication = world.client_driver().add_publication("aeron:tcp?endpoint=m0:1", 101)
     world.settle()
     log = world.leader.active_log
@@ -98,7 +103,7 @@ def test_every_mixture_of_messages_gives_what_single_messages_would(sent: list[S
 
 def test_a_message_that_is_none_costs_its_sender_the_image() -> None:
     world = PartsWorld()
-    ingress = IngressAdapter(world.context, world.sessions, max_block_length=MAX_BLOCK)
+    ingress = adapter(world)
     good = world.client_driver().add_publication("aeron:tcp?endpoint=m0:1", 101)
     bad = world.client_driver().add_publication("aeron:tcp?endpoint=m0:1", 101)
     world.settle()
@@ -117,7 +122,7 @@ def test_a_message_that_is_none_costs_its_sender_the_image() -> None:
 def test_a_message_that_is_too_long_for_the_log_is_dropped_and_reported() -> None:
     world = PartsWorld()
     open_session(world, 1)
-    ingress = IngressAdapter(world.context, world.sessions, max_block_length=MAX_BLOCK)
+    ingress = adapter(world)
     driver = world.client_driver()
     publication = driver.add_publication("aeron:tcp?endpoint=m0:1|term-length=1m", 101)
     world.settle()
@@ -131,10 +136,30 @@ def test_a_message_that_is_too_long_for_the_log_is_dropped_and_reported() -> Non
     assert any("too long for the log" in text for text in world.errors.texts)
 
 
+def test_a_message_that_will_be_too_long_for_the_log_is_not_kept_until_it_is_complete() -> None:
+    """However long a message the client's stream may carry."""
+    world = PartsWorld()
+    open_session(world, 1)
+    ingress = adapter(world)
+    publication = world.client_driver().add_publication("aeron:tcp?endpoint=m0:1|term-length=1m", 101)
+    world.settle()
+    assert publication.max_message_length > 6 * MAX_BLOCK
+    publication.offer(pack_session_header(TERM, 1, 0) + bytes(6 * MAX_BLOCK))
+    world.settle()
+    ingress.poll(world.now, world.leader.active_log, TERM)
+    assert any("too long for the log" in text for text in world.errors.texts)
+    publication.offer(pack_session_header(TERM, 1, 0) + b"next")
+    for _ in range(10):
+        world.settle()
+        ingress.poll(world.now, world.leader.active_log, TERM)
+    assert [payload for _, payload in world.read_log()] == [b"next"]
+    assert len(world.errors.texts) == 1
+
+
 def test_nothing_is_consumed_that_the_log_does_not_take() -> None:
     world = PartsWorld()
     open_session(world, 1)
-    ingress = IngressAdapter(world.context, world.sessions, max_block_length=MAX_BLOCK)
+    ingress = adapter(world)
     publication = world.client_driver().add_publication("aeron:tcp?endpoint=m0:1", 101)
     world.settle()
     world.log_subscription.close()
@@ -149,7 +174,7 @@ def test_nothing_is_consumed_that_the_log_does_not_take() -> None:
 def test_a_follower_drops_messages_and_answers_those_who_connect() -> None:
     world = PartsWorld()
     world.leader.active_log = None
-    ingress = IngressAdapter(world.context, world.sessions, max_block_length=MAX_BLOCK)
+    ingress = adapter(world)
     driver = world.client_driver()
     publication = driver.add_publication("aeron:tcp?endpoint=m0:1", 101)
     answers = driver.add_subscription("aeron:tcp?endpoint=c:1", 102)
