@@ -9,7 +9,6 @@ Source: Aeron Cluster, consensus module agent.
 
 from typing import Final
 
-from upheaval_node import counters as counter_types
 from upheaval_node.cluster.consensus_adapter import ConsensusAdapter
 from upheaval_node.cluster.election_states import ElectionState, Role
 from upheaval_node.cluster.members import has_active_quorum, quorum_position
@@ -18,7 +17,6 @@ from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleS
 from upheaval_node.cluster.recovery import Recovered, recover
 from upheaval_node.cluster.service_proxy import ServiceAdapter
 from upheaval_node.cluster.steps import Steps
-from upheaval_node.counters import Counter
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MS
@@ -45,14 +43,13 @@ _STEPPING_STATES: Final = frozenset(
 class ConsensusModule(ConsensusSide):
     """Implements `ports.Agent`.
 
-    `do_work` raises `TerminationError` when the member must end: its archive is gone, a service died, the log is of
-    another kind. `StorageError` leaves it too, because nothing that this member would say could be trusted.
+    `do_work` raises `TerminationError` when the member must end: its archive is gone, a service acts out of turn, the
+    log is of another kind. `StorageError` leaves it too, because nothing that this member would say could be trusted.
     """
 
     _recovery: Steps[Recovered] | None = None
     _consensus: ConsensusAdapter | None = None
     _service_adapter: ServiceAdapter | None = None
-    _service_heartbeats: tuple[Counter, ...] = ()
     _slow_tick_deadline_ns = 0
     _deadline_ns = 0
 
@@ -147,25 +144,14 @@ class ConsensusModule(ConsensusSide):
         self._last_term_base_at_start = plan.last_term_base_log_position
         self.leadership_term_id = plan.last_leadership_term_id
         self.time_of_last_leader_update_ns = now.ns
-        self._watch_services()
         self._consensus = ConsensusAdapter(self._context, self)
         self._publisher.connect(now)
         self._enter(now, ModuleState.ACTIVE)
         self._start_election(now, is_node_startup=True, graceful_leader_id=NULL_VALUE, reason="node started")
 
-    def _watch_services(self) -> None:
-        """The heartbeat counters of the services' media clients, where they have some."""
-        found = [
-            self._context.counters.find(counter_types.CLIENT_HEARTBEAT, registration_id=client_id)
-            for client_id in self._acks.client_ids
-        ]
-        self._service_heartbeats = tuple(counter for counter in found if counter is not None)
-
     # --- slow tick ---
 
     def _slow_tick(self, now: Now) -> int:
-        if any(counter.is_closed for counter in self._service_heartbeats):
-            raise TerminationError("a service is gone", expected=False)
         work = self._sessions.answer_waiting(now)
         self._catchups.poll(now)
         self._release_abandoned()

@@ -48,7 +48,6 @@ class ModuleCounters:
         self.election_state = make(counter_types.ELECTION_STATE, "Cluster election state")
         self.errors = make(counter_types.CLUSTER_ERRORS, "Cluster Errors")
         self.timed_out_clients = make(counter_types.CLIENT_TIMEOUT_COUNT, "Cluster timed out client count")
-        self.max_cycle_time = make(counter_types.CLUSTER_MAX_CYCLE_TIME, "Cluster max cycle time in ns")
         self.node_toggle = make(counter_types.NODE_CONTROL_TOGGLE, "Node control toggle")
         self.election_count = make(counter_types.ELECTION_COUNT, "Cluster election count")
         self.leadership_term_id = make(counter_types.LEADERSHIP_TERM_ID, "Cluster leadership term id", -1)
