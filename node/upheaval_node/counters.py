@@ -50,7 +50,6 @@ BACKUP_ERRORS: Final = 211
 CLUSTER_ERRORS: Final = 212
 CLIENT_TIMEOUT_COUNT: Final = 213
 CONTAINER_ERRORS: Final = 215
-CLUSTER_MAX_CYCLE_TIME: Final = 216
 CLUSTER_CYCLE_TIME_EXCEEDED: Final = 217
 CONTAINER_MAX_CYCLE_TIME: Final = 218
 CONTAINER_CYCLE_TIME_EXCEEDED: Final = 219
@@ -75,7 +74,6 @@ RECEIVER_POSITION: Final = 5
 SEND_CHANNEL_STATUS: Final = 6
 RECEIVE_CHANNEL_STATUS: Final = 7
 SENDER_LIMIT: Final = 9
-CLIENT_HEARTBEAT: Final = 11
 PUBLISHER_POSITION: Final = 12
 
 # A freed id is given out again only when this many others were freed after it, so that whoever still looks at it
@@ -270,13 +268,6 @@ class Counters:
         self._metadata[start + _KEY_OFFSET : start + _LABEL_OFFSET] = bytes(MAX_KEY_LENGTH)
         self._freed.append(counter_id)
         self.changes += 1
-
-    def reclaim_range(self) -> None:
-        """Free what a dead predecessor left in our range. Call it once, before the first `allocate`."""
-        for counter_id in range(self._first_id, self._limit):
-            if self.state(counter_id) == STATE_ALLOCATED:
-                self.free(counter_id)
-        self._freed.clear()
 
     def reserve_up_to(self, count: int) -> None:
         """Mark unused records below `count` as reclaimed, in fresh buffers that several components will share.

@@ -127,11 +127,6 @@ class Archive:
             if channel is not None
         ]
 
-    @property
-    def control_endpoint(self) -> str | None:
-        """The bound address of the network control channel."""
-        return next((each.resolved_endpoint for each in self._control if each.resolved_endpoint), None)
-
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:

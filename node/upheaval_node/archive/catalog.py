@@ -50,7 +50,6 @@ _DESCRIPTOR_NAMES: Final = (
 )
 _LENGTH: Final = struct.Struct("<I")
 
-_STATE_OFFSET: Final = 4
 _DESCRIPTOR_FIELDS_ON_WIRE: Final = 16
 _MESSAGE_HEADER: Final = struct.Struct("<HHHHqq")
 

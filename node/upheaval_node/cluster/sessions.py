@@ -218,11 +218,6 @@ class SessionManager:
             )
         return not (session.owes_open_event or session.owes_new_leader_event)
 
-    def touch_all(self, now: Now) -> None:
-        """Count every session as active now: their messages could not be taken for a while."""
-        for session in self.open.values():
-            session.time_of_last_activity_ns = now.ns
-
     # --- from a service ---
 
     def close_by_service(self, now: Now, session_id: int) -> None:

@@ -7,25 +7,16 @@ CLUSTER_DIRECTORY: Final = "cluster"
 DRIVER_DIRECTORY: Final = "aeron"
 
 ARCHIVE_MARK: Final = f"{ARCHIVE_DIRECTORY}/archive-mark.dat"
-CATALOG: Final = f"{ARCHIVE_DIRECTORY}/archive.catalog"
 RECORDING_LOG: Final = f"{CLUSTER_DIRECTORY}/recording.log"
 NODE_STATE: Final = f"{CLUSTER_DIRECTORY}/node-state.dat"
 CLUSTER_MARK: Final = f"{CLUSTER_DIRECTORY}/cluster-mark.dat"
 CNC: Final = f"{DRIVER_DIRECTORY}/cnc.dat"
 DRIVER_SOCKET: Final = f"{DRIVER_DIRECTORY}/driver.sock"
 
-SEGMENT_SUFFIX: Final = ".rec"
-DELETED_SUFFIX: Final = ".del"
-
 
 def service_mark(service_id: int) -> str:
     """The mark file of a service container."""
     return f"{CLUSTER_DIRECTORY}/cluster-mark-service-{service_id}.dat"
-
-
-def segment_name(recording_id: int, base_position: int) -> str:
-    """File name of a recording segment within the archive's folder."""
-    return f"{recording_id}-{base_position}{SEGMENT_SUFFIX}"
 
 
 def parent(path: str) -> str:

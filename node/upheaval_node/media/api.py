@@ -11,11 +11,10 @@ from typing import Final, Protocol
 from upheaval_node.ports import Agent, Buffer
 from upheaval_node.types import MAX_POSITION
 
-# What `offer` returns instead of a position (Aeron: offer results).
+# What `offer` returns instead of a position (Aeron: offer results; its -3 stands for a term rotation, which happens
+# inside `offer` here).
 NOT_CONNECTED: Final = -1
 BACK_PRESSURED: Final = -2
-# Never returned: term rotation happens inside `offer`.
-ADMIN_ACTION: Final = -3
 CLOSED: Final = -4
 MAX_POSITION_EXCEEDED: Final = -5
 

@@ -208,11 +208,6 @@ class Outlet:
             self._set_connected(False)
         return self.link is not None and now_ns - max(self._last_status_ns, self._attached_ns) >= timeout_ns
 
-    @property
-    def needs_setup(self) -> bool:
-        """Whether the stream must be announced without waiting for an interval."""
-        return self.link is not None and not self.is_active and self._last_sent_ns == _NEVER
-
     def _set_connected(self, connected: bool) -> None:
         if self.is_connected != connected:
             self.is_connected = connected

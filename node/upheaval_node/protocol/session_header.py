@@ -31,13 +31,6 @@ def pack_session_header(leadership_term_id: int, cluster_session_id: int, timest
     return _STRUCT.pack(HEADER_WORD, leadership_term_id, cluster_session_id, timestamp)
 
 
-def pack_session_header_into(
-    buffer: bytearray | memoryview, offset: int, leadership_term_id: int, cluster_session_id: int, timestamp: int
-) -> None:
-    """The same, written in place."""
-    _STRUCT.pack_into(buffer, offset, HEADER_WORD, leadership_term_id, cluster_session_id, timestamp)
-
-
 def unpack_session_header(buffer: Buffer, offset: int = 0) -> tuple[int, int, int]:
     """Leadership term id, cluster session id and timestamp; the caller has checked length and `HEADER_WORD`."""
     return _BODY.unpack_from(buffer, offset + LEADERSHIP_TERM_ID_OFFSET)

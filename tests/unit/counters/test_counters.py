@@ -142,19 +142,6 @@ def test_ranges_are_disjoint_and_foreign_counters_cannot_be_freed() -> None:
         c.Counters(values, metadata, 13, 12)
 
 
-def test_a_restarted_component_frees_what_its_predecessor_left_and_nothing_else() -> None:
-    values, metadata = buffers(16)
-    c.Counters(values, metadata).reserve_up_to(16)
-    dead = c.Counters(values, metadata, 4, 8)
-    left = dead.allocate(7, b"", "left")
-    other = c.Counters(values, metadata, 8).allocate(7, b"", "other")
-    fresh = c.Counters(values, metadata, 4, 8)
-    fresh.reclaim_range()
-    assert left.is_closed
-    assert not other.is_closed
-    assert [fresh.allocate(1, b"", "x").id for _ in range(4)] == [4, 5, 6, 7]
-
-
 def test_keys_are_limited_and_labels_cut() -> None:
     counters = c.Counters.in_memory(2)
     with pytest.raises(UsageError):

@@ -18,8 +18,7 @@ def test_packed_header_is_the_encoded_message(term: int, session: int, timestamp
 
 
 def test_header_word_and_offsets_match_a_view_of_longs() -> None:
-    buffer = bytearray(64)
-    session_header.pack_session_header_into(buffer, 32, 7, 8, 9)
+    buffer = bytes(32) + session_header.pack_session_header(7, 8, 9)
     longs = memoryview(buffer).cast("q")
     assert longs[4] == session_header.HEADER_WORD
     assert longs[(32 + session_header.LEADERSHIP_TERM_ID_OFFSET) // 8] == 7
