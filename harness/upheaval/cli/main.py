@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from upheaval.cli import pipeline_commands
+from upheaval.cli import pipeline_commands, scenarios_commands
 from upheaval.cluster import COMPONENTS
 from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval_node import __version__
@@ -96,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_load(commands)
     _add_images(commands)
     pipeline_commands.add_commands(commands)
+    scenarios_commands.add_commands(commands)
     return parser
 
 

@@ -57,6 +57,10 @@ class Link:
     extra_latency_ns: int = 0
     cut_since_ns: int | None = None
     free_at_ns: int = 0
+    # New connections are answered with a reset.
+    refuses: bool = False
+    # Bytes that have come out at the far end.
+    delivered_bytes: int = 0
 
     @property
     def is_cut(self) -> bool:
@@ -129,6 +133,7 @@ class Pipe:
             return
         while self.segments and self.segments[0][0] <= now_ns:
             _, data, end = self.segments.popleft()
+            self.link.delivered_bytes += len(data)
             self.receiver.receive(data, end)
 
     @property
@@ -474,8 +479,8 @@ class Fabric:
             dial.attempts += 1
             return
         listener = self._listeners.get((dial.host, dial.port))
-        if listener is None:
-            end.incoming.push_end("connection refused")
+        if listener is None or end.outgoing.link.refuses:
+            end.incoming.push_end("connection refused" if listener is None else "reset by the network")
             return
         server = StreamEnd(self, listener.owner, dial.source, end.incoming, end.outgoing)
         server.other, end.other = end, server

@@ -1,0 +1,89 @@
+"""Puts faults in, takes them away, and writes down when that was and how it is known.
+
+Holds what is injected at the moment, so that a run that ends early heals all of it.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.run_folder import FaultRecord
+from upheaval_chaos.faults import Fault, Injection, Proof
+from upheaval_chaos.target import Target
+
+NOT_PROVED: Final = "not proved: "
+
+
+@dataclass(slots=True)
+class _Active:
+    injection: Injection
+    begin_ns: int
+    end_ns: int
+    proof: Proof
+
+
+class FaultDriver:
+    """All faults of one run. `record` takes each when it is healed, or at the end when it was not."""
+
+    def __init__(self, target: Target, record: Callable[[FaultRecord], None]) -> None:
+        self._target = target
+        self._record = record
+        self._active: dict[str, _Active] = {}
+        self._injections: dict[str, Injection] = {}
+
+    def inject(self, name: str, fault: Fault) -> Proof:
+        """Do it and prove it. The name is for `heal` and for later conditions."""
+        if name in self._active:
+            raise UsageError(f"fault {name!r} is there already: heal it first")
+        begin_ns = self._target.now_ns()
+        injection = fault.inject(self._target)
+        self._injections[name] = injection
+        active = self._active[name] = _Active(injection, begin_ns, self._target.now_ns(), Proof(False, "interrupted"))
+        active.proof = injection.prove()
+        return active.proof
+
+    def heal(self, name: str) -> Proof:
+        """Take it away, prove that, and record the fault. Raises `UsageError` when it is not there."""
+        active = self._active.get(name)
+        if active is None:
+            raise UsageError(f"fault {name!r} is not there: nothing to heal")
+        begin_ns = self._target.now_ns()
+        active.injection.heal()
+        end_ns = self._target.now_ns()
+        healed = active.injection.prove_healed()
+        del self._active[name]
+        self._write(active, (begin_ns, end_ns), healed)
+        return healed
+
+    def heal_all(self) -> None:
+        """Everything that is there, in the order in which it came."""
+        for name in list(self._active):
+            self.heal(name)
+
+    def give_up(self) -> None:
+        """The run ends early: record what was not healed, as not proved."""
+        for name in list(self._active):
+            self._write(self._active.pop(name), None, Proof(False, "the run ended before it was healed"))
+
+    def victim(self, name: str) -> int:
+        """The first member that the last fault of this name was about. Raises `UsageError` when there was none."""
+        if name not in self._injections:
+            raise UsageError(f"there was no fault {name!r} yet")
+        return self._injections[name].member_ids[0]
+
+    def _write(self, active: _Active, healed_ns: tuple[int, int] | None, healed: Proof) -> None:
+        proofs = (active.proof, healed)
+        prefix = "" if all(proof.holds for proof in proofs) else NOT_PROVED
+        heal_begin_ns, heal_end_ns = healed_ns or (None, None)
+        self._record(
+            FaultRecord(
+                active.injection.what,
+                active.injection.where,
+                active.begin_ns,
+                active.end_ns,
+                heal_begin_ns,
+                heal_end_ns,
+                proof=prefix + f"{active.proof.text}; healed: {healed.text}",
+            )
+        )

@@ -1,0 +1,68 @@
+"""The proxies of this process in a thread of their own: start it, talk to `address` as to a Toxiproxy, stop it."""
+
+import asyncio
+import threading
+from random import Random
+from types import TracebackType
+from typing import Final
+
+from upheaval.errors import EnvironmentFault
+from upheaval_chaos.proxy_api import ProxyApi
+
+HOST: Final = "127.0.0.1"
+
+
+class ProxyServer:
+    """Use in a `with` statement. When it is over, every proxy and every connection is gone."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.address = ""
+        self._api = ProxyApi(Random(f"proxy/{seed}"))
+        self._loop = asyncio.new_event_loop()
+        self._stop = asyncio.Event()
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="proxies", daemon=True)
+
+    def __enter__(self) -> "ProxyServer":
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Returns when requests are answered."""
+        self._thread.start()
+        self._ready.wait()
+        if self._error is not None:
+            raise EnvironmentFault(f"cannot start the proxies: {self._error}") from self._error
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            self._loop.run_until_complete(self._serve())
+        except OSError as error:
+            self._error = error
+        finally:
+            self._ready.set()
+            self._loop.close()
+
+    async def _serve(self) -> None:
+        server = await self._api.serve(HOST)
+        host, port = server.sockets[0].getsockname()
+        self.address = f"{host}:{port}"
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        await self._api.close()
+        rest = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+        for task in rest:
+            task.cancel()
+        await asyncio.gather(*rest, return_exceptions=True)

@@ -1,0 +1,71 @@
+"""`upheaval run`: one scenario on one runtime, its promises as a table, and the verdict."""
+
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+
+from upheaval.cli.verify import print_report
+from upheaval.errors import UsageError
+from upheaval.scenario import Scenario
+from upheaval.scenario_run import ScenarioResult, run_scenario
+from upheaval.scenario_stage import Stage
+from upheaval.scenario_text import load_scenario
+
+
+class Progress:
+    """One line on stderr for each step, with the seconds since the start."""
+
+    def __init__(self) -> None:
+        self._start = time.monotonic()
+
+    def say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._start:5.1f} s] {text}", file=sys.stderr, flush=True)
+
+
+def run(name: str, *, runtime: str | None, seed: int, folder: Path | None, as_json: bool) -> int:
+    """Run a scenario of the library, or of a file, and print how it went."""
+    scenario = load_scenario(name)
+    result = perform(scenario, runtime or scenario.runtimes[0], seed, folder)
+    show(result, as_json=as_json)
+    return result.verdict.exit_status
+
+
+def perform(scenario: Scenario, runtime: str, seed: int, folder: Path | None) -> ScenarioResult:
+    """Raises `UsageError` before anything is started when the scenario cannot run there."""
+    if runtime not in scenario.runtimes:
+        where = ", ".join(scenario.runtimes)
+        raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}")
+    path = (folder or _new_folder(scenario.name)).absolute()
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
+    progress = Progress()
+    progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
+    stage = _stage(scenario, runtime, seed, path)
+    return run_scenario(scenario, stage, runtime=runtime, seed=seed, say=progress.say)
+
+
+def show(result: ScenarioResult, *, as_json: bool) -> None:
+    if as_json:
+        print(result.to_json(), end="", flush=True)
+        return
+    if result.digest is not None:
+        print(f"digest: {result.digest}")
+    print_report(result.report)
+
+
+def _stage(scenario: Scenario, runtime: str, seed: int, path: Path) -> Stage:
+    # Each runtime is imported when it is used: one needs no sockets, the other no simulation.
+    if runtime == "simulated":
+        from upheaval.scenario_simulated import SimulatedStage
+
+        return SimulatedStage(scenario, seed, path)
+    from upheaval.scenario_process import ProcessStage
+
+    return ProcessStage(scenario, seed, path)
+
+
+def _new_folder(name: str) -> Path:
+    # Local time, for people who look for the run they just made.
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S-%f")
+    return Path("runs") / f"{name}-{stamp}"

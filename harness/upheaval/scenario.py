@@ -1,0 +1,87 @@
+"""A scenario as a value: a cluster, a load, steps that wait and break and heal, and the promises that must hold.
+
+The same value runs on every runtime. This module knows neither its text (`scenario_text`) nor how it is run.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from upheaval.workload import WorkloadSettings
+from upheaval_chaos.faults import Fault
+
+LIBRARY = Path(__file__).parent / "scenarios"
+SUFFIX = ".scenario"
+RUNTIMES = ("simulated", "process")
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """What kind of cluster the scenario wants."""
+
+    members: int = 3
+    components: str = "together"
+    sync_level: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WaitOperations:
+    """Until so many more operations are acknowledged."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLeader:
+    """Until a leader serves; if `other_than` names a fault, one that was not its victim."""
+
+    other_than: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCaughtUp:
+    """Until the victim of a fault follows the leader, or leads."""
+
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSeconds:
+    """Time under load and nothing else."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Put a fault in under a name, and prove that it took effect."""
+
+    name: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """Take a fault away, and prove that too."""
+
+    name: str
+
+
+Step = WaitOperations | WaitLeader | WaitCaughtUp | WaitSeconds | Inject | Heal
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario. Empty `promises` stand for all that the checkers know."""
+
+    name: str
+    title: str
+    text: str
+    cluster: ClusterPlan
+    workload: WorkloadSettings
+    steps: tuple[Step, ...]
+    promises: tuple[str, ...] = ()
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """Where it can run: members of the simulated runtime run their components together."""
+        return RUNTIMES if self.cluster.components == "together" else ("process",)

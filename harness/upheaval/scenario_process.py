@@ -1,0 +1,186 @@
+"""Scenarios on the process runtime: signals to real processes, and proxied links between them.
+
+Eyes look into /proc and at the bytes that the proxies passed on.
+"""
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+
+from upheaval.cluster import ELECTION_CLOSED
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.run_folder import Converge, FaultRecord, RunFolder
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.runtimes.process_table import FoundProcess, send_signal
+from upheaval.scenario import Inject, Scenario
+from upheaval.scenario_links import ProxiedLinks
+from upheaval.waits import wait_until
+from upheaval.workload import LoadCounts
+from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.target import Link, Ping
+
+
+class ProcessStage:
+    """Implements `scenario_stage.Stage`. Links are proxied when the scenario has faults of links."""
+
+    def __init__(self, scenario: Scenario, seed: int, folder: Path) -> None:
+        self.run = RunFolder(folder)
+        self._plan = scenario.cluster
+        self._workload = replace(scenario.workload, seed=seed)
+        self._seed = seed
+        self._wants_links = any(isinstance(s, Inject) and isinstance(s.fault, LinkFault) for s in scenario.steps)
+        self._cluster: ProcessCluster | None = None
+        self._load: ProcessLoad | None = None
+        self._links: ProxiedLinks | None = None
+        self._stack = ExitStack()
+
+    @property
+    def cluster(self) -> ProcessCluster:
+        if self._cluster is None:
+            raise UsageError("the cluster is not started")
+        return self._cluster
+
+    @property
+    def links(self) -> ProxiedLinks:
+        if self._links is None:
+            raise UsageError("the links of this cluster are not proxied")
+        return self._links
+
+    @property
+    def member_ids(self) -> Sequence[int]:
+        return range(self._plan.members)
+
+    def leader(self) -> int | None:
+        return self.cluster.leader()
+
+    # --- the run ---
+
+    def open(self) -> None:
+        plan = self._plan
+        cluster = ProcessCluster.create(
+            self.run.path, members=plan.members, components=plan.components, sync_level=plan.sync_level
+        )
+        self._cluster = cluster
+        manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())
+        self.run.write_manifest(manifest)
+        if self._wants_links:
+            self._links = ProxiedLinks(cluster, self._seed)
+            self._stack.callback(self._links.close)
+        self._stack.callback(cluster.down)
+        cluster.up()
+        history = self._stack.enter_context(self.run.history_writer())
+        load = ProcessLoad(cluster.config.ingress_endpoints(), history, self._workload)
+        self._load = self._stack.enter_context(load)
+
+    def acknowledged(self) -> int:
+        return self._required_load().counts.ok
+
+    def has_caught_up(self, member_id: int) -> bool:
+        status, leader = self.cluster.status()[member_id], self.leader()
+        is_settled = status.alive and status.election_state == ELECTION_CLOSED
+        return is_settled and leader is not None and status.leader_member_id == leader
+
+    def record_fault(self, fault: FaultRecord) -> None:
+        self.run.add_fault(fault)
+
+    def end_load(self) -> LoadCounts:
+        return self._required_load().finish()
+
+    def converge(self) -> Converge:
+        return self.cluster.converge()
+
+    def close(self) -> None:
+        if self._cluster is not None:
+            # A stopped process would not hear that it is to end.
+            for member_id in self.member_ids:
+                self.resume(member_id, None)
+        self._stack.close()
+
+    def digest(self) -> None:
+        """Real executions do not repeat."""
+
+    def _required_load(self) -> ProcessLoad:
+        if self._load is None:
+            raise UsageError("the load has not begun")
+        return self._load
+
+    # --- clock ---
+
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Ends early when a member ended by its own fault."""
+
+        def holds() -> bool:
+            try:
+                self.cluster.raise_if_ended()
+            except EnvironmentFault as error:
+                raise UnknownOutcome(str(error)) from error
+            return condition()
+
+        wait_until(holds, timeout_s=timeout_s, describe=lambda: f"no {what}")
+
+    def let_pass(self, seconds: float) -> None:
+        end_ns = self.now_ns() + int(seconds * 1e9)
+        self.wait_until(lambda: self.now_ns() >= end_ns, seconds + 60, "time")
+
+    # --- members ---
+
+    def kill(self, member_id: int, component: str | None) -> None:
+        send_signal(self._processes(member_id, component), signal.SIGKILL)
+
+    def stop(self, member_id: int) -> None:
+        self.cluster.member(member_id).stop()
+
+    def start(self, member_id: int) -> None:
+        self.cluster.member(member_id).start()
+
+    def pause(self, member_id: int, component: str | None) -> None:
+        send_signal(self._processes(member_id, component), signal.SIGSTOP)
+
+    def resume(self, member_id: int, component: str | None) -> None:
+        send_signal(self._processes(member_id, component), signal.SIGCONT)
+
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        return frozenset(f"process {process.pid}" for process in self._processes(member_id, component))
+
+    def turns(self, member_id: int, component: str | None) -> int:
+        return sum(_context_switches(process.pid) for process in self._processes(member_id, component))
+
+    def _processes(self, member_id: int, component: str | None) -> list[FoundProcess]:
+        found = self.cluster.member(member_id).processes()
+        return [process for process in found if component in (None, process.component)]
+
+    # --- links ---
+
+    def cut(self, links: Sequence[Link]) -> None:
+        self.links.cut(links)
+
+    def reset(self, links: Sequence[Link]) -> None:
+        self.links.reset(links)
+
+    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None:
+        self.links.slow(links, latency_ns, bytes_per_second)
+
+    def heal(self, links: Sequence[Link]) -> None:
+        self.links.heal(links)
+
+    def delivered(self, link: Link) -> int:
+        return self.links.delivered(link)
+
+    def ping(self, link: Link, timeout_s: float) -> Ping:
+        return self.links.ping(link, timeout_s)
+
+
+def _context_switches(pid: int) -> int:
+    """How often the kernel let the main thread go or took its core away; 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
+        return sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
+    return 0

@@ -1,0 +1,199 @@
+"""Runs a scenario on a stage and judges it: the promises of its run folder, and whether its faults were proved.
+
+Leaves the scenario and the result in the run folder, so that the run can be replayed.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval import jsonfields
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.errors import HarnessError, UnknownOutcome, UsageError
+from upheaval.jsonfields import FieldError
+from upheaval.run_folder import RunFolder, write_atomically
+from upheaval.scenario import (
+    Heal,
+    Inject,
+    Scenario,
+    Step,
+    WaitCaughtUp,
+    WaitLeader,
+    WaitOperations,
+    WaitSeconds,
+)
+from upheaval.scenario_stage import Stage
+from upheaval.scenario_text import parse_scenario
+from upheaval_chaos.driver import NOT_PROVED, FaultDriver
+from upheaval_chaos.faults import Proof
+
+FAULTS_PROVED: Final = "every fault took effect and was healed"
+SCENARIO_FILE: Final = "run.scenario"
+RESULT_FILE: Final = "result.json"
+STEP_TIMEOUT_S: Final = 60.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """How a run of a scenario ended. `digest` is None where executions do not repeat."""
+
+    scenario: str
+    runtime: str
+    seed: int
+    report: Report
+    digest: str | None
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.report.verdict
+
+    def to_json(self) -> str:
+        promises = [
+            {"promise": finding.promise, "verdict": finding.verdict.text, "detail": finding.detail}
+            for finding in self.report.findings
+        ]
+        fields = {
+            "scenario": self.scenario,
+            "runtime": self.runtime,
+            "seed": self.seed,
+            "verdict": self.verdict.text,
+            "promises": promises,
+            "run": self.report.run,
+            "digest": self.digest,
+        }
+        return json.dumps(fields, indent=2) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrigin:
+    """What a run folder says about how it was made."""
+
+    scenario: Scenario
+    runtime: str
+    seed: int
+    digest: str | None
+
+
+def run_scenario(scenario: Scenario, stage: Stage, *, runtime: str, seed: int, say: Say) -> ScenarioResult:
+    """Everything from the start of the cluster to the verdict. Nothing of the cluster is left, whatever happens."""
+    failure = ""
+    try:
+        try:
+            _perform(scenario, stage, say)
+        finally:
+            stage.close()
+    except HarnessError as error:
+        if error.exit_status != Verdict.UNKNOWN.exit_status:
+            raise
+        failure = str(error)
+    digest = stage.digest()
+    report = judge(scenario, stage.run, failure)
+    result = ScenarioResult(scenario.name, runtime, seed, report, digest)
+    write_atomically(stage.run.path / SCENARIO_FILE, scenario.text)
+    write_atomically(stage.run.path / RESULT_FILE, result.to_json())
+    return result
+
+
+def judge(scenario: Scenario, run: RunFolder, failure: str = "") -> Report:
+    """The findings on the scenario's promises and on its faults, from the run folder.
+
+    A run that did not get to its end leaves what could not be seen unknown; what it broke before stays broken.
+    """
+    whole = verify_run(run.path)
+    wanted = scenario.promises or tuple(finding.promise for finding in whole.findings)
+    findings = [finding for finding in whole.findings if finding.promise in wanted]
+    planned = sum(isinstance(step, Inject) for step in scenario.steps)
+    findings.insert(0, _faults_proved(run, planned))
+    if failure:
+        findings.insert(0, Finding("the scenario ran to its end", Verdict.UNKNOWN, " ".join(failure.split())))
+    return Report(whole.run, tuple(findings))
+
+
+def read_origin(folder: Path) -> RunOrigin:
+    """Raises `UsageError` for a folder that was not made by a scenario."""
+    scenario_file, result_file = folder / SCENARIO_FILE, folder / RESULT_FILE
+    if not scenario_file.is_file() or not result_file.is_file():
+        raise UsageError(f"{folder} is no run of a scenario: it has no {SCENARIO_FILE} and {RESULT_FILE}")
+    try:
+        fields = jsonfields.parse_object(jsonfields.read_text(result_file))
+        name = jsonfields.text(fields, "scenario")
+        scenario = parse_scenario(jsonfields.read_text(scenario_file), name=name, where=str(scenario_file))
+        return RunOrigin(
+            scenario,
+            jsonfields.text(fields, "runtime"),
+            jsonfields.integer(fields, "seed"),
+            jsonfields.optional_text(fields, "digest"),
+        )
+    except FieldError as error:
+        raise UsageError(f"{result_file}: {error}") from None
+
+
+def _faults_proved(run: RunFolder, planned: int) -> Finding:
+    faults = list(run.read_faults())
+    for fault in faults:
+        if not fault.proof or fault.proof.startswith(NOT_PROVED):
+            detail = f"{fault.what} of {fault.where}: {fault.proof or 'no proof'}"
+            return Finding(FAULTS_PROVED, Verdict.UNKNOWN, detail)
+    if len(faults) < planned:
+        return Finding(FAULTS_PROVED, Verdict.UNKNOWN, f"{planned} faults were planned, {len(faults)} were done")
+    shown = "; ".join(f"{fault.what} of {fault.where}: {fault.proof}" for fault in faults)
+    return Finding(FAULTS_PROVED, Verdict.VALID, shown or "there were none")
+
+
+def _perform(scenario: Scenario, stage: Stage, say: Say) -> None:
+    driver = FaultDriver(stage, stage.record_fault)
+    try:
+        stage.open()
+        say(f"member {stage.leader()} leads; load begins")
+        for step in scenario.steps:
+            _do(step, stage, driver, say)
+        driver.heal_all()
+        _wait_leader(stage, None)
+        counts = stage.end_load()
+        say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
+        stage.converge()
+    finally:
+        driver.give_up()
+
+
+def _do(step: Step, stage: Stage, driver: FaultDriver, say: Say) -> None:
+    match step:
+        case WaitOperations(count):
+            target = stage.acknowledged() + count
+            stage.wait_until(
+                lambda: stage.acknowledged() >= target, STEP_TIMEOUT_S, f"{count} more acknowledged operations"
+            )
+            say(f"{stage.acknowledged()} operations acknowledged")
+        case WaitLeader(other_than):
+            _wait_leader(stage, driver.victim(other_than) if other_than else None)
+            say(f"member {stage.leader()} leads")
+        case WaitCaughtUp(fault):
+            victim = driver.victim(fault)
+            stage.wait_until(lambda: stage.has_caught_up(victim), STEP_TIMEOUT_S, f"catch-up of member {victim}")
+            say(f"member {victim} has caught up")
+        case WaitSeconds(seconds):
+            stage.let_pass(seconds)
+        case Inject(name, fault):
+            _require_proof(say, f"fault {name!r}", driver.inject(name, fault))
+        case Heal(name):
+            _require_proof(say, f"fault {name!r} healed", driver.heal(name))
+
+
+def _require_proof(say: Say, what: str, proof: Proof) -> None:
+    """What was not proved makes the run worthless: it ends here."""
+    if not proof.holds:
+        raise UnknownOutcome(f"{what}, {NOT_PROVED}{proof.text}")
+    say(f"{what}: {proof.text}")
+
+
+def _wait_leader(stage: Stage, other_than: int | None) -> None:
+    stage.wait_until(
+        lambda: stage.leader() not in (None, other_than),
+        STEP_TIMEOUT_S,
+        "leader" if other_than is None else f"leader other than member {other_than}",
+    )

@@ -1,0 +1,45 @@
+"""What a runtime gives a scenario: a cluster that faults can be done to, with a load on it.
+
+A stage is used once: `open`, steps, `settle`, `close`. This module knows no runtime.
+"""
+
+from typing import Protocol
+
+from upheaval.run_folder import Converge, FaultRecord, RunFolder
+from upheaval.workload import LoadCounts
+from upheaval_chaos.target import Target
+
+
+class Stage(Target, Protocol):
+    """One cluster for one run of one scenario."""
+
+    @property
+    def run(self) -> RunFolder: ...
+
+    def open(self) -> None:
+        """Start the members, wait for a leader, begin the load."""
+        ...
+
+    def acknowledged(self) -> int:
+        """How many operations were acknowledged so far."""
+        ...
+
+    def has_caught_up(self, member_id: int) -> bool:
+        """Whether the member leads, or follows the member that does, with its election over."""
+        ...
+
+    def record_fault(self, fault: FaultRecord) -> None: ...
+
+    def end_load(self) -> LoadCounts:
+        """Invoke nothing more, and settle what is outstanding."""
+        ...
+
+    def converge(self) -> Converge: ...
+
+    def close(self) -> None:
+        """End everything; the run folder is complete. Safe at any time, also after a failure."""
+        ...
+
+    def digest(self) -> str | None:
+        """The digest of the execution where one seed gives one execution, after `close`; None elsewhere."""
+        ...

@@ -1,0 +1,108 @@
+"""Every scenario on the simulated runtime; and that a fault that was not done, or elsewhere, makes no valid run."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.main import main
+from upheaval.run_folder import RunFolder
+from upheaval.scenario_run import FAULTS_PROVED, ScenarioResult, run_scenario
+from upheaval.scenario_simulated import SimulatedStage
+from upheaval.scenario_text import load_scenario, scenario_names
+from upheaval_chaos.target import Link
+
+NAMES = [name for name in scenario_names() if "simulated" in load_scenario(name).runtimes]
+
+
+class NothingDone(SimulatedStage):
+    """Hands that say they did it."""
+
+    def kill(self, member_id: int, component: str | None) -> None: ...
+    def stop(self, member_id: int) -> None: ...
+    def pause(self, member_id: int, component: str | None) -> None: ...
+    def cut(self, links: Sequence[Link]) -> None: ...
+    def reset(self, links: Sequence[Link]) -> None: ...
+    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None: ...
+
+
+class WrongLink(SimulatedStage):
+    """Hands that take one direction for the other."""
+
+    def cut(self, links: Sequence[Link]) -> None:
+        super().cut([link.reverse for link in links])
+
+    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None:
+        others = [member_id for member_id in self.member_ids if member_id not in (links[0].source, links[0].target)]
+        super().slow([Link(links[0].source, others[0])], latency_ns, bytes_per_second)
+
+
+class NotHealed(SimulatedStage):
+    """Hands that leave links as they are."""
+
+    def heal(self, links: Sequence[Link]) -> None: ...
+
+
+def perform(name: str, folder: Path, stage_type: type[SimulatedStage] = SimulatedStage) -> ScenarioResult:
+    scenario = load_scenario(name)
+    stage = stage_type(scenario, 1, folder)
+    return run_scenario(scenario, stage, runtime="simulated", seed=1, say=lambda _: None)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Path) -> None:
+    result = perform(name, tmp_path)
+    assert result.verdict is Verdict.VALID, result.report.findings
+    faults = list(RunFolder(tmp_path).read_faults())
+    assert len(faults) == 1
+    assert faults[0].heal_end_ns is not None
+    assert "; healed: " in faults[0].proof
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_fault_that_was_not_done_makes_no_valid_run(name: str, tmp_path: Path) -> None:
+    result = perform(name, tmp_path, NothingDone)
+    assert result.verdict is Verdict.UNKNOWN
+    finding = result.report.finding(FAULTS_PROVED)
+    assert finding.verdict is Verdict.UNKNOWN
+    assert "not proved" in finding.detail
+
+
+@pytest.mark.parametrize("name", ["one-way-partition", "slow-link"])
+def test_a_fault_of_the_wrong_link_makes_no_valid_run(name: str, tmp_path: Path) -> None:
+    result = perform(name, tmp_path, WrongLink)
+    assert result.report.finding(FAULTS_PROVED).verdict is Verdict.UNKNOWN
+
+
+@pytest.mark.parametrize("name", ["one-way-partition", "slow-link", "leader-isolated-reset"])
+def test_a_fault_that_was_not_healed_makes_no_valid_run(name: str, tmp_path: Path) -> None:
+    result = perform(name, tmp_path, NotHealed)
+    assert result.report.finding(FAULTS_PROVED).verdict is Verdict.UNKNOWN
+
+
+def test_run_and_replay_are_the_same_execution(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second, other = (str(tmp_path / name) for name in ("first", "second", "other"))
+    assert main(["run", "leader-killed", "--seed", "5", "--dir", first, "--json"]) == 0
+    ran = json.loads(capsys.readouterr().out)
+    assert main(["replay", first, "--dir", second, "--json"]) == 0
+    replayed = json.loads(capsys.readouterr().out)
+    assert main(["run", "leader-killed", "--seed", "6", "--dir", other, "--json"]) == 0
+    assert (ran["verdict"], ran["run"], ran["seed"]) == ("valid", first, 5)
+    assert replayed["digest"] == ran["digest"]
+    assert json.loads(capsys.readouterr().out)["digest"] != ran["digest"]
+
+
+def test_a_replay_that_comes_out_differently_is_not_valid(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "first"
+    assert main(["run", "leader-killed", "--dir", str(folder)]) == 0
+    result = json.loads((folder / "result.json").read_text())
+    (folder / "result.json").write_text(json.dumps({**result, "digest": "0" * 64}))
+    assert main(["replay", str(folder), "--dir", str(tmp_path / "second")]) == 3
+    assert "the digest was 0000" in capsys.readouterr().err
+
+
+def test_what_cannot_be_replayed_is_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(tmp_path)]) == 2
+    assert "is no run of a scenario" in capsys.readouterr().err

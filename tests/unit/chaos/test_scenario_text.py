@@ -1,0 +1,108 @@
+"""The text of scenarios: what it says, and where it is wrong."""
+
+import pytest
+
+from upheaval.cli.main import main
+from upheaval.errors import UsageError
+from upheaval.scenario import ClusterPlan, Heal, Inject, WaitCaughtUp, WaitLeader, WaitOperations, WaitSeconds
+from upheaval.scenario_text import load_scenario, parse_scenario, scenario_names
+from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members, Selector
+from upheaval_chaos.link_faults import LinkFault, LinkFaultKind
+
+GOOD = """# all that there is
+title Everything  at once   # a remark
+cluster members=5 components=split sync-level=2
+workload rate=50 slots=4 sessions=1 keys=2
+wait operations 10
+inject a kill leader component=archive
+wait leader other-than a
+heal a
+wait caught-up a
+inject b slow member-1 <-> followers latency-ms=20 bytes-per-second=64000
+wait seconds 2
+promise linearizable
+promise one leader a term
+"""
+
+
+def test_every_statement_is_read() -> None:
+    scenario = parse_scenario(GOOD, name="all", where="all.scenario")
+    assert scenario.title == "Everything  at once"
+    assert scenario.cluster == ClusterPlan(5, "split", 2)
+    assert (scenario.workload.rate, scenario.workload.slots, scenario.workload.keys) == (50, 4, 2)
+    assert scenario.promises == ("linearizable", "one leader a term")
+    assert scenario.runtimes == ("process",)
+    assert scenario.steps == (
+        WaitOperations(10),
+        Inject("a", MemberFault(MemberFaultKind.KILL, Members(Selector.LEADER), "archive")),
+        WaitLeader("a"),
+        Heal("a"),
+        WaitCaughtUp("a"),
+        Inject(
+            "b",
+            LinkFault(LinkFaultKind.SLOW, Members(member_id=1), Members(Selector.FOLLOWERS), True, 20, 64_000),
+        ),
+        WaitSeconds(2.0),
+    )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("wiat operations 10", "1:1: 'wiat' is no statement"),
+        ("  wait  operation 10", "1:9: 'operation' is no condition"),
+        ("wait operations ten", "1:17: number of operations must be a number"),
+        ("wait operations", "1:16: number of operations is missing"),
+        ("wait operations 10 more", "1:20: unexpected 'more'"),
+        ("wait caught-up x", "1:16: no fault is called 'x'"),
+        ("wait leader other-then x", "1:13: 'other-then' is no condition of a leader"),
+        ("inject A kill leader", "1:8: name of the fault 'A'"),
+        ("inject a kil leader", "1:10: 'kil' is no fault"),
+        ("inject a kill leeder", "1:15: 'leeder' is no target"),
+        ("inject a kill member-3", "1:15: there is no member-3"),
+        ("inject a kill leader component=archive", "1:22: members run their components together"),
+        ("inject a blackhole leader => follower", "1:27: '=>' is no direction"),
+        ("inject a blackhole leader -> follower latency-ms=3", "1:1: blackhole has neither"),
+        ("inject a reset leader -> follower", "1:1: a reset ends both directions"),
+        ("inject a slow leader -> follower", "1:1: slow needs"),
+        ("inject a slow leader -> follower latency-ms=-3", "1:34: latency-ms must be a number"),
+        ("heal a", "1:6: no fault is called 'a'"),
+        ("promise to be good", "1:9: unknown promise 'to be good'"),
+        ("cluster members=0", "1:9: members must be a number"),
+        ("cluster members=10", "1:9: a cluster has 1 to 9 members"),
+        ("cluster member=3", "1:9: unknown option 'member'"),
+        ("cluster members", "1:9: option members needs a value"),
+        ("cluster members=3 members=5", "1:19: option members is given twice"),
+        ("cluster components=apart", "1:9: components 'apart'"),
+        ("workload rate=fast", "1:10: rate must be a number"),
+        ("title", "1:6: title is missing"),
+        ("", "1:1: the scenario has no title"),
+        ("title x", "1:1: the scenario never waits for operations"),
+    ],
+)
+def test_what_is_wrong_is_named_with_line_and_column(line: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_scenario(line, name="bad", where="bad.scenario")
+    assert str(caught.value).startswith(f"bad.scenario:{message}")
+
+
+def test_a_fault_that_is_there_cannot_be_put_in_again() -> None:
+    text = "title x\ninject a kill leader\ninject a kill leader"
+    with pytest.raises(UsageError, match="bad:3:8: fault 'a' is there already"):
+        parse_scenario(text, name="bad", where="bad")
+
+
+def test_the_library_can_be_read() -> None:
+    names = scenario_names()
+    assert {"leader-killed", "one-way-partition", "component-killed", "slow-link"} <= set(names)
+    assert all(load_scenario(name).title for name in names)
+
+
+def test_a_wrong_name_and_a_wrong_runtime_are_one_line_and_status_2(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "leader-kiled"]) == 2
+    assert main(["run", "component-killed", "--runtime", "simulated"]) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0].startswith("upheaval: there is no scenario 'leader-kiled': use one of all-killed-and-restarted")
+    assert lines[1] == (
+        "upheaval: scenario component-killed does not run on the simulated runtime: use --runtime process"
+    )
