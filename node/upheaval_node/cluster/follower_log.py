@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.log_adapter import LogAdapter
-from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel
+from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel, publication_channel
 from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.cluster.steps import StepGenerator
 from upheaval_node.errors import PeerError
-from upheaval_node.media.api import Image, Subscription
+from upheaval_node.media.api import Image, Publication, Subscription
 from upheaval_node.protocol.channel import Channel, split_endpoint
 from upheaval_node.types import NULL_POSITION, NULL_VALUE
 
@@ -28,6 +28,7 @@ class FollowerLog:
         self._services = services
         self._adapter = adapter
         self._subscription: Subscription | None = None
+        self._stand_in: Publication | None = None
         self._session_id = 0
         self._catchup: str | None = None
         self._live: str | None = None
@@ -136,7 +137,19 @@ class FollowerLog:
             self._subscription.remove_destination(self._live)
         self._live = None
 
+    def replace_for_services(self, position: int) -> None:
+        """Put an empty stream in the place of the leader's, for services that are still to join it at `position`.
+
+        Of the leader's stream nothing may be left by the time they look for it.
+        """
+        self.close()
+        channel = str(publication_channel(self._recording.format, position))
+        self._stand_in = self._context.media.add_publication(channel, LOG_STREAM_ID, session_id=self._session_id)
+
     def close(self) -> None:
+        stand_in, self._stand_in = self._stand_in, None
+        if stand_in is not None:
+            stand_in.close()
         subscription, self._subscription = self._subscription, None
         self._catchup = self._live = None
         if subscription is not None:

@@ -5,7 +5,7 @@ Knows nothing of elections but the order of the calls: open, join, close.
 
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.log_publisher import LogPublisher
-from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel
+from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel, publication_channel
 from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.cluster.steps import StepGenerator
@@ -23,16 +23,7 @@ class LeaderLog:
         """Create the publication at `position`, with all other members as destinations; returns its session id."""
         self.close()
         context = self._context
-        log_format = self._recording.format
-        channel = Channel(
-            "tcp",
-            {
-                "control-mode": "manual",
-                **{key: str(value) for key, value in log_format.position_parameters(position).items()},
-                "mtu": str(log_format.mtu),
-                "alias": "log",
-            },
-        )
+        channel = publication_channel(self._recording.format, position)
         publication = context.media.add_publication(str(channel), LOG_STREAM_ID)
         for member in context.members.values():
             if member.id != context.member_id:

@@ -43,6 +43,19 @@ class LogFormat:
         }
 
 
+def publication_channel(log_format: LogFormat, position: int) -> Channel:
+    """A log to be published from `position` on, so far to nobody."""
+    return Channel(
+        "tcp",
+        {
+            "control-mode": "manual",
+            **{key: str(value) for key, value in log_format.position_parameters(position).items()},
+            "mtu": str(log_format.mtu),
+            "alias": "log",
+        },
+    )
+
+
 def log_channel(session_id: int) -> Channel:
     """The log stream as the archive and the services of a member name it; as a spy they share the member's image."""
     return Channel("tcp", {"session-id": str(session_id), "alias": "log"})

@@ -45,8 +45,12 @@ class ServiceProxy:
         self._publication = context.media.add_publication(CONTROL_CHANNEL, SERVICE_STREAM_ID)
 
     @property
+    def joining_at(self) -> int | None:
+        """Where the log begins that services were told to join, while they have not all done so."""
+        return self._joining_at
+
+    @property
     def is_joining(self) -> bool:
-        """Services were told to join a log and have not all done so."""
         return self._joining_at is not None
 
     def join_log(

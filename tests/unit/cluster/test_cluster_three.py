@@ -2,6 +2,8 @@
 
 from itertools import repeat
 
+import pytest
+
 from support.cluster_world import ClusterWorld, Member
 from upheaval_node.cluster.election_states import ElectionState
 
@@ -291,4 +293,41 @@ def test_a_recording_that_starts_after_its_request_timed_out_does_not_shut_the_m
     world.await_all()
     client = world.client()
     world.echo(client, numbered("a", 5))
+    world.until(lambda: same_everywhere(world))
+
+
+@pytest.mark.parametrize("is_orderly", [True, False])
+def test_a_late_service_finds_a_log_that_was_over_before_it_joined(is_orderly: bool) -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    old = world.await_all()
+    client = world.client()
+    world.echo(client, numbered("a", 5))
+    world.advance(100)
+    world.kill(old.id)
+    late: Member | None = None
+    for _ in range(20_000):
+        if world.turn() == 0:
+            world.ns += 1_000_000
+        for member in world.members.values():
+            election = member.module.election
+            if late is None and election is not None and election.state is ElectionState.FOLLOWER_LOG_AWAIT:
+                late = member
+                member.agents.remove(member.container)
+        if late is not None and late.module._services.is_joining:
+            break
+    assert late is not None
+    assert late.module._services.is_joining
+    (leader,) = (member for member in world.members.values() if member is not late)
+    if is_orderly:
+        world.close(leader.id)
+    else:
+        world.kill(leader.id)
+    world.advance(4000)
+    late.agents.append(late.container)
+    world.start(old.id)
+    world.await_all()
+    assert late.ended is None
+    world.until(lambda: client.session.is_connected)
+    world.echo(client, numbered("b", 5))
     world.until(lambda: same_everywhere(world))
