@@ -1,0 +1,50 @@
+"""`Cluster` without pytest's fixtures: components killed alone, and what it refuses."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from upheaval import Chaos, Cluster, HarnessError, Verdict
+
+
+@pytest.mark.heavy
+def test_a_component_is_killed_alone_and_the_run_is_judged(tmp_path: Path) -> None:
+    with Cluster(components="split", folder=tmp_path / "run") as cluster:
+        chaos = Chaos(cluster)
+        cluster.workload.wait_for(100)
+        leader = cluster.wait_until_leader()
+        chaos.kill(leader, "archive")
+        cluster.wait_until_leader(other_than=leader)
+        cluster.workload.wait_for(50)
+        report = cluster.verify()
+    assert report.verdict is Verdict.VALID, report
+    (fault,) = cluster.run.read_faults()
+    assert (fault.what, fault.where) == ("kill", f"member-{leader}/archive")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"runtime": "docker"}, "runtime 'docker': use one of process, simulated"),
+        ({"members": 0}, "a cluster has 1 to 9 members"),
+        ({"service": "a.b:C", "source": "nowhere"}, "nowhere is not a folder"),
+        ({"runtime": "simulated", "components": "split"}, "run their components together"),
+    ],
+)
+def test_what_cannot_be_is_one_line_and_leaves_nothing(tmp_path: Path, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(HarnessError, match=says) as raised:
+        Cluster(folder=tmp_path / "run", **options)
+    assert "\n" not in str(raised.value)
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_a_run_does_not_have_is_refused(tmp_path: Path) -> None:
+    with Cluster(service="echo", runtime="simulated", folder=tmp_path / "run") as cluster:
+        with pytest.raises(HarnessError, match="this cluster runs echo"):
+            cluster.workload.start()
+        with pytest.raises(HarnessError, match="unknown member 3: this cluster has members 0 to 2"):
+            cluster.kill(3)
+        cluster.kill(1)
+        with pytest.raises(HarnessError, match="member 1 is not running: nothing to pause"):
+            cluster.pause(1)
