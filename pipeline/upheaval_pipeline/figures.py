@@ -119,6 +119,12 @@ def percentile(ordered: Sequence[float], fraction: float) -> float:
     return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
 
 
+def edges_of(length: int, count: int) -> list[int]:
+    """The edges of about equal intervals, none of them empty."""
+    count = min(count, length)
+    return [length * i // count for i in range(count + 1)]
+
+
 def _extent(
     operations: Sequence[Operation], faults: Sequence[FaultRecord], traces: Iterable[Sequence[TraceEvent]]
 ) -> tuple[int, int]:
@@ -129,8 +135,7 @@ def _extent(
 
 
 def _buckets(answered: Sequence[tuple[int, int]], length: int, count: int) -> list[Bucket]:
-    edges = [length * i // count for i in range(count + 1)]
-    edges = [edge for edge, following in zip(edges, [*edges[1:], None], strict=True) if edge != following]
+    edges = edges_of(length, count)
     found = []
     for begin, end in pairwise(edges):
         low = bisect_left(answered, (begin, -1))

@@ -18,6 +18,8 @@ def add_commands(commands: Any) -> None:
     measure = commands.add_parser("measure", help="throughput, latency, outages and what each fault did to them")
     measure.add_argument("runs", nargs="+", type=Path, metavar="RUN")
     measure.add_argument("--json", action="store_true")
+    measure.add_argument("--engine", choices=["python", "spark"], default="python", help="default python")
+    add_master(measure)
     measure.set_defaults(command=_measure)
     report = commands.add_parser("report", help="one run as one HTML page")
     report.add_argument("run", type=Path)
@@ -50,7 +52,18 @@ def verify(options: argparse.Namespace) -> Report:
 def _measure(options: argparse.Namespace) -> int:
     from upheaval.cli import report
 
-    return report.measure(options.runs, as_json=options.json)
+    if options.engine == "python":
+        return report.measure(options.runs, as_json=options.json)
+    from upheaval_pipeline.session import require_spark, session
+
+    require_spark()
+    from upheaval_pipeline.measure import measure
+
+    for run in options.runs:
+        RunFolder(run).read_manifest()
+    with session(options.master) as spark:
+        measured = {str(run): measure(spark, run) for run in options.runs}
+    return report.show_figures(measured, as_json=options.json)
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -29,7 +29,11 @@ def report(run: Path, output: Path | None) -> int:
 
 
 def measure(runs: list[Path], *, as_json: bool) -> int:
-    measured = {str(run): measure_run(RunFolder(run)) for run in runs}
+    return show_figures({str(run): measure_run(RunFolder(run)) for run in runs}, as_json=as_json)
+
+
+def show_figures(measured: dict[str, Figures], *, as_json: bool) -> int:
+    """Print the figures of runs, by their folders."""
     if as_json:
         print(json.dumps({run: asdict(figures) for run, figures in measured.items()}, indent=2))
         return 0

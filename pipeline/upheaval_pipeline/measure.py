@@ -1,0 +1,176 @@
+"""`upheaval measure --engine spark`: the figures of `upheaval_pipeline.figures`, aggregated by Spark.
+
+Percentiles are exact and interpolated as there. Only aggregates come back: intervals, outages, faults, terms, and the
+few events of each trace that change what a member is.
+"""
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.window import Window
+
+from upheaval.errors import UsageError
+from upheaval.history import Outcome
+from upheaval.run_folder import RunFolder, TraceEvent
+from upheaval_pipeline import sources
+from upheaval_pipeline.figures import AROUND_NS, GAP_NS, SECOND, Bucket, FaultFigures, Figures, edges_of, member_spans
+
+_STATE_EVENTS = ("process-start", "process-end", "election_state", "role", "role_change", "leadership_term")
+_P50 = "percentile(latency, 0.5)"
+_P99 = "percentile(latency, 0.99)"
+
+_Pair = tuple[float, float] | None
+
+
+def measure(spark: SparkSession, folder: Path, buckets: int = 120) -> Figures:
+    """The figures of one run. Raises `UsageError` for a folder that is no run folder or holds a malformed line."""
+    members = RunFolder(folder).read_manifest().members
+    history = sources.load(spark, "history", [folder]).persist()
+    trace = sources.load(spark, "trace", [folder]).where(F.col("member") < members).persist()
+    faults = sources.load(spark, "faults", [folder]).persist()
+    _require_readable(history, faults, trace)
+    start, end, begun = _extent(history, faults, trace)
+    answered = history.where("outcome = 'ok'").select(
+        (F.col("complete_ns") - start).alias("t"), (F.col("complete_ns") - F.col("invoke_ns")).alias("latency")
+    )
+    answered = answered.persist()
+    total = answered.agg(
+        F.count(F.lit(1)).alias("n"), F.max("t").alias("t"), F.expr(_P50), F.expr(_P99), F.max("latency")
+    ).first()
+    assert total is not None
+    count, last, p50, p99, longest = total
+    counts = {row.outcome: row["count"] for row in history.groupBy("outcome").count().collect()}
+    terms = _terms(trace, start)
+    load = (begun - start, last or 0)
+    found = Figures(
+        length_ns=end - start,
+        load=load,
+        counts={outcome.value: counts.get(outcome.value, 0) for outcome in Outcome},
+        rate=count * SECOND / max(load[1] - load[0], 1),
+        latency=(p50, p99, longest) if count else None,
+        buckets=_buckets(answered, end - start, buckets),
+        gaps=_gaps(answered),
+        members=_members(trace, members, start, end),
+        terms=terms,
+        faults=_faults(faults, answered, start, last, terms),
+    )
+    spark.catalog.clearCache()
+    return found
+
+
+def _require_readable(*frames: DataFrame) -> None:
+    for frame in frames:
+        bad = frame.where("_reject IS NOT NULL").orderBy("line").select("_reject").first()
+        if bad is not None:
+            raise UsageError(bad[0])
+
+
+def _extent(history: DataFrame, faults: DataFrame, trace: DataFrame) -> tuple[int, int, int]:
+    """The first and the last moment of the run, and when the load began."""
+    calls = history.agg(F.min("invoke_ns"), F.max("invoke_ns"), F.max("complete_ns")).first()
+    injected = faults.agg(F.min("inject_begin_ns"), F.max("inject_begin_ns"), F.max("heal_end_ns")).first()
+    traced = trace.agg(F.min("ts"), F.max("ts")).first()
+    assert calls is not None
+    assert injected is not None
+    assert traced is not None
+    moments = [moment for moment in (*calls, *injected, *traced) if moment is not None]
+    if not moments:
+        return 0, 1, 0
+    start = min(moments)
+    return start, max(max(moments), start + 1), start if calls[0] is None else calls[0]
+
+
+def _buckets(answered: DataFrame, length: int, count: int) -> list[Bucket]:
+    edges = edges_of(length, count)
+    index = F.expr(f"least(((t + 1) * {len(edges) - 1} - 1) div {length}, {len(edges) - 2})").alias("bucket")
+    rows = answered.groupBy(index).agg(F.count(F.lit(1)).alias("n"), F.expr(_P50), F.expr(_P99)).collect()
+    found = {bucket: (n, p50, p99) for bucket, n, p50, p99 in rows}
+    return [
+        Bucket(edges[i], edges[i + 1], *found.get(i, (0, None, None)))  # an interval without an answer has no row
+        for i in range(len(edges) - 1)
+    ]
+
+
+def _gaps(answered: DataFrame) -> list[tuple[int, int]]:
+    before = F.lag("t").over(Window.orderBy("t")).alias("before")
+    rows = answered.select(before, "t").where(F.col("t") - F.col("before") > GAP_NS).orderBy("t").collect()
+    return [(row.before, row.t) for row in rows]
+
+
+def _terms(trace: DataFrame, start: int) -> list[tuple[int, int, int]]:
+    entered = trace.where(
+        "event = 'leadership_term' AND leadership_term_id IS NOT NULL AND leader_member_id IS NOT NULL"
+    )
+    first = entered.groupBy("leadership_term_id").agg(F.min(F.struct("ts", "leader_member_id")).alias("first"))
+    rows = first.collect()
+    return sorted((row.first.ts - start, row.leadership_term_id, row.first.leader_member_id) for row in rows)
+
+
+def _members(trace: DataFrame, members: int, start: int, end: int) -> dict[int, Any]:
+    """A trace's last line before a new process, or at all, says when the process before it ended."""
+    following = F.lead("event").over(Window.partitionBy("member").orderBy("line"))
+    telling = (
+        trace.withColumn("following", following)
+        .where(
+            F.col("event").isin(*_STATE_EVENTS) | (F.coalesce("following", F.lit("process-start")) == "process-start")
+        )
+        .select("member", "line", "ts", "event", "fields")
+        .orderBy("member", "line")
+    )
+    events: dict[int, list[TraceEvent]] = defaultdict(list)
+    for row in telling.collect():
+        events[row.member].append(TraceEvent(row.line, row.ts, row.event, json.loads(row.fields)))
+    return {member: member_spans(events[member], start, end) for member in range(members)}
+
+
+def _faults(
+    faults: DataFrame, answered: DataFrame, start: int, last: int | None, terms: list[tuple[int, int, int]]
+) -> list[FaultFigures]:
+    """What was answered before, during and after each fault, as one range join."""
+    times = faults.select(
+        "line",
+        "what",
+        "where",
+        "proof",
+        (F.col("inject_begin_ns") - start).alias("begin"),
+        (F.col("heal_end_ns") - start).alias("end"),
+    )
+    until = F.coalesce(F.col("end"), F.lit(None if last is None else last + 1).cast("long"), F.col("begin"))
+    times = times.withColumn("until", until)
+    t = F.col("t")
+    phase = (
+        F.when((t >= F.col("begin") - AROUND_NS) & (t < F.col("begin")), "before"),
+        F.when((t >= F.col("begin")) & (t < F.col("until")), "during"),
+        F.when((t >= F.col("end")) & (t < F.col("end") + AROUND_NS), "after"),
+    )
+    joined = answered.crossJoin(F.broadcast(times)).withColumn("phase", F.coalesce(*phase))
+    rows = joined.where("phase IS NOT NULL").groupBy("line", "phase").agg(F.expr(_P50), F.expr(_P99)).collect()
+    latencies: dict[tuple[int, str], _Pair] = {(line, phase): (p50, p99) for line, phase, p50, p99 in rows}
+    return [_fault(row, answered, terms, latencies) for row in times.orderBy("line").collect()]
+
+
+def _fault(
+    row: Any, answered: DataFrame, terms: list[tuple[int, int, int]], latencies: dict[tuple[int, str], _Pair]
+) -> FaultFigures:
+    newer = next((moment for moment, _, _ in terms if row.begin < moment <= max(row.until, row.begin)), None)
+    answer = None
+    if newer is not None:
+        first = answered.where(F.col("t") > newer).agg(F.min("t")).first()
+        assert first is not None
+        answer = None if first[0] is None else first[0] - row.begin
+    return FaultFigures(
+        row.what,
+        row.where,
+        row.begin,
+        row.end,
+        row.proof,
+        latencies.get((row.line, "before")),
+        latencies.get((row.line, "during")),
+        latencies.get((row.line, "after")),
+        None if newer is None else newer - row.begin,
+        answer,
+    )

@@ -1,0 +1,47 @@
+"""Spark's figures are those that this process computes, number for number."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.built_runs import good_run
+from upheaval.errors import UsageError
+from upheaval.run_folder import FaultRecord
+from upheaval_pipeline.figures import measure_run
+from upheaval_pipeline.measure import measure
+
+SECOND = 10**9
+
+
+def test_the_figures_are_equal(tmp_path: Path, spark: Any) -> None:
+    built = good_run(700)
+    for index, o in enumerate(built.operations[300:], start=300):
+        late = None if o.complete_ns is None else o.complete_ns + SECOND
+        built.operations[index] = replace(o, invoke_ns=o.invoke_ns + SECOND, complete_ns=late)
+    term = '{"ts":%d,"member":2,"event":"leadership_term","leadership_term_id":1,"leader_member_id":2}'
+    start = '{"ts":%d,"member":2,"event":"process-start"}'
+    other = '{"ts":%d,"member":2,"event":"send"}'
+    built.traces[2] += [other % 1000, start % (SECOND // 3), other % (SECOND // 2 - 1), term % (SECOND // 2)]
+    run = built.write(tmp_path)
+    run.add_fault(FaultRecord("kill", "member-0", 200_000, 210_000, SECOND, SECOND + 1))
+    run.add_fault(FaultRecord("pause", "member-1", 100_000, 110_000))
+    figures = measure(spark, tmp_path)
+    assert len(figures.gaps) == 1
+    assert figures.faults[0].new_leader_ns is not None
+    assert figures == measure_run(run)
+
+
+def test_a_run_without_operations_has_figures(tmp_path: Path, spark: Any) -> None:
+    built = good_run()
+    built.operations.clear()
+    run = built.write(tmp_path)
+    assert measure(spark, tmp_path) == measure_run(run)
+
+
+def test_a_malformed_line_is_named(tmp_path: Path, spark: Any) -> None:
+    good_run().write(tmp_path)
+    (tmp_path / "faults.jsonl").write_text("{}\n")
+    with pytest.raises(UsageError, match=r"faults\.jsonl:1: "):
+        measure(spark, tmp_path)
