@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUNS ?= runs
 
-.PHONY: help setup setup-dev demo check test sim docker-test bench clean
+.PHONY: help setup setup-dev demo check test sim load-test spark-test docker-test bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,8 +39,17 @@ test: $(VENV)/.dev check ## Everything that this machine can run, and what it co
 sim: $(VENV)/.dev ## The simulated runtime: digests and seeds
 	@$(BIN)/pytest tests/simulation
 
-docker-test: $(VENV)/.dev ## The suites that need a Docker engine
-	@$(BIN)/python tools/run_tests.py --only docker
+load-test: $(VENV)/.dev requirements/load.txt ## The suite that needs locust
+	@$(PIP) install --quiet --require-hashes -r requirements/load.txt
+	@$(BIN)/python tools/run_tests.py --only load --require all
+
+spark-test: $(VENV)/.dev requirements/spark.txt ## The suite that needs PySpark and Java
+	@$(PIP) install --quiet --require-hashes -r requirements/spark.txt
+	@$(BIN)/python tools/run_tests.py --only pipeline --require all
+
+docker-test: $(VENV)/.dev requirements/docker.txt ## The suite that needs a Docker engine
+	@$(PIP) install --quiet --require-hashes -r requirements/docker.txt
+	@$(BIN)/python tools/run_tests.py --only docker --require all
 
 bench: $(VENV)/.dev ## Measure beside etcd and PySyncObj; writes bench/results.json
 	@$(BIN)/python bench/run.py

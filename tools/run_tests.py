@@ -1,10 +1,11 @@
 """Run every suite that this machine can run, independent ones side by side, and say what could not run and why.
 
-`--require all` (or UPHEAVAL_REQUIRE=all) makes a suite that cannot run a failure. Suites that make promises about time
-run alone, at the end.
+`--require core` (or UPHEAVAL_REQUIRE=core) makes a suite without extras that cannot run a failure, `all` any suite.
+Suites that make promises about time run alone, at the end.
 """
 
 import argparse
+import importlib.util
 import os
 import re
 import shutil
@@ -20,12 +21,23 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Suite:
-    """A pytest run. `needs` are programs that must be on the path; suites of one `lane` run one after the other."""
+    """A pytest run. Suites of one `lane` run one after the other.
+
+    `needs` are programs that must be on the path, `modules` what must be importable. An `extra` suite belongs to an
+    optional part of the distribution and has a verb of its own in the Makefile that installs what it needs.
+    """
 
     name: str
     arguments: tuple[str, ...]
     lane: int
     needs: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    extra: bool = False
+
+    def missing(self) -> list[str]:
+        """What this machine lacks to run it."""
+        programs = [program for program in self.needs if shutil.which(program) is None]
+        return programs + [module for module in self.modules if importlib.util.find_spec(module) is None]
 
 
 @dataclass(frozen=True)
@@ -40,13 +52,14 @@ SUITES = (
     Suite("architecture", ("tests/architecture",), 0),
     Suite("unit", ("tests/unit",), 0),
     Suite("simulation", ("tests/simulation",), 1),
+    Suite("scenarios", ("tests/scenarios",), 1),
+    Suite("plugin", ("tests/plugin",), 0),
     Suite("integration", ("tests/integration", "-m", "not timing"), 1, ("strace",)),
+    Suite("load", ("tests/load",), 1, modules=("locust",), extra=True),
+    Suite("pipeline", ("tests/pipeline",), 0, ("java",), ("pyspark",), extra=True),
+    Suite("docker", ("tests/docker",), 1, ("dockerd",), ("docker", "testcontainers"), extra=True),
     Suite("timing", ("tests/integration", "-m", "timing"), 2),
 )
-
-
-def missing_programs(suite: Suite) -> list[str]:
-    return [program for program in suite.needs if shutil.which(program) is None]
 
 
 def run_suite(suite: Suite) -> Outcome:
@@ -76,25 +89,26 @@ def counts(outcomes: list[Outcome], word: str) -> int:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", choices=sorted({s.name for s in SUITES} | {"docker"}), help="one suite")
+    parser.add_argument("--only", choices=sorted(s.name for s in SUITES), help="one suite")
     parser.add_argument(
-        "--require", default=os.environ.get("UPHEAVAL_REQUIRE", ""), help="`all`: nothing may be left out"
+        "--require",
+        choices=("", "core", "all"),
+        default=os.environ.get("UPHEAVAL_REQUIRE", ""),
+        help="what may not be left out: `core` is every suite without extras",
     )
     arguments = parser.parse_args()
     chosen = [s for s in SUITES if arguments.only in (None, s.name)]
-    if not chosen:
-        print(f"there is no {arguments.only} suite in this version", file=sys.stderr)
-        return 2
-    runnable = [s for s in chosen if not missing_programs(s)]
-    left_out = [s for s in chosen if missing_programs(s)]
+    runnable = [s for s in chosen if not s.missing()]
+    left_out = [s for s in chosen if s.missing()]
+    required = [s for s in left_out if arguments.require == "all" or (arguments.require == "core" and not s.extra)]
     print("running: " + ", ".join(s.name for s in runnable), flush=True)
     lanes = [[s for s in runnable if s.lane == lane] for lane in (0, 1)]
     with ThreadPoolExecutor(len(lanes)) as pool:
         outcomes = [outcome for lane in pool.map(run_lane, lanes) for outcome in lane]
     outcomes += run_lane([s for s in runnable if s.lane == 2])
     for suite in left_out:
-        print(f"not run: {suite.name}: needs {', '.join(missing_programs(suite))}")
-    failed = [o for o in outcomes if o.status] or (left_out if arguments.require == "all" else [])
+        print(f"not run: {suite.name}: needs {', '.join(suite.missing())}")
+    failed = [o for o in outcomes if o.status] or required
     print(f"{counts(outcomes, 'passed')} passed, {counts(outcomes, 'failed') + counts(outcomes, 'error')} failed")
     return 1 if failed else 0
 
