@@ -66,6 +66,7 @@ class LinkInjection:
         silent = [link for link, ping in self._usual.items() if ping.answer is not Answer.ANSWERED]
         if silent:
             raise UnknownOutcome(f"link {silent[0]} does not work as it is: nothing could be proved on it")
+        self._usual_rates = {link: self._measure_rate(link) for link in links} if fault.bytes_per_second else {}
         match fault.kind:
             case LinkFaultKind.BLACKHOLE:
                 target.cut(links)
@@ -123,17 +124,21 @@ class LinkInjection:
         return f"{link} answered in {ping.round_trip_ns / MS:.1f} ms, before in {usual_ns / MS:.1f} ms"
 
     def _throttled(self, link: Link) -> str:
-        """Measured over a second of the load that is there."""
-        target, limit = self._target, self._fault.bytes_per_second
-        target.let_pass(SETTLES_S)
-        before, begin_ns = target.delivered(link), target.now_ns()
-        target.let_pass(1.0)
-        rate = (target.delivered(link) - before) * 1000 * MS / (target.now_ns() - begin_ns)
+        """Measured over a second of the load that is there, on the busiest stream of the link."""
+        limit, usual = self._fault.bytes_per_second, self._usual_rates[link]
+        self._target.let_pass(SETTLES_S)
+        rate = self._measure_rate(link)
         if rate > limit * 1.25:
             raise UnknownOutcome(f"link {link} delivers {rate:.0f} bytes a second, over the limit of {limit}")
-        if rate < limit * 0.5:
-            raise UnknownOutcome(f"link {link} carries {rate:.0f} bytes a second: a limit of {limit} does not show")
-        return f"{link} delivered {rate:.0f} bytes a second"
+        if usual < limit * 1.5:
+            raise UnknownOutcome(f"link {link} carried {usual:.0f} bytes a second: a limit of {limit} does not show")
+        return f"{link} delivered {rate:.0f} bytes a second, before {usual:.0f}"
+
+    def _measure_rate(self, link: Link) -> float:
+        before, begin_ns = self._target.delivered_by_stream(link), self._target.now_ns()
+        self._target.let_pass(1.0)
+        after, took_ns = self._target.delivered_by_stream(link), self._target.now_ns() - begin_ns
+        return max(count - before.get(stream, 0) for stream, count in after.items()) * 1000 * MS / took_ns
 
     def _look_healed(self) -> str:
         round_trips = []

@@ -98,6 +98,9 @@ class Proxy:
         self._connections.add(connection)
         try:
             await connection.run()
+        except asyncio.CancelledError:
+            # The loop ends. The server that made this task would report the cancellation as an error.
+            return
         finally:
             self._connections.discard(connection)
 

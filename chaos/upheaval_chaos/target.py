@@ -4,7 +4,7 @@ Hands and eyes are apart on purpose: a probe looks at processes and at bytes on 
 to do. A runtime fills this shape; this module knows none of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -91,7 +91,7 @@ class LinkHands(Protocol):
         ...
 
     def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None:
-        """Add a latency, limit the bandwidth; 0 leaves the one or the other as it is."""
+        """Add a latency, limit the bandwidth of each stream; 0 leaves the one or the other as it is."""
         ...
 
     def heal(self, links: Sequence[Link]) -> None: ...
@@ -102,6 +102,10 @@ class LinkEyes(Protocol):
 
     def delivered(self, link: Link) -> int:
         """Bytes that have come out at the end of the link since the beginning."""
+        ...
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        """The same for each stream of the link: a limited bandwidth is one for each."""
         ...
 
     def ping(self, link: Link, timeout_s: float) -> Ping:

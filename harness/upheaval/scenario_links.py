@@ -72,8 +72,11 @@ class ProxiedLinks:
     # --- eyes ---
 
     def delivered(self, link: Link) -> int:
+        return sum(self.delivered_by_stream(link).values())
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         sent = self._client.sent_bytes()
-        return sum(sent.get(each, 0) for each in _streams(link))
+        return {f"{proxy} {stream}": sent.get((proxy, stream), 0) for proxy, stream in _streams(link)}
 
     def ping(self, link: Link, timeout_s: float) -> Ping:
         """Half a frame and the end of the stream; the answer is that the member closes the connection."""

@@ -6,7 +6,7 @@ Eyes look into /proc and at the bytes that the proxies passed on.
 import contextlib
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -173,6 +173,9 @@ class ProcessStage:
 
     def delivered(self, link: Link) -> int:
         return self.links.delivered(link)
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        return self.links.delivered_by_stream(link)
 
     def ping(self, link: Link, timeout_s: float) -> Ping:
         return self.links.ping(link, timeout_s)

@@ -3,7 +3,7 @@
 Eyes look at the simulated processes and at the bytes that came out of the virtual links.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -198,6 +198,9 @@ class SimulatedStage:
 
     def delivered(self, link: Link) -> int:
         return self._virtual(link).delivered_bytes
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        return {"all": self.delivered(link)}
 
     def ping(self, link: Link, timeout_s: float) -> Ping:
         """The answer is that of the other host's kernel: it needs no member that lives."""

@@ -11,7 +11,7 @@ from upheaval.cli.main import main
 from upheaval.run_folder import RunFolder
 from upheaval.scenario_run import FAULTS_PROVED, ScenarioResult, run_scenario
 from upheaval.scenario_simulated import SimulatedStage
-from upheaval.scenario_text import load_scenario, scenario_names
+from upheaval.scenario_text import load_scenario, parse_scenario, scenario_names
 from upheaval_chaos.target import Link
 
 NAMES = [name for name in scenario_names() if "simulated" in load_scenario(name).runtimes]
@@ -68,6 +68,22 @@ def test_a_fault_that_was_not_done_makes_no_valid_run(name: str, tmp_path: Path)
     finding = result.report.finding(FAULTS_PROVED)
     assert finding.verdict is Verdict.UNKNOWN
     assert "not proved" in finding.detail
+
+
+THIN = """title A follower behind a thin link
+workload rate=300
+wait operations 50
+inject thin slow leader -> follower bytes-per-second=10000
+heal thin
+wait operations 50
+"""
+
+
+@pytest.mark.parametrize(("stage_type", "verdict"), [(SimulatedStage, Verdict.VALID), (NothingDone, Verdict.UNKNOWN)])
+def test_a_limit_of_bandwidth_is_proved(stage_type: type[SimulatedStage], verdict: Verdict, tmp_path: Path) -> None:
+    scenario = parse_scenario(THIN, name="thin", where="thin")
+    result = run_scenario(scenario, stage_type(scenario, 1, tmp_path), runtime="simulated", seed=1, say=lambda _: None)
+    assert result.report.finding(FAULTS_PROVED).verdict is verdict, result.report.findings
 
 
 @pytest.mark.parametrize("name", ["one-way-partition", "slow-link"])
