@@ -591,20 +591,3 @@ def test_arbitrary_damage_is_refused_or_read(noise: bytes, at: int) -> None:
         return
     assert list(reloaded(storage).entries) == list(log.entries)
     assert len(log.entries) <= len(content) // 64
-
-
-def test_a_cut_makes_terms_that_began_behind_it_unknown() -> None:
-    storage, log = new_log()
-    for term, base in ((0, 0), (1, 96), (2, 192), (3, 192), (4, 320)):
-        log.append_term(7, term, base, 5)
-    assert log.cut_terms(192) == 3
-    assert log.is_unknown(4)
-    assert log.cut_terms(128) == 1
-    log.append_term(7, 2, 128, 6)
-    valid = [
-        (e.leadership_term_id, e.term_base_log_position, e.log_position)
-        for e in reloaded(storage).entries
-        if e.is_valid
-    ]
-    assert valid == [(0, 0, 96), (1, 96, 128), (2, 128, NULL_POSITION)]
-    assert new_log()[1].cut_terms(0) == NULL_VALUE
