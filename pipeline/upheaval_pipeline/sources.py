@@ -4,6 +4,7 @@ Several run folders are given by the option `runs`, one a line. A history is cut
 ranges of terms (option `piece`, in bytes), so that one run keeps many tasks busy.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -61,11 +62,13 @@ class _Reader(DataSourceReader):
             arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
+    @abstractmethod
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
-        raise NotImplementedError
+        """How a run is cut up."""
 
+    @abstractmethod
     def rows(self, part: Part) -> Iterator[Row]:
-        raise NotImplementedError
+        """What a part holds."""
 
 
 class _HistoryReader(_Reader):
@@ -117,7 +120,7 @@ class RunSource(DataSource):
 
     columns = ""
     default_piece = HISTORY_PIECE
-    reader_class: type[_Reader] = _Reader
+    reader_class: type[_Reader]
 
     def schema(self) -> str:
         return self.columns
