@@ -1,7 +1,8 @@
 """The first process of the node image: one member, configured by the environment.
 
 `UPHEAVAL_CONFIG` holds the member's configuration as JSON (see `upheaval_node.member_config`; `folder` is the volume
-unless it is given). Without it, a `config.json` in the volume is used.
+unless it is given). `UPHEAVAL_MEMBER` is the member's id, for configurations that all members share. Without
+`UPHEAVAL_CONFIG`, a `config.json` in the volume is used.
 """
 
 import json
@@ -15,9 +16,11 @@ FOLDER = Path("/var/lib/upheaval")
 USAGE = 2
 
 
-def configure(text: str) -> None:
+def configure(text: str, member_id: str | None) -> None:
     """Put the configuration where the member reads it."""
     values = {"folder": str(FOLDER), **json.loads(text)}
+    if member_id is not None:
+        values["member_id"] = int(member_id)
     new = FOLDER / "config.json.new"
     new.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     new.replace(FOLDER / "config.json")
@@ -27,7 +30,7 @@ if __name__ == "__main__":
     text = os.environ.get("UPHEAVAL_CONFIG")
     try:
         if text is not None:
-            configure(text)
+            configure(text, os.environ.get("UPHEAVAL_MEMBER"))
     except (OSError, ValueError, TypeError) as error:
         print(f"upheaval-node: UPHEAVAL_CONFIG cannot be used: {error}", file=sys.stderr)
         sys.exit(USAGE)

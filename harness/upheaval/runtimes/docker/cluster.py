@@ -333,6 +333,7 @@ class DockerCluster:
         finally:
             self.flush_faults()
             labels.remove_run(self.client, self.config.run_id)
+            self.client.close()
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:

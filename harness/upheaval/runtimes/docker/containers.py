@@ -72,7 +72,10 @@ def _testcontainers_network(name: str, arguments: Mapping[str, Any]) -> None:
 
     network = Network(docker_network_kw=dict(arguments))
     network.name = name
-    network.create()
+    try:
+        network.create()
+    finally:
+        network._docker.client.close()
 
 
 def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest) -> None:
@@ -96,7 +99,10 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest
         container.ports = {f"{system.ingress_port}/tcp": (HOST, plan.ingress_host_port)}
         if plan.source:
             _copy_source(client, plan, system)
-        container.start()
+        try:
+            container.start()
+        finally:
+            container.get_docker_client().client.close()
 
 
 def _copy_source(client: Client, plan: ContainerPlan, system: SystemUnderTest) -> None:

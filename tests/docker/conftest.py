@@ -1,0 +1,36 @@
+"""A real engine, the image built from these sources, and a proof after each test that nothing of it is left."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.docker_runs import left_of
+from upheaval import images
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.engine import Client, connect
+
+
+@pytest.fixture(scope="session")
+def engine() -> Client:
+    return connect()
+
+
+@pytest.fixture(scope="session")
+def node_image(engine: Client) -> str:
+    """The tag of an image that was built from what is here, without a registry."""
+    if not images.image_state(engine, images.NODE).is_current:
+        images.build(engine, images.NODE, base=None, offline=True, say=print)
+    return images.NODE.tag
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, node_image: str, engine: Client) -> Iterator[DockerCluster]:
+    """Three members that serve."""
+    cluster = DockerCluster.create(tmp_path / "run", image=node_image)
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        cluster.down()
+    assert left_of(engine, cluster.config.run_id) == []

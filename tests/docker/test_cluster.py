@@ -1,0 +1,96 @@
+"""A cluster of containers: faults by the engine, a user's own service, what is collected."""
+
+import json
+import signal
+from pathlib import Path
+
+from upheaval.cluster import LEADER
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.engine import Client
+from upheaval.waits import wait_until
+from upheaval_node.client.driver import BlockingClient
+
+SHOUTING = """
+from upheaval_node.service.api import ClusteredService
+
+
+class Shouting(ClusteredService):
+    def on_session_message(self, session, timestamp, payload, position):
+        if session is not None:
+            session.respond(bytes(payload).upper())
+"""
+
+
+def test_members_are_confined_and_labelled(cluster: DockerCluster) -> None:
+    for member in cluster.members:
+        container = member.container()
+        assert container is not None
+        host = container.attrs["HostConfig"]
+        assert host["ReadonlyRootfs"]
+        assert host["Init"]
+        assert host["CapDrop"] == ["ALL"]
+        assert not host["Privileged"]
+        assert not host["Binds"] or all(bind.startswith("upheaval-") for bind in host["Binds"])
+        assert container.labels["upheaval.run-id"] == cluster.config.run_id
+        assert container.labels["upheaval.harness-pid"].isdigit()
+        assert container.labels["upheaval.harness-start"].isdigit()
+
+
+def test_a_killed_leader_is_replaced_and_returns_with_its_log(cluster: DockerCluster) -> None:
+    leader = cluster.wait_until_leader()
+    cluster.member(leader).kill()
+    assert not cluster.status()[leader].alive
+    successor = cluster.wait_until_leader(other_than=leader)
+    cluster.member(leader).start()
+    returned = cluster.wait_until_caught_up(leader)
+    assert returned.leader_member_id == successor
+    assert cluster.converge().reached
+
+
+def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: DockerCluster) -> None:
+    leader = cluster.wait_until_leader()
+    cluster.member(leader).pause()
+    assert not cluster.status()[leader].alive
+    cluster.wait_until_leader(other_than=leader)
+    cluster.member(leader).resume()
+    assert cluster.wait_until_caught_up(leader).role != LEADER
+    cluster.down()
+    faults = list(cluster.run.read_faults())
+    assert [fault.what for fault in faults] == ["pause"]
+    assert faults[0].proof.endswith("is paused")
+    assert faults[0].heal_end_ns is not None
+
+
+def test_a_signal_ends_a_member_in_an_orderly_way(cluster: DockerCluster) -> None:
+    member = cluster.member(0)
+    member.send_signal(signal.SIGTERM)
+    wait_until(lambda: not member.is_running(), timeout_s=20, describe=lambda: "member 0 does not end")
+    cluster.down()
+    last = list(cluster.run.member(0).read_trace())[-1]
+    assert (last.event, last.fields["status"]) == ("process-end", 0)
+
+
+def test_what_members_wrote_is_collected(cluster: DockerCluster) -> None:
+    cluster.down()
+    assert json.loads(cluster.run.manifest_file.read_text())["runtime"] == "docker"
+    for member in cluster.members:
+        folder = cluster.run.member(member.member_id)
+        assert any(event.event == "leadership_term" for event in folder.read_trace())
+        assert folder.recording_log.stat().st_size > 0
+        assert list(folder.archive.glob("*.rec"))
+        assert (folder.path / "all.log").is_file()
+
+
+def test_a_users_service_is_copied_in(tmp_path: Path, node_image: str, engine: Client) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "shouting.py").write_text(SHOUTING, encoding="utf-8")
+    cluster = DockerCluster.create(
+        tmp_path / "run", members=1, image=node_image, service="shouting:Shouting", source=source
+    )
+    try:
+        cluster.up()
+        with BlockingClient(cluster.ingress_endpoints(), 10, resolver=cluster.resolver()) as client:
+            assert bytes(client.request(b"hello", lambda _: True)) == b"HELLO"
+    finally:
+        cluster.down()

@@ -1,0 +1,78 @@
+"""Whatever ends a run, the engine is as before; and whoever cleans up leaves parallel runs alone."""
+
+import contextlib
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.docker_runs import command, left_of, upheaval
+from upheaval.run_folder import RunFolder
+from upheaval.runtimes.docker import labels
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.engine import Client
+from upheaval.waits import wait_until
+
+
+@contextlib.contextmanager
+def running_demo(folder: Path, engine: Client) -> Iterator["tuple[subprocess.Popen[bytes], str]"]:
+    """A demo in a process of its own, in the middle of its run: its three containers exist."""
+    arguments = command("demo", "--runtime", "docker", "--dir", str(folder), "--operations", "1000000")
+    with subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            run = RunFolder(folder)
+            wait_until(run.manifest_file.exists, timeout_s=30, describe=lambda: "the demo does not begin")
+            run_id = run.read_manifest().run_id
+            # Three containers, three volumes and a network.
+            wait_until(lambda: len(left_of(engine, run_id)) == 7, timeout_s=30, describe=lambda: "no containers")
+            yield process, run_id
+        finally:
+            process.kill()
+
+
+def test_a_demo_is_valid_and_leaves_nothing(tmp_path: Path, node_image: str, engine: Client) -> None:
+    folder = tmp_path / "demo"
+    done = upheaval("demo", "--runtime", "docker", "--dir", str(folder))
+    assert done.returncode == 0, done.stderr
+    assert "verdict: valid" in done.stdout
+    assert left_of(engine, RunFolder(folder).read_manifest().run_id) == []
+
+
+def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, node_image: str, engine: Client) -> None:
+    with running_demo(tmp_path / "demo", engine) as (process, run_id):
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 130
+        assert left_of(engine, run_id) == []
+
+
+def test_the_next_start_removes_what_a_killed_harness_left_and_nothing_else(
+    tmp_path: Path, cluster: DockerCluster, engine: Client
+) -> None:
+    with running_demo(tmp_path / "demo", engine) as (process, run_id):
+        assert not labels.remove_abandoned(engine)
+        process.kill()
+        process.wait(30)
+        assert len(left_of(engine, run_id)) == 7
+        DockerCluster.create(tmp_path / "next", image=cluster.docker_config.image).down()
+        assert left_of(engine, run_id) == []
+        assert cluster.wait_until_leader() is not None
+        assert all(member.is_running() for member in cluster.members)
+
+
+@pytest.mark.parametrize(
+    ("changes", "is_abandoned"),
+    [
+        ({}, False),
+        ({"upheaval.harness-start": "1"}, True),
+        ({"upheaval.harness-pid": "4194305"}, True),
+        ({"upheaval.harness-pid": "4194305", "upheaval.harness-place": "elsewhere"}, False),
+        ({"upheaval.harness-pid": "4194305", "upheaval.kept": "true"}, False),
+    ],
+)
+def test_what_is_abandoned(changes: dict[str, str], is_abandoned: bool) -> None:
+    own = labels.labels_of_run("a run", kept=False)
+    assert own["upheaval.harness-pid"] == str(os.getpid())
+    assert labels.is_abandoned({**own, **changes}) is is_abandoned

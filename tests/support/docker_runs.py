@@ -1,0 +1,34 @@
+"""What the tests of the docker runtime ask an engine, and the command line as a program."""
+
+import os
+import subprocess
+import sys
+
+from upheaval.runtimes.docker import labels
+from upheaval.runtimes.docker.engine import Client
+
+
+def left_of(engine: Client, run_id: str) -> list[str]:
+    """What the engine still has of a run."""
+    filters = {"label": f"{labels.RUN_ID}={run_id}"}
+    return [
+        *(container["Id"] for container in engine.api.containers(all=True, filters=filters)),
+        *(network["Id"] for network in engine.api.networks(filters=filters)),
+        *(volume["Name"] for volume in engine.api.volumes(filters=filters)["Volumes"] or ()),
+    ]
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "upheaval.cli.main", *arguments]
+
+
+def upheaval(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """Run the command line to its end."""
+    return subprocess.run(
+        command(*arguments),
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
