@@ -5,11 +5,12 @@ Each command imports what it needs, so that `upheaval --help` and a wrong option
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 _Commands = argparse._SubParsersAction  # argparse has no public name for it
 
 
-def add_commands(commands: "_Commands[argparse.ArgumentParser]") -> None:
+def add_commands(commands: "_Commands[Any]") -> None:
     """Add the three commands."""
     listing = commands.add_parser("scenarios", help="the scenarios that come with upheaval")
     listing.add_argument("--json", action="store_true")
