@@ -64,6 +64,12 @@ LEADERSHIP_TERM_ID: Final = 239
 BACKUP_SNAPSHOTS_RETRIEVED: Final = 240
 CLUSTER_SESSION: Final = 241
 
+# Counters of our own, far above the ranges that Aeron reserves for driver, archive and cluster (up to 299).
+OPEN_SESSIONS: Final = 10_200
+COMMIT_LATENCY_BUCKET: Final = 10_201
+COMMIT_LATENCY_SUM: Final = 10_202
+LOG_RECORDING_ID: Final = 10_203
+
 # Driver counters.
 SYSTEM_COUNTER: Final = 0
 PUBLISHER_LIMIT: Final = 1
@@ -224,7 +230,7 @@ class Counters:
 
     def find(self, type_id: int, key_prefix: bytes = b"", registration_id: int | None = None) -> Counter | None:
         """The first allocated counter of that type whose key starts with `key_prefix`, whoever owns it."""
-        for counter_id in self._allocated_ids():
+        for counter_id in self.allocated_ids():
             if self.type_id(counter_id) == type_id and self.key(counter_id).startswith(key_prefix):
                 counter = Counter(self, counter_id)
                 if registration_id is None or counter.registration_id == registration_id:
@@ -239,8 +245,17 @@ class Counters:
 
     def for_each(self, visit: Callable[[Counter, int, bytes, str], None]) -> None:
         """Call `visit(counter, type id, key, label)` for every allocated counter."""
-        for counter_id in self._allocated_ids():
+        for counter_id in self.allocated_ids():
             visit(Counter(self, counter_id), self.type_id(counter_id), self.key(counter_id), self.label(counter_id))
+
+    def allocated_ids(self) -> list[int]:
+        """The ids of all allocated counters, ascending."""
+        states = self._ints[::_METADATA_INTS].tolist()
+        try:
+            end = states.index(STATE_UNUSED)
+        except ValueError:
+            end = len(states)
+        return [index for index, state in enumerate(states[:end]) if state == STATE_ALLOCATED]
 
     def state(self, counter_id: int) -> int:
         return self._ints[counter_id * _METADATA_INTS]
@@ -279,14 +294,6 @@ class Counters:
             if self.state(counter_id) == STATE_UNUSED:
                 self._ints[counter_id * _METADATA_INTS] = STATE_RECLAIMED
 
-    def _allocated_ids(self) -> list[int]:
-        states = self._ints[::_METADATA_INTS].tolist()
-        try:
-            end = states.index(STATE_UNUSED)
-        except ValueError:
-            end = len(states)
-        return [index for index, state in enumerate(states[:end]) if state == STATE_ALLOCATED]
-
     def _take_id(self) -> int:
         if len(self._freed) > REUSE_DISTANCE:
             return self._freed.popleft()
@@ -308,10 +315,27 @@ def cluster_key(cluster_id: int, service_id: int | None = None) -> bytes:
     return struct.pack("<i", cluster_id) if service_id is None else struct.pack("<ii", cluster_id, service_id)
 
 
+def service_id_of_key(key: bytes) -> int:
+    """The service id in the key of a service's counter."""
+    service_id: int = struct.unpack_from("<i", key, 4)[0]
+    return service_id
+
+
 def cluster_label(name: str, cluster_id: int, service_id: int | None = None) -> str:
     """`name - clusterId=0`, for a service's counters with ` serviceId=0` behind it."""
     service = "" if service_id is None else f" serviceId={service_id}"
     return f"{name} - clusterId={cluster_id}{service}"
+
+
+def latency_bucket_key(cluster_id: int, bound_ns: int) -> bytes:
+    """Key of one bucket of a histogram: the cluster id, and the longest time that the bucket counts."""
+    return struct.pack("<iq", cluster_id, bound_ns)
+
+
+def latency_bucket_bound(key: bytes) -> int:
+    """The longest time in nanoseconds that the bucket with this key counts."""
+    bound_ns: int = struct.unpack_from("<q", key, 4)[0]
+    return bound_ns
 
 
 def recording_position_key(recording_id: int, session_id: int, source_identity: str, archive_id: int) -> bytes:

@@ -22,6 +22,8 @@ class MemberConfig:
     `members` is `id,ingress,consensus,log,catchup,archive|...` with endpoints `host:port`. `services` are names for
     the service loader, one a container, in order of their service ids. `names` says where this member dials for an
     endpoint (everything else is dialled as it stands). `seed` None means that every start draws another one.
+    `metrics_port` 0 leaves the HTTP endpoint out. It shows numbers to whoever can reach it and has no credentials:
+    `metrics_host` is loopback unless something else is asked for.
     """
 
     member_id: int
@@ -35,17 +37,31 @@ class MemberConfig:
     clock_file: str | None = None
     seed: int | None = None
     python_path: tuple[str, ...] = ()
+    metrics_port: int = 0
+    metrics_host: str = "127.0.0.1"
 
     def __post_init__(self) -> None:
         if self.member_id not in parse_members(self.members):
             raise UsageError(f"member id {self.member_id} does not stand in the members {self.members!r}")
         if not self.services or len(self.services) != self.settings.cluster.service_count:
             raise UsageError(f"{len(self.services)} services named, {self.settings.cluster.service_count} set")
+        if not 0 <= self.metrics_port <= 65535:
+            raise UsageError(f"metrics_port must be 0 (off) to 65535, not {self.metrics_port}")
+        own = self.endpoints
+        ports = [each.rpartition(":")[2] for each in (own.ingress, own.consensus, own.log, own.catchup, own.archive)]
+        if self.metrics_port and str(self.metrics_port) in ports:
+            raise UsageError(f"metrics_port {self.metrics_port} is the port of another endpoint of this member")
 
     @property
     def endpoints(self) -> Endpoints:
         """Where this member listens."""
         return parse_members(self.members)[self.member_id].endpoints
+
+    @property
+    def metrics_address(self) -> str | None:
+        """Where metrics and health are to be had; None for nowhere."""
+        host = f"[{self.metrics_host}]" if ":" in self.metrics_host else self.metrics_host
+        return f"{host}:{self.metrics_port}" if self.metrics_port else None
 
 
 def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
@@ -72,6 +88,8 @@ def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
         clock_file=reader.optional_text("clock_file"),
         seed=reader.optional_integer("seed"),
         python_path=tuple(reader.texts("python_path", ())),
+        metrics_port=reader.integer("metrics_port", 0),
+        metrics_host=reader.text("metrics_host", "127.0.0.1"),
     )
     reader.refuse_unread()
     return config

@@ -218,7 +218,9 @@ class ConsensusModule(ConsensusSide):
         work = 0
         log = self.active_log
         if self._ingress is not None and log is not None:
+            position = log.position
             work = self._ingress.poll(now, log, self._term_id)
+            self._latency.on_append(now, position, log.position)
         appended = self._recording.position
         if appended is not None:
             own = self._context.own
@@ -312,5 +314,6 @@ class ConsensusModule(ConsensusSide):
         self._services.close()
         self._archive.close()
         self.counters.close()
+        self._latency.close()
         self.recording_log.close()
         self.node_state.close()

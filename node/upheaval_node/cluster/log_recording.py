@@ -78,7 +78,7 @@ def find_recording_counter(context: ModuleContext, session_id: int, recording_id
 class LogRecording:
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
-        self.recording_id = NULL_VALUE
+        self._recording_id = NULL_VALUE
         self.stop_position = NULL_POSITION
         """Where the recording stopped last."""
         self.start_position = NULL_POSITION
@@ -87,6 +87,16 @@ class LogRecording:
         self._start_call: PendingCall | None = None
         self._channel = ""
         self._start_error: str | None = None
+
+    @property
+    def recording_id(self) -> int:
+        """The recording that holds the log, -1 while there is none."""
+        return self._recording_id
+
+    @recording_id.setter
+    def recording_id(self, recording_id: int) -> None:
+        self._recording_id = recording_id
+        self._context.published.log_recording_id.set(recording_id)
 
     @property
     def format(self) -> LogFormat:

@@ -10,6 +10,7 @@ from random import Random
 from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.cluster.authentication import AcceptEveryone, Authenticator
 from upheaval_node.cluster.catchup_replays import CatchupReplays
+from upheaval_node.cluster.commit_latency import CommitLatency
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_states import Role
@@ -85,6 +86,7 @@ class ModuleBase(ABC):
         )
         self._archive_timeout_ns = settings.archive.message_timeout_ns
         self.counters = ModuleCounters(counters, cluster.cluster_id)
+        self._latency = CommitLatency(counters, cluster.cluster_id)
         self._context = ModuleContext(
             media, counters, self.counters, cluster, member_id, self.members, archive, tracer, errors, self.cluster_time
         )

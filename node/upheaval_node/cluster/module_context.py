@@ -15,7 +15,7 @@ from upheaval_node.media.api import Media
 from upheaval_node.ports import ErrorSink, Tracer
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterSettings
-from upheaval_node.types import Now
+from upheaval_node.types import NULL_VALUE, Now
 
 LOG_STREAM_ID: Final = 100
 INGRESS_STREAM_ID: Final = 101
@@ -51,6 +51,8 @@ class ModuleCounters:
         self.node_toggle = make(counter_types.NODE_CONTROL_TOGGLE, "Node control toggle")
         self.election_count = make(counter_types.ELECTION_COUNT, "Cluster election count")
         self.leadership_term_id = make(counter_types.LEADERSHIP_TERM_ID, "Cluster leadership term id", -1)
+        self.open_sessions = make(counter_types.OPEN_SESSIONS, "Upheaval open sessions")
+        self.log_recording_id = make(counter_types.LOG_RECORDING_ID, "Upheaval log recording id", NULL_VALUE)
 
     def _allocate(self, type_id: int, name: str, initial: int = 0) -> Counter:
         key = cluster_key(self._cluster_id)

@@ -181,6 +181,7 @@ class ElectionSide(LogSide):
 
     def _roll_back(self, now: Now, log_position: int) -> None:
         """Undo what stands in the log behind `log_position`: another leader may write something else there."""
+        self._latency.abandon()
         self._sessions.leave_term(log_position)
         self.counters.commit_position.set(log_position)
         uncommitted = [state for position, state in self._uncommitted_states if position > log_position]
@@ -238,6 +239,7 @@ class ElectionSide(LogSide):
         self._last_commit_send_ns = now.ns
         if reached > commit:
             self.counters.commit_position.set(reached)
+            self._latency.on_commit(now, reached)
             self._on_committed(reached)
         return 1
 

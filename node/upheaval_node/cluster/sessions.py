@@ -249,7 +249,7 @@ class SessionManager:
             opened_log_position=end_position,
             last_log_timestamp=event.timestamp,
         )
-        self.sessions[session.id] = self.open[session.id] = session
+        self._add(session)
         self.next_session_id = max(self.next_session_id, session.id + 1)
         self.next_committed_session_id = max(self.next_committed_session_id, session.id + 1)
 
@@ -290,6 +290,7 @@ class SessionManager:
                 self.sessions[session.id] = self._closing[session.id] = session
         self._uncommitted_closes.clear()
         self._uncommitted_ids.clear()
+        self._publish_count()
 
     def become_leader(self, now: Now, *, is_startup: bool) -> None:
         """After a start no client is there any more; otherwise all are told who leads."""
@@ -375,7 +376,7 @@ class SessionManager:
             session.time_of_last_activity_ns = now.ns
             session.enter(SessionState.OPEN)
             self.pending.remove(session)
-            self.sessions[session.id] = self.open[session.id] = session
+            self._add(session)
             self._uncommitted_ids.append((position, session.id + 1))
             session.owes_open_event = not self._send_event(session, cm.EventCode.OK, "")
             if session.owes_open_event:
@@ -410,9 +411,17 @@ class SessionManager:
         self._closing[session.id] = session
         session.closing(reason)
 
+    def _add(self, session: ClusterSession) -> None:
+        self.sessions[session.id] = self.open[session.id] = session
+        self._publish_count()
+
     def _remove(self, session: ClusterSession) -> None:
         for table in (self.sessions, self.open, self._closing, self._owed):
             table.pop(session.id, None)
+        self._publish_count()
+
+    def _publish_count(self) -> None:
+        self._context.published.open_sessions.set(len(self.sessions))
 
     def _drop_pending(self, session: ClusterSession) -> None:
         self.pending.remove(session)

@@ -32,6 +32,7 @@ from upheaval_node.runtime.doorbell import Doorbell
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.error_sink import ProcessErrorSink
 from upheaval_node.runtime.exit_status import ExitStatus
+from upheaval_node.runtime.http_endpoint import HttpEndpoint
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.mark_lock import MarkLock
 from upheaval_node.runtime.network import SelectorNetwork
@@ -44,6 +45,7 @@ from upheaval_node.runtime.shared_counters import (
     service_range,
 )
 from upheaval_node.runtime.siblings import START_TIMEOUT_NS, SiblingHub, SiblingLink
+from upheaval_node.runtime.status_page import open_status_page
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.service.loader import load_service
@@ -122,6 +124,7 @@ class MemberProcess:
         self._hub: SiblingHub | None = None
         self._link: SiblingLink | None = None
         self._bell: Doorbell | None = None
+        self._status_page: HttpEndpoint | None = None
         self._is_stop_requested = False
         self._lost: str | None = None
 
@@ -179,6 +182,7 @@ class MemberProcess:
             self._check_addresses()
             is_shared = self._component == ARCHIVE
             cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=self._now().epoch_ms, is_shared=is_shared)
+            self._open_status_page(cnc)
             if not is_shared:
                 ports = self._ports(cnc, None)
                 self._agents = build_together(config, ports, [load_service(name) for name in config.services])
@@ -240,6 +244,13 @@ class MemberProcess:
         for address in (endpoints.ingress, endpoints.consensus, endpoints.log, endpoints.catchup, endpoints.archive):
             if not address.endswith(":0"):
                 self._network.listen(address, lambda _: _ProbeHandler()).close()
+
+    def _open_status_page(self, cnc: CncFile) -> None:
+        config = self._config
+        address = config.metrics_address
+        if address is not None:
+            counters = cnc.counters((0, 0))
+            self._status_page = open_status_page(self._network, address, counters, cnc.header, config.member_id)
 
     def _ports(self, cnc: CncFile, id_range: tuple[int, int] | None) -> MemberPorts:
         return MemberPorts(
@@ -322,6 +333,8 @@ class MemberProcess:
             self._hub.close()
         if self._bell is not None:
             self._bell.close()
+        if self._status_page is not None:
+            self._status_page.close()
         self._network.drain(DRAIN_TIMEOUT_NS)
         self._storage.close()
         for lock in self._locks:

@@ -72,6 +72,11 @@ class ServiceContainer:
         self._settings = settings
         self._tracer = tracer
         self._errors = errors
+        self._error_count = counters.allocate(
+            counter_types.CONTAINER_ERRORS,
+            counter_types.cluster_key(settings.cluster_id, service_id),
+            counter_types.cluster_label("Cluster Container Errors", settings.cluster_id, service_id),
+        )
         self._now = Now(0, 0)
         self._state = ContainerState.AWAIT_COMMIT_COUNTER
         self._log_state = LogState.NONE
@@ -158,6 +163,7 @@ class ServiceContainer:
             session.disconnect()
         self._control.close()
         self._module.close()
+        self._error_count.close()
 
     # --- start ---
 
@@ -458,6 +464,7 @@ class ServiceContainer:
             view.callback = None
 
     def _report(self, kind: str, text: str) -> None:
+        self._error_count.increment()
         self._errors.report(self._now, f"service-{self.service_id}-{kind}", text)
 
     def _enter(self, state: ContainerState) -> None:

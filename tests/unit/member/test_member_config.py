@@ -17,6 +17,7 @@ def test_the_least_configuration_has_the_defaults() -> None:
     assert config.endpoints.archive == "b:5"
     assert config.seed is None
     assert config.clock_file is None
+    assert config.metrics_address is None
 
 
 def test_every_field_reaches_its_place() -> None:
@@ -34,6 +35,8 @@ def test_every_field_reaches_its_place() -> None:
             "clock_file": "clock.dat",
             "seed": 42,
             "python_path": ["."],
+            "metrics_port": 9006,
+            "metrics_host": "::1",
             "settings": {"cluster": {"timeouts": {"election_ns": 3 * S}}, "media": {"mtu": 8192}},
         }
     )
@@ -45,6 +48,7 @@ def test_every_field_reaches_its_place() -> None:
     assert (config.settings.media.mtu, config.settings.archive.file_sync_level) == (8192, 2)
     assert (config.names, config.run_id, config.trace) == ({"a:2": "127.0.0.1:9"}, "r", "t.jsonl")
     assert (config.clock_file, config.seed, config.python_path) == ("clock.dat", 42, (".",))
+    assert config.metrics_address == "[::1]:9006"
 
 
 @pytest.mark.parametrize(
@@ -66,6 +70,8 @@ def test_every_field_reaches_its_place() -> None:
         ({"settings": {"media": {"mtu": "big"}}}, "settings.media.mtu must be of type int"),
         ({"settings": {"media": 1}}, "settings.media must be an object"),
         ({"settings": {"cluster": {"timeouts": {"startup_canvass_ns": S}}}}, "startup canvass"),
+        ({"metrics_port": 65536}, "metrics_port must be 0 (off) to 65535"),
+        ({"metrics_port": 3}, "metrics_port 3 is the port of another endpoint"),
         ({"sync_levle": 1}, "unknown field 'sync_levle'"),
     ],
 )
