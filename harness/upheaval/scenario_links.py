@@ -5,7 +5,6 @@ of A reach B upstream through these, and downstream through the proxies by which
 Toxiproxy's API; eyes read the bytes that the proxies wrote, and make connections of their own.
 """
 
-import json
 import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,9 +12,8 @@ from contextlib import ExitStack
 from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval.run_folder import write_atomically
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.ports import HOST, member_ports
-from upheaval.runtimes.process import ProcessCluster
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.target import Answer, Link, Ping
 from upheaval_chaos.toxics import DOWNSTREAM, UPSTREAM
@@ -28,7 +26,7 @@ CHANNELS: Final = ("consensus", "log", "catchup", "archive")
 class ProxiedLinks:
     """The links of one cluster. To be made before its members start; `close` ends the proxies."""
 
-    def __init__(self, cluster: ProcessCluster, seed: int) -> None:
+    def __init__(self, cluster: AnyCluster, seed: int) -> None:
         self._cluster = cluster
         self._stack = ExitStack()
         server = self._stack.enter_context(ProxyServer(seed))
@@ -37,7 +35,7 @@ class ProxiedLinks:
         self._toxics: dict[Link, list[tuple[str, str, str]]] = {}
         self._listen: dict[str, str] = {}
         for member_id in range(cluster.config.members):
-            self._write_names(member_id, self._make_proxies(member_id))
+            cluster.dial_through(member_id, self._make_proxies(member_id))
 
     def close(self) -> None:
         self._stack.close()
@@ -106,11 +104,6 @@ class ProxiedLinks:
                 endpoint, name = f"{HOST}:{port}", _name(Link(member_id, other), channel)
                 names[endpoint] = self._listen[name] = self._client.create(name, endpoint)
         return names
-
-    def _write_names(self, member_id: int, names: Mapping[str, str]) -> None:
-        path = self._cluster.run.member(member_id).path / "config.json"
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        write_atomically(path, json.dumps({**fields, "names": dict(names)}, indent=2) + "\n")
 
     def _add(self, link: Link, proxy: str, kind: str, stream: str, attributes: Mapping[str, int]) -> None:
         self._client.add_toxic(proxy, kind, stream, attributes)

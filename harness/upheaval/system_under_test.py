@@ -6,7 +6,7 @@ Aeron, in Java) is another object of the same shape.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Final, Protocol
 
@@ -14,6 +14,7 @@ from upheaval import jsonfields
 from upheaval.cluster import MemberStatus
 from upheaval.jsonfields import FieldError
 from upheaval_node import __version__
+from upheaval_node.runtime.exit_status import ExitStatus
 
 SOURCE_FOLDER: Final = "source"
 """Where in a member's folder the code of a user's own service is put."""
@@ -21,7 +22,11 @@ SOURCE_FOLDER: Final = "source"
 
 @dataclass(frozen=True, slots=True)
 class MemberPlan:
-    """One member as a runtime wants it. `hosts` are the names of all members, in order of their ids."""
+    """One member, or one component of it, as a runtime wants it.
+
+    `hosts` are the names of all members, in order of their ids. `component` is `all` for a whole member.
+    `max_sessions` 0 leaves the system's own limit. `names` says where the member dials for an endpoint of another one.
+    """
 
     member_id: int
     hosts: Sequence[str]
@@ -29,6 +34,9 @@ class MemberPlan:
     service: str
     profile: str
     sync_level: int
+    component: str = "all"
+    max_sessions: int = 0
+    names: Mapping[str, str] = field(default_factory=dict)
 
 
 class SystemUnderTest(Protocol):
@@ -54,8 +62,17 @@ class SystemUnderTest(Protocol):
         """A command inside the container that prints what `parse_status` reads."""
         ...
 
+    @property
+    def expected_exit_statuses(self) -> Sequence[int]:
+        """Of a component that ended because another one of its member had."""
+        ...
+
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
         """The configuration of a member."""
+        ...
+
+    def arguments(self, plan: MemberPlan) -> Sequence[str]:
+        """What the image's entry point is told."""
         ...
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
@@ -71,6 +88,7 @@ class UpheavalNode:
     # ingress, consensus, log, catch-up, archive: the order of the members string.
     ports = (9001, 9002, 9003, 9004, 9005)
     ingress_port = ports[0]
+    expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command = ("python3", "-m", "upheaval_node.runtime.health", "--json")
 
     def members_text(self, hosts: Sequence[str]) -> str:
@@ -89,8 +107,13 @@ class UpheavalNode:
             "sync_level": plan.sync_level,
             "run_id": plan.run_id,
             "python_path": [SOURCE_FOLDER],
+            "names": dict(plan.names),
+            "settings": {"cluster": {"max_sessions": plan.max_sessions}} if plan.max_sessions else {},
         }
         return {"UPHEAVAL_CONFIG": json.dumps(config), "UPHEAVAL_RUN_ID": plan.run_id}
+
+    def arguments(self, plan: MemberPlan) -> Sequence[str]:
+        return ("--component", plan.component)
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
         try:

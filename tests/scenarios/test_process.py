@@ -8,7 +8,7 @@ import pytest
 from support.live_clusters import end_without_trace
 from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.scenario_process import ProcessStage
+from upheaval.scenario_live import LiveStage
 from upheaval.scenario_run import FAULTS_PROVED, ScenarioResult, run_scenario
 from upheaval.scenario_text import load_scenario
 from upheaval_chaos.target import Link
@@ -16,15 +16,15 @@ from upheaval_chaos.target import Link
 pytestmark = pytest.mark.heavy
 
 
-class NothingCut(ProcessStage):
+class NothingCut(LiveStage):
     """Hands that say they did it."""
 
     def cut(self, links: Sequence[Link]) -> None: ...
 
 
-def perform(name: str, folder: Path, stage_type: type[ProcessStage] = ProcessStage) -> ScenarioResult:
+def perform(name: str, folder: Path, stage_type: type[LiveStage] = LiveStage) -> ScenarioResult:
     scenario = load_scenario(name)
-    stage = stage_type(scenario, 1, folder)
+    stage = stage_type(scenario, "process", 1, folder)
     result = run_scenario(scenario, stage, runtime="process", seed=1, say=lambda _: None)
     end_without_trace(ProcessCluster.open(folder))
     return result

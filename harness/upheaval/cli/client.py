@@ -10,7 +10,7 @@ from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.history import Function, HistoryWriter, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval.run_folder import RunFolder
-from upheaval.runtimes.opening import is_running, open_cluster, way_in
+from upheaval.runtimes.opening import open_cluster
 from upheaval.service_messages import decode_result, encode_operation
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to
@@ -22,17 +22,19 @@ from upheaval_node.ports import Buffer
 _FIRST_ID: Final = 1 << 60
 _ID_BITS: Final = 60
 
-_Way = tuple[dict[int, str], Resolver | None]
+_Way = tuple[dict[int, str], Resolver]
 
 
 def client(options: argparse.Namespace) -> int:
     cluster = open_cluster(options.dir)
     function, value = _operation(options)
-    if not is_running(cluster):
+    if not cluster.is_running():
         raise UsageError(
             f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
         )
-    result = _run(cluster.run, way_in(cluster), function, options.key, value, options.timeout)
+    result = _run(
+        cluster.run, (cluster.ingress_endpoints(), cluster.resolver()), function, options.key, value, options.timeout
+    )
     print(_shown(function, result))
     return 0
 

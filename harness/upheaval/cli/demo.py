@@ -6,17 +6,13 @@ import time
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from upheaval.checkers.run import verify_run
 from upheaval.cli.verify import print_report
-from upheaval.runtimes.opening import create_cluster, way_in
-from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.workload import WorkloadSettings
-
-if TYPE_CHECKING:
-    from upheaval.runtimes.docker.cluster import DockerCluster
 
 PHASE_TIMEOUT_S = 60.0
 
@@ -55,15 +51,12 @@ def demo(options: argparse.Namespace) -> int:
     return report.verdict.exit_status
 
 
-def _run(
-    cluster: "ProcessCluster | DockerCluster", settings: WorkloadSettings, operations: int, progress: _Progress
-) -> None:
-    endpoints, resolver = way_in(cluster)
+def _run(cluster: AnyCluster, settings: WorkloadSettings, operations: int, progress: _Progress) -> None:
     leader = cluster.up()
     progress.say(f"member {leader} leads; load begins: reads, writes, compare-and-sets, appends")
     with (
         cluster.run.history_writer() as history,
-        ProcessLoad(endpoints, history, settings, resolver=resolver) as load,
+        ProcessLoad(cluster.ingress_endpoints(), history, settings, resolver=cluster.resolver()) as load,
     ):
         load.wait_for_acknowledged(operations, PHASE_TIMEOUT_S)
         progress.say(f"{load.counts.ok} operations acknowledged; SIGKILL to the leader, member {leader}")

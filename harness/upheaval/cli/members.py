@@ -5,7 +5,7 @@ from pathlib import Path
 
 from upheaval.errors import UsageError
 from upheaval.runtimes import cluster_file
-from upheaval.runtimes.opening import PROCESS, create_cluster, is_running, open_cluster, runtime_of
+from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 
 # The options of `up` that a folder remembers.
 _REMEMBERED = ("members", "components", "profile", "sync_level", "service", "base_port")
@@ -16,8 +16,8 @@ def up(options: argparse.Namespace) -> int:
     given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
     if cluster_file.has_cluster(options.dir):
         cluster = open_cluster(options.dir)
-        if options.runtime not in (None, runtime_of(cluster)):
-            raise UsageError(f"{options.dir} holds a cluster of the {runtime_of(cluster)} runtime: leave --runtime out")
+        if options.runtime not in (None, cluster.runtime):
+            raise UsageError(f"{options.dir} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
         for name, value in given.items():
             kept = getattr(cluster.config, name)
             if value != kept:
@@ -60,7 +60,7 @@ def start(folder: Path, member_id: int) -> int:
 def down(folder: Path) -> int:
     """End everything."""
     cluster = open_cluster(folder)
-    was_running = is_running(cluster)
+    was_running = cluster.is_running()
     cluster.down()
     print(f"the cluster in {cluster.folder} is down" + ("" if was_running else " (it was not running)"))
     return 0

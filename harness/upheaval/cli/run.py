@@ -60,9 +60,9 @@ def _stage(scenario: Scenario, runtime: str, seed: int, path: Path) -> Stage:
         from upheaval.scenario_simulated import SimulatedStage
 
         return SimulatedStage(scenario, seed, path)
-    from upheaval.scenario_process import ProcessStage
+    from upheaval.scenario_live import LiveStage
 
-    return ProcessStage(scenario, seed, path)
+    return LiveStage(scenario, runtime, seed, path)
 
 
 def _new_folder(name: str) -> Path:

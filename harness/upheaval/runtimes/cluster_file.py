@@ -1,4 +1,4 @@
-"""What a cluster of the process runtime is made of, as kept in `cluster.json`, so that any later command can use it.
+"""What a cluster of real members is made of, as kept in `cluster.json`, so that any later command can use it.
 
 This module knows files; it starts nothing.
 """
@@ -73,16 +73,20 @@ class ClusterConfig:
         }
 
 
-def check_config(config: ClusterConfig) -> None:
-    """Raises `UsageError` for anything that could never start: one clear line before any process is made."""
+def check_config(config: ClusterConfig, *, is_service_here: bool = True) -> None:
+    """Raises `UsageError` for anything that could never start: one clear line before any process is made.
+
+    A service that is not here (but in an image) cannot be looked at.
+    """
     if not 1 <= config.members <= MEMBERS_MAX:
         raise UsageError(f"--members {config.members}: a cluster has 1 to {MEMBERS_MAX} members")
     if config.components not in (TOGETHER, SPLIT):
         raise UsageError(f"--components {config.components!r}: use {TOGETHER} or {SPLIT}")
     try:
         profile_settings(config.profile, sync_level=config.sync_level)
-        with _on_python_path(config.python_path):
-            load_service(config.service)
+        if is_service_here:
+            with _on_python_path(config.python_path):
+                load_service(config.service)
     except NodeError as error:
         raise UsageError(str(error)) from error
 

@@ -6,42 +6,43 @@ by the run id in their environment. This module knows how members are started an
 """
 
 import contextlib
+import json
 import os
-import platform
 import signal
 import sys
-import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from upheaval.cluster import COMPONENTS, ELECTION_CLOSED, LEADER, MemberStatus
-from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, RunFolder
+from upheaval.cluster import COMPONENTS, MemberStatus
+from upheaval.errors import EnvironmentFault, UnknownOutcome
+from upheaval.run_folder import write_atomically
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.cluster_file import SPLIT, ClusterConfig
-from upheaval.runtimes.member_status import member_pids, read_member_status, with_leaders
+from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest
+from upheaval.runtimes.member_status import member_pids, read_member_status
 from upheaval.runtimes.process_table import (
     COMPONENT_VARIABLE,
     MEMBER_VARIABLE,
     RUN_ID_VARIABLE,
     FoundProcess,
+    context_switches,
+    is_stopped,
     processes_of,
     send_signal,
     wait_until_gone,
 )
 from upheaval.waits import wait_until
 from upheaval_node.files import layout
+from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.runtime.exit_status import ExitStatus
 
 ALL: Final = "all"
-START_TIMEOUT_S: Final = 20.0
-STOP_TIMEOUT_S: Final = 15.0
 # Within this time the rest of a member ends when one of its components has died.
 COMPONENT_END_TIMEOUT_S: Final = 10.0
+SIGNAL_TIMEOUT_S: Final = 5.0
 _LOG_TAIL_LENGTH: Final = 4096
 
 
@@ -63,80 +64,73 @@ class _Spawned:
         return os.waitstatus_to_exitcode(status) if pid else None
 
 
-class ProcessMember:
-    """One member. Implements `upheaval.cluster.Member`."""
+class ProcessMember(LiveMember):
+    """One member: a process, or one for each of its components."""
 
     def __init__(self, cluster: "ProcessCluster", member_id: int) -> None:
-        self.member_id = member_id
+        super().__init__(cluster, member_id)
         self._cluster = cluster
         self.folder = cluster.run.member(member_id).path
         self.wrapper: Sequence[str] = ()
         """A command and its options to put in front of the member's own: strace, nice, taskset."""
 
-    def processes(self) -> list[FoundProcess]:
-        """The live processes of this member."""
-        return [found for found in processes_of(self._cluster.config.run_id) if found.member_id == self.member_id]
+    def processes(self, component: str | None = None) -> list[FoundProcess]:
+        """The live processes of this member, or of one component of it."""
+        found = [found for found in processes_of(self._cluster.config.run_id) if found.member_id == self.member_id]
+        return [process for process in found if component in (None, process.component)]
 
     def pids(self) -> dict[str, int]:
         """Live process ids by component, as the mark files say."""
         return member_pids(self.folder, self.member_id, self._cluster.config.run_id)
 
+    # --- eyes ---
+
     def status(self) -> MemberStatus:
         return read_member_status(self.folder, self.member_id, self._cluster.config.run_id)
 
-    def kill(self, component: str | None = None) -> None:
-        """SIGKILL to the member, or to one component of a split member. Returns when it is gone."""
-        victims = self._victims(component)
-        begin_ns = time.monotonic_ns()
-        send_signal(victims, signal.SIGKILL)
-        wait_until_gone(victims, self._cluster.config.run_id)
-        where = f"member-{self.member_id}" + (f"/{component}" if component else "")
-        pids = ", ".join(str(victim.pid) for victim in victims)
-        self._cluster.note_fault(
-            self.member_id, FaultRecord("kill", where, begin_ns, time.monotonic_ns(), proof=f"SIGKILL ended {pids}")
-        )
+    def incarnation(self, component: str | None = None) -> frozenset[str]:
+        return frozenset(f"process {process.pid}" for process in self.processes(component))
 
-    def start(self) -> None:
+    def turns(self, component: str | None = None) -> int:
+        return sum(context_switches(process.pid) for process in self.processes(component))
+
+    # --- hands ---
+
+    def launch(self) -> None:
         """Start what is not running. A member that has lost a component is left to end first."""
         self._wait_until_whole_or_gone()
         running = {found.component for found in self.processes()}
         wanted = COMPONENTS if self._cluster.config.components == SPLIT else (ALL,)
-        begin_ns = time.monotonic_ns()
         for component in wanted:
             if component not in running:
                 self._cluster.spawn(self.member_id, component)
-        self._cluster.note_heal(self.member_id, begin_ns)
 
-    def wait_until_alive(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until all components have shown themselves. Raises at once when one of them ends instead."""
+    def end_now(self, component: str | None = None) -> None:
+        victims = self.processes(component)
+        send_signal(victims, signal.SIGKILL)
+        wait_until_gone(victims, self._cluster.config.run_id)
 
-        def is_alive() -> bool:
-            self._cluster.raise_if_ended(self.member_id)
-            return self.status().role is not None
-
-        wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"member {self.member_id} does not start")
-
-    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """SIGTERM, and wait for the orderly end."""
-        found = self.processes()
+    def stop_now(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        found = self.processes(component)
         send_signal(found, signal.SIGTERM)
+        # A stopped process does not hear that it is to end.
+        send_signal(found, signal.SIGCONT)
         wait_until_gone(found, self._cluster.config.run_id, timeout_s)
 
-    def _victims(self, component: str | None) -> list[FoundProcess]:
-        found = self.processes()
-        if component is not None:
-            if component not in COMPONENTS:
-                raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
-            if self._cluster.config.components != SPLIT:
-                raise UsageError(
-                    f"member {self.member_id} has all its components in one process: kill it without --component, "
-                    "or start the cluster with --components split"
-                )
-            found = [process for process in found if process.component == component]
-        if not found:
-            what = f"{component} of member {self.member_id}" if component else f"member {self.member_id}"
-            raise UsageError(f"{what} is not running: nothing to kill")
-        return found
+    def freeze(self, component: str | None = None) -> None:
+        self._signal_and_wait(component, signal.SIGSTOP, is_stopped_then=True)
+
+    def thaw(self, component: str | None = None) -> None:
+        self._signal_and_wait(component, signal.SIGCONT, is_stopped_then=False)
+
+    def _signal_and_wait(self, component: str | None, number: signal.Signals, *, is_stopped_then: bool) -> None:
+        found = self.processes(component)
+        send_signal(found, number)
+        wait_until(
+            lambda: all(is_stopped(process.pid) in (is_stopped_then, None) for process in found),
+            timeout_s=SIGNAL_TIMEOUT_S,
+            describe=lambda: f"member {self.member_id} does not {'stop' if is_stopped_then else 'go on'} by a signal",
+        )
 
     def _wait_until_whole_or_gone(self) -> None:
         if self._cluster.config.components != SPLIT:
@@ -149,16 +143,16 @@ class ProcessMember:
             )
 
 
-class ProcessCluster:
-    """A cluster of processes. Implements `upheaval.cluster.Cluster`."""
+class ProcessCluster(LiveCluster[ProcessMember]):
+    """A cluster of processes."""
+
+    runtime = "process"
 
     def __init__(self, folder: Path, config: ClusterConfig) -> None:
-        self.config = config
-        self.folder = folder
-        self.run = RunFolder(folder)
-        self.members = [ProcessMember(self, member_id) for member_id in range(config.members)]
+        members: list[ProcessMember] = []
+        super().__init__(folder, config, members)
+        members.extend(ProcessMember(self, member_id) for member_id in range(config.members))
         self._spawned: list[_Spawned] = []
-        self._faults: dict[int, FaultRecord] = {}
 
     # --- making and opening ---
 
@@ -200,7 +194,7 @@ class ProcessCluster:
         cluster_file.require_usable(path)
         cluster_file.save(config, path)
         cluster = cls(path, config)
-        cluster.run.create(_manifest(config))
+        cluster.run.create(new_manifest(config, cls.runtime))
         return cluster
 
     @classmethod
@@ -211,91 +205,41 @@ class ProcessCluster:
 
     # --- handles ---
 
-    def member(self, member_id: int) -> ProcessMember:
-        """Raises `UsageError` for a member that does not exist."""
-        if not 0 <= member_id < len(self.members):
-            raise UsageError(f"unknown member {member_id}: this cluster has members 0 to {len(self.members) - 1}")
-        return self.members[member_id]
+    def ingress_endpoints(self) -> dict[int, str]:
+        return self.config.ingress_endpoints()
 
-    def status(self) -> list[MemberStatus]:
-        return with_leaders(member.status() for member in self.members)
+    def resolver(self) -> StaticResolver:
+        return StaticResolver()
 
-    def leader(self) -> int | None:
-        """The serving leader of the highest term."""
-        serving = [status for status in self.status() if status.serves_as_leader]
-        return max(serving, key=lambda status: status.leadership_term_id).member_id if serving else None
+    def dial_through(self, member_id: int, names: Mapping[str, str]) -> None:
+        path = self.member(member_id).folder / "config.json"
+        fields = json.loads(path.read_text(encoding="utf-8"))
+        write_atomically(path, json.dumps({**fields, "names": dict(names)}, indent=2) + "\n")
+
+    def is_running(self) -> bool:
+        return bool(processes_of(self.config.run_id))
 
     # --- life ---
 
-    def up(self, timeout_s: float = START_TIMEOUT_S) -> int:
-        """Start what is not running and wait for a leader that serves; returns its member id.
-
-        When that fails, everything that was started here is ended again.
-        """
-        if not processes_of(self.config.run_id):
+    def _prepare(self) -> None:
+        if not self.is_running():
             ports.require_free(self.config.base_port, self.config.members)
-        with self.all_or_nothing():
-            for member in self.members:
-                member.start()
-            return self.wait_until_leader(timeout_s)
-
-    def wait_until_leader(self, timeout_s: float = START_TIMEOUT_S, *, other_than: int | None = None) -> int:
-        """Wait for a leader that serves, if wanted another one than before."""
-
-        def found() -> tuple[int] | None:
-            self.raise_if_ended()
-            leader = self.leader()
-            return None if leader is None or leader == other_than else (leader,)
-
-        (leader,) = wait_until(found, timeout_s=timeout_s, describe=lambda: f"no leader: {self._shown_status()}")
-        return leader
-
-    def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
-        """Wait until a member follows the leader's term, or leads it, and its election is over."""
-
-        def caught_up() -> MemberStatus | None:
-            self.raise_if_ended()
-            status = self.status()[member_id]
-            followed = status.leader_member_id >= 0 and status.election_state == ELECTION_CLOSED
-            return status if status.alive and followed else None
-
-        return wait_until(
-            caught_up,
-            timeout_s=timeout_s,
-            describe=lambda: f"member {member_id} does not catch up: {self._shown_status()}",
-        )
-
-    def converge(self, timeout_s: float = START_TIMEOUT_S) -> Converge:
-        """Wait until all members stand at one committed position, and write it to the manifest.
-
-        The load must have ended. When the time-out passes, what was seen last is written as not reached.
-        """
-        try:
-            wait_until(self._is_converged, timeout_s=timeout_s, describe=lambda: "the members do not converge")
-            reached = True
-        except UnknownOutcome:
-            reached = False
-        finals = tuple(
-            FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id)
-            for s in self.status()
-        )
-        # Read again after the wait: only equal positions count, and they can only have moved by then.
-        reached = reached and len({final.commit_position for final in finals}) == 1
-        converge = Converge(reached, time.monotonic_ns(), finals)
-        self.run.write_manifest(replace(self.run.read_manifest(), converge=converge))
-        return converge
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End everything in an orderly way, by force what does not end; sockets are removed, the folder stays."""
+        """End everything; sockets are removed too."""
         run_id = self.config.run_id
         found = processes_of(run_id)
         send_signal(found, signal.SIGTERM)
+        send_signal(found, signal.SIGCONT)
         try:
             wait_until_gone(found, run_id, timeout_s)
         except UnknownOutcome:
             send_signal(processes_of(run_id), signal.SIGKILL)
             wait_until_gone(found, run_id)
         self._clean_up()
+
+    def collect(self) -> None:
+        """Members write into the run folder themselves."""
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
@@ -358,7 +302,7 @@ class ProcessCluster:
         self._spawned.append(_Spawned(pid, member_id, log, start))
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
-        """Raises `EnvironmentFault` when a process that this handle started has ended by its own fault."""
+        """Only processes that this handle started are known to have ended."""
         for spawned in list(self._spawned):
             status = spawned.exit_status()
             if status is None:
@@ -370,73 +314,6 @@ class ProcessCluster:
                 raise EnvironmentFault(
                     f"member {spawned.member_id} ended with status {status}: {_last_line(spawned)} (see {spawned.log})"
                 )
-
-    # --- faults ---
-
-    def note_fault(self, member_id: int, fault: FaultRecord) -> None:
-        self._write_fault(member_id)
-        self._faults[member_id] = fault
-
-    def note_heal(self, member_id: int, begin_ns: int) -> None:
-        fault = self._faults.get(member_id)
-        if fault is not None:
-            self._faults[member_id] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=time.monotonic_ns())
-            self._write_fault(member_id)
-
-    def flush_faults(self) -> None:
-        """Write down the faults that were not healed."""
-        for member_id in list(self._faults):
-            self._write_fault(member_id)
-
-    def _write_fault(self, member_id: int) -> None:
-        fault = self._faults.pop(member_id, None)
-        if fault is not None:
-            self.run.add_fault(fault)
-
-    # --- conditions ---
-
-    def _is_converged(self) -> bool:
-        self.raise_if_ended()
-        statuses = self.status()
-        leaders = [status for status in statuses if status.role == LEADER]
-        positions = {status.append_position for status in statuses} | {status.commit_position for status in statuses}
-        return (
-            all(status.alive and status.election_state == ELECTION_CLOSED for status in statuses)
-            and len(leaders) == 1
-            and len({status.leadership_term_id for status in statuses}) == 1
-            and len(positions) == 1
-            and min(positions) > 0
-        )
-
-    def _shown_status(self) -> str:
-        return "; ".join(
-            f"member {s.member_id} {s.role} {s.election_state}" if s.alive else f"member {s.member_id} is down"
-            for s in self.status()
-        )
-
-
-def _manifest(config: ClusterConfig) -> Manifest:
-    return Manifest(
-        run_id=config.run_id,
-        runtime="process",
-        members=config.members,
-        profile=config.profile,
-        sync_level=config.sync_level,
-        components=config.components,
-        service=config.service,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        host=platform.node(),
-        boot_id=_boot_id(),
-        version=config.version,
-    )
-
-
-def _boot_id() -> str:
-    """Tells apart monotonic clocks that started at different times."""
-    try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
 
 
 def _last_line(spawned: _Spawned) -> str:

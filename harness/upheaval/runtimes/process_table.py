@@ -78,3 +78,20 @@ def wait_until_gone(processes: Iterable[FoundProcess], run_id: str, timeout_s: f
         return not pending
 
     wait_until(all_gone, timeout_s=timeout_s, describe=lambda: f"processes {sorted(pending)} do not end")
+
+
+def is_stopped(pid: int) -> bool | None:
+    """Whether the kernel holds the process stopped; None when it is gone."""
+    try:
+        stat = (_PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[0] == "T"
+
+
+def context_switches(pid: int) -> int:
+    """How often the kernel let the main thread go or took its core away; 0 when it is gone."""
+    with contextlib.suppress(OSError):
+        lines = (_PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace").splitlines()
+        return sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
+    return 0

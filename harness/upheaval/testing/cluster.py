@@ -16,7 +16,7 @@ from upheaval.runtimes import cluster_file
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.workload import LoadCounts, WorkloadSettings
 
-RUNTIMES: Final = ("process", "simulated")
+RUNTIMES: Final = ("process", "simulated", "docker")
 WAIT_S: Final = 30.0
 CLIENT_TIMEOUT_S: Final = 10.0
 
@@ -113,10 +113,11 @@ class Cluster:
         self._is_down = False
 
     def _make(self, folder: Path, sync_level: int, components: str) -> Backend:
-        if self.runtime == "process":
-            from upheaval.testing.processes import ProcessBackend
+        if self.runtime != "simulated":
+            from upheaval.testing.live import LiveBackend
 
-            return ProcessBackend(
+            return LiveBackend(
+                self.runtime,
                 folder,
                 members=self.size,
                 service=self.service,

@@ -1,4 +1,4 @@
-"""The docker runtime: a cluster of containers, one a member, behind the same handle as a cluster of processes.
+"""The docker runtime: a cluster of containers, one a member or one a component, as a live cluster.
 
 A handle can be opened on a running cluster from any process: the folder says which run it is, and everything of a run
 is named and labelled after it. How containers are made is in `containers`, what a member is in `system_under_test`.
@@ -6,72 +6,70 @@ is named and labelled after it. How containers are made is in `containers`, what
 
 import contextlib
 import os
-import platform
 import signal
-import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from upheaval.cluster import MemberStatus
-from upheaval.errors import EnvironmentFault, HarnessError, UsageError
-from upheaval.run_folder import Converge, FaultRecord, Manifest, RunFolder
+from upheaval.cluster import COMPONENTS, MemberStatus
+from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome
 from upheaval.runtimes import cluster_file, ports
-from upheaval.runtimes.cluster_file import ClusterConfig
+from upheaval.runtimes.cluster_file import SPLIT, ClusterConfig
 from upheaval.runtimes.docker import collect, files, labels
-from upheaval.runtimes.docker.conditions import Conditions
 from upheaval.runtimes.docker.containers import (
+    ALL,
     ContainerPlan,
-    container_name,
     create_network,
     member_hosts,
     network_name,
     start_container,
 )
-from upheaval.runtimes.docker.engine import Client, connect, engine_errors, require_image
+from upheaval.runtimes.docker.engine import Client, connect, engine_errors, engine_host, require_image
 from upheaval.runtimes.docker.files import DockerConfig
-from upheaval.runtimes.member_status import with_leaders
+from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest
 from upheaval.system_under_test import MemberPlan, SystemUnderTest, UpheavalNode
 from upheaval.waits import wait_until
 from upheaval_node.media.resolver import StaticResolver
 
-START_TIMEOUT_S: Final = 30.0
-STOP_TIMEOUT_S: Final = 15.0
-OUTPUT_FILE: Final = "all.log"
+# Within this time the rest of a member ends when one of its components has died.
+COMPONENT_END_TIMEOUT_S: Final = 10.0
 # Ended by us: told to, or killed.
 _OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 
-class DockerMember:
-    """One member in its container. Implements `upheaval.cluster.Member`."""
+class DockerMember(LiveMember):
+    """One member: a container, or one for each of its components."""
 
     def __init__(self, cluster: "DockerCluster", member_id: int) -> None:
-        self.member_id = member_id
-        self.name = container_name(cluster.config.run_id, member_id)
+        super().__init__(cluster, member_id)
         self._cluster = cluster
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """What each container of the member runs."""
+        return COMPONENTS if self._cluster.config.components == SPLIT else (ALL,)
 
     @property
     def ingress_address(self) -> str:
         """Where this machine reaches the member's ingress."""
-        return f"{ports.HOST}:{ports.member_ports(self._cluster.config.base_port, self.member_id)[0]}"
+        port = ports.member_ports(self._cluster.config.base_port, self.member_id)[0]
+        return f"{engine_host(self._cluster.client)}:{port}"
 
-    def container(self) -> Any | None:
-        """The container, running or not; None when there is none."""
+    def container(self, component: str | None = None) -> Any | None:
+        """A container, running or not, by default the one that holds the member's sockets; None without one."""
         import docker
 
+        name = self._cluster.container_name(self.member_id, component or self.components[0])
         with engine_errors(f"looking for member {self.member_id}"):
             try:
-                return self._cluster.client.containers.get(self.name)
+                return self._cluster.client.containers.get(name)
             except docker.errors.NotFound:
                 return None
 
-    def is_running(self) -> bool:
-        container = self.container()
-        return container is not None and bool(container.attrs["State"]["Running"])
+    # --- eyes ---
 
     def status(self) -> MemberStatus:
         """What the member says about itself. One that is down, paused or about to end says nothing."""
@@ -91,116 +89,123 @@ class DockerMember:
             raise
         return system.parse_status(self.member_id, (output or b"").decode("utf-8", "replace"))
 
-    def kill(self, component: str | None = None) -> None:
-        """SIGKILL. Returns when the container is gone down."""
-        if component is not None:
-            raise UsageError(f"member {self.member_id} has all its components in one container: kill it as a whole")
-        container = self._running()
-        begin_ns = time.monotonic_ns()
-        with engine_errors(f"killing member {self.member_id}"):
-            container.kill(signal="SIGKILL")
-            exit_status = container.wait(timeout=STOP_TIMEOUT_S)["StatusCode"]
-        proof = f"container {container.short_id} ended with status {exit_status}"
-        fault = FaultRecord("kill", f"member-{self.member_id}", begin_ns, time.monotonic_ns(), proof=proof)
-        self._cluster.note_fault(self.member_id, fault)
+    def incarnation(self, component: str | None = None) -> frozenset[str]:
+        found = self._running(component)
+        return frozenset(f"container {each.short_id} of {each.attrs['State']['StartedAt']}" for each in found)
 
-    def pause(self) -> None:
-        """Freeze every process of the member."""
-        container = self._running()
-        begin_ns = time.monotonic_ns()
-        with engine_errors(f"pausing member {self.member_id}"):
-            container.pause()
-            container.reload()
-        proof = f"container {container.short_id} is {container.status}"
-        fault = FaultRecord("pause", f"member-{self.member_id}", begin_ns, time.monotonic_ns(), proof=proof)
-        self._cluster.note_fault(self.member_id, fault)
+    def turns(self, component: str | None = None) -> int:
+        """Nanoseconds of processor time."""
+        found = self._running(component)
+        with engine_errors(f"measuring member {self.member_id}"):
+            usages = [self._cluster.client.api.stats(each.id, stream=False, one_shot=True) for each in found]
+        return sum(usage["cpu_stats"]["cpu_usage"]["total_usage"] for usage in usages)
 
-    def resume(self) -> None:
-        """Let a paused member go on."""
-        container = self._running()
-        begin_ns = time.monotonic_ns()
-        with engine_errors(f"resuming member {self.member_id}"):
-            container.unpause()
-        self._cluster.note_heal(self.member_id, begin_ns)
+    # --- hands ---
 
-    def send_signal(self, number: signal.Signals) -> None:
-        """Send any signal to the member's process (through the init of its container)."""
-        container = self._running()
-        with engine_errors(f"signalling member {self.member_id}"):
-            container.kill(signal=number.name)
+    def launch(self) -> None:
+        """Each container anew, or a first one. A member that has lost a component is left to end first."""
+        self._wait_until_whole_or_gone()
+        for component in self.components:
+            container = self.container(component)
+            if container is None:
+                self._cluster.create_container(self.member_id, component)
+            elif not _is_running(container):
+                with engine_errors(f"starting member {self.member_id}"):
+                    container.start()
 
-    def start(self) -> None:
-        """Start the member if it does not run: its container anew, or a first one."""
-        container = self.container()
-        if container is None:
-            self._cluster.create_member(self.member_id)
-            return
-        if not container.attrs["State"]["Running"]:
-            begin_ns = time.monotonic_ns()
-            with engine_errors(f"starting member {self.member_id}"):
-                container.start()
-            self._cluster.note_heal(self.member_id, begin_ns)
+    def end_now(self, component: str | None = None) -> None:
+        self._signal_and_wait(component, signal.SIGKILL)
 
-    def wait_until_alive(self, timeout_s: float = START_TIMEOUT_S) -> None:
-        """Wait until the member has shown itself. Raises at once when it ends instead."""
-
-        def is_alive() -> bool:
-            self._cluster.raise_if_ended()
-            return self.status().role is not None
-
-        wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"member {self.member_id} does not start")
-
-    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """SIGTERM, and wait for the orderly end; SIGKILL when it takes too long."""
-        container = self.container()
-        if container is None or not container.attrs["State"]["Running"]:
-            return
+    def stop_now(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """SIGTERM, and SIGKILL when it takes too long."""
+        self.thaw(component)
         with engine_errors(f"stopping member {self.member_id}"):
-            if container.status == "paused":
-                container.unpause()
-            container.stop(timeout=round(timeout_s))
+            for container in self._running(component):
+                container.stop(timeout=round(timeout_s))
+
+    def freeze(self, component: str | None = None) -> None:
+        with engine_errors(f"pausing member {self.member_id}"):
+            for container in self._running(component):
+                if container.status != "paused":
+                    container.pause()
+
+    def thaw(self, component: str | None = None) -> None:
+        with engine_errors(f"resuming member {self.member_id}"):
+            for container in self._running(component):
+                if container.status == "paused":
+                    container.unpause()
+
+    def send_signal(self, number: signal.Signals, component: str | None = None) -> None:
+        """Send any signal to the member's process (through the init of its container)."""
+        with engine_errors(f"signalling member {self.member_id}"):
+            for container in self._running(component):
+                container.kill(signal=number.name)
 
     def collect(self) -> None:
         """Copy what the member has written and printed into the run folder."""
+        folder = self._cluster.run.member(self.member_id).path
         container = self.container()
         if container is not None:
-            folder = self._cluster.run.member(self.member_id).path
             collect.collect_folder(container, str(self._cluster.system.folder), folder)
-            collect.collect_output(container, folder / OUTPUT_FILE)
+        for component in self.components:
+            container = self.container(component)
+            if container is not None:
+                collect.collect_output(container, folder / f"{component}.log")
 
     def raise_if_ended(self) -> None:
         """Raises `EnvironmentFault` when the member has ended by its own fault."""
-        container = self.container()
-        if container is None or container.status != "exited":
+        for component in self.components:
+            container = self.container(component)
+            if container is None or container.status != "exited":
+                continue
+            exit_status = container.attrs["State"]["ExitCode"]
+            if exit_status not in (*_OUR_DOING, *self._cluster.system.expected_exit_statuses):
+                with engine_errors(f"reading the output of member {self.member_id}"):
+                    lines = container.logs(tail=5).decode("utf-8", "replace").split("\n")
+                last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+                raise EnvironmentFault(f"member {self.member_id} ended with status {exit_status}: {last}")
+
+    def _signal_and_wait(self, component: str | None, number: signal.Signals) -> None:
+        with engine_errors(f"signalling member {self.member_id}"):
+            victims = self._running(component)
+            for container in victims:
+                container.kill(signal=number.name)
+            for container in victims:
+                container.wait(timeout=STOP_TIMEOUT_S)
+
+    def _running(self, component: str | None = None) -> list[Any]:
+        wanted = self.components if component is None else (component,)
+        found = [container for each in wanted if (container := self.container(each)) is not None]
+        return [container for container in found if _is_running(container)]
+
+    def _wait_until_whole_or_gone(self) -> None:
+        if self._cluster.config.components != SPLIT:
             return
-        exit_status = container.attrs["State"]["ExitCode"]
-        if exit_status not in _OUR_DOING:
-            with engine_errors(f"reading the output of member {self.member_id}"):
-                lines = container.logs(tail=5).decode("utf-8", "replace").split("\n")
-            last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-            raise EnvironmentFault(f"member {self.member_id} ended with status {exit_status}: {last}")
-
-    def _running(self) -> Any:
-        container = self.container()
-        if container is None or not container.attrs["State"]["Running"]:
-            raise UsageError(f"member {self.member_id} is not running")
-        return container
+        with contextlib.suppress(UnknownOutcome):
+            wait_until(
+                lambda: len(self._running()) in (0, len(COMPONENTS)),
+                timeout_s=COMPONENT_END_TIMEOUT_S,
+                describe=lambda: f"member {self.member_id} neither runs nor ends",
+                interval_s=self._cluster.poll_interval_s,
+            )
 
 
-class DockerCluster:
-    """A cluster of containers. Implements `upheaval.cluster.Cluster`."""
+class DockerCluster(LiveCluster[DockerMember]):
+    """A cluster of containers."""
+
+    runtime = files.RUNTIME
+    # To look at a member costs a process in its container.
+    poll_interval_s = 0.05
 
     def __init__(self, folder: Path, config: DockerConfig, client: Client, *, kept: bool = False) -> None:
+        members: list[DockerMember] = []
+        super().__init__(folder, config.cluster, members)
+        members.extend(DockerMember(self, member_id) for member_id in range(self.config.members))
         self.docker_config = config
-        self.config = config.cluster
-        self.folder = folder
         self.client = client
         self.system: SystemUnderTest = UpheavalNode()
-        self.run = RunFolder(folder)
-        self.members = [DockerMember(self, member_id) for member_id in range(self.config.members)]
         self._labels = labels.labels_of_run(self.config.run_id, kept=kept)
-        self._conditions = Conditions(self.status, self.raise_if_ended)
-        self._faults: dict[int, FaultRecord] = {}
+        self._names: dict[int, Mapping[str, str]] = {}
 
     # --- making and opening ---
 
@@ -210,30 +215,34 @@ class DockerCluster:
         folder: str | os.PathLike[str],
         *,
         members: int = 3,
+        components: str = cluster_file.TOGETHER,
         profile: str = "test",
         sync_level: int = 0,
         service: str = cluster_file.DEFAULT_SERVICE,
         source: Path | None = None,
+        max_sessions: int = 0,
         base_port: int | None = None,
         image: str | None = None,
         kept: bool = False,
     ) -> "DockerCluster":
         """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: it shall outlive this process.
 
-        What killed harnesses have left in the engine is removed first. Raises `HarnessError` with one clear line.
+        A service of one's own comes from the folder `source` (copied in), or is in the `image` already. What killed
+        harnesses have left in the engine is removed first. Raises `HarnessError` with one clear line.
         """
         path = Path(folder).absolute()
         config = ClusterConfig(
             run_id=uuid.uuid4().hex,
             members=members,
-            components=cluster_file.TOGETHER,
+            components=components,
             profile=profile,
             sync_level=sync_level,
             service=service,
             base_port=0 if base_port is None else base_port,
-            python_path=() if ":" not in service else (str((source or Path.cwd()).absolute()),),
+            python_path=files.service_path(service, source, image),
+            max_sessions=max_sessions,
         )
-        cluster_file.check_config(config)
+        cluster_file.check_config(config, is_service_here=image is None)
         docker_config = DockerConfig(config, image or UpheavalNode.image, files.require_source(source))
         client = connect()
         require_image(client, docker_config.image)
@@ -244,7 +253,7 @@ class DockerCluster:
             ports.require_free(base_port, members)
         cluster_file.require_usable(path)
         cluster = cls(path, docker_config, client, kept=kept)
-        cluster.run.create(_manifest(docker_config.cluster))
+        cluster.run.create(new_manifest(docker_config.cluster, cls.runtime))
         files.save(docker_config, path)
         return cluster
 
@@ -256,80 +265,80 @@ class DockerCluster:
 
     # --- handles ---
 
-    def member(self, member_id: int) -> DockerMember:
-        """Raises `UsageError` for a member that does not exist."""
-        if not 0 <= member_id < len(self.members):
-            raise UsageError(f"unknown member {member_id}: this cluster has members 0 to {len(self.members) - 1}")
-        return self.members[member_id]
-
     def ingress_endpoints(self) -> dict[int, str]:
-        """The members' ingress under the names that they know each other by; dial them through `resolver`."""
+        """The members' ingress under the names that they know each other by."""
         hosts = member_hosts(self.config.members)
         return {member_id: f"{host}:{self.system.ingress_port}" for member_id, host in enumerate(hosts)}
 
     def resolver(self) -> StaticResolver:
-        """Where clients on this machine find the members: their published ports."""
+        """Published ports."""
         endpoints = self.ingress_endpoints()
         return StaticResolver({endpoints[member.member_id]: member.ingress_address for member in self.members})
 
-    def is_running(self) -> bool:
-        """Whether any member runs."""
-        return any(member.is_running() for member in self.members)
+    def dial_through(self, member_id: int, names: Mapping[str, str]) -> None:
+        self._names[member_id] = dict(names)
 
-    def status(self) -> list[MemberStatus]:
-        return with_leaders(self._for_all(DockerMember.status))
+    def container_name(self, member_id: int, component: str) -> str:
+        suffix = "" if component == ALL else f"-{component}"
+        return f"{network_name(self.config.run_id)}-member-{member_id}{suffix}"
 
-    def leader(self) -> int | None:
-        return self._conditions.leader()
+    def for_all(self, action: Callable[[DockerMember], Result]) -> list[Result]:
+        """Do it for all members at once; the engine takes its time for each."""
+        with ThreadPoolExecutor(len(self.members)) as pool:
+            return list(pool.map(action, self.members))
 
     # --- life ---
 
-    def up(self, timeout_s: float = START_TIMEOUT_S) -> int:
-        """Start what is not running and wait for a leader that serves; returns its member id.
+    def _prepare(self) -> None:
+        """The network. After `down`, members get back what they had written."""
+        name = network_name(self.config.run_id)
+        with engine_errors("looking for the network"):
+            is_there = bool(self.client.networks.list(names=[name]))
+        if not is_there:
+            create_network(name, self._labels)
 
-        When that fails, everything that was started here is removed again.
-        """
-        with self.all_or_nothing():
-            if not self.client.networks.list(names=[network_name(self.config.run_id)]):
-                if self.run.member(0).path.exists():
-                    raise UsageError(f"the containers of the cluster in {self.folder} are gone: use a new folder")
-                create_network(self.config.run_id, self._labels)
-            self._for_all(DockerMember.start)
-            return self.wait_until_leader(timeout_s)
-
-    def create_member(self, member_id: int) -> None:
-        """Make and start a member's container."""
+    def create_container(self, member_id: int, component: str) -> None:
+        """Make and start a container of a member."""
         config = self.config
-        hosts = member_hosts(config.members)
+        member = MemberPlan(
+            member_id,
+            member_hosts(config.members),
+            config.run_id,
+            config.service,
+            config.profile,
+            config.sync_level,
+            component,
+            config.max_sessions,
+            self._names.get(member_id, {}),
+        )
+        holds_sockets = component == self.members[member_id].components[0]
+        earlier = self.run.member(member_id).path
         plan = ContainerPlan(
-            MemberPlan(member_id, hosts, config.run_id, config.service, config.profile, config.sync_level),
-            self.docker_config.image,
-            network_name(config.run_id),
-            ports.member_ports(config.base_port, member_id)[0],
-            self._labels,
-            self.docker_config.source,
+            member,
+            name=self.container_name(member_id, component),
+            volume=self.container_name(member_id, ALL),
+            image=self.docker_config.image,
+            network=network_name(config.run_id) if holds_sockets else None,
+            ingress_host_port=ports.member_ports(config.base_port, member_id)[0],
+            labels=self._labels,
+            source=self.docker_config.source if holds_sockets else "",
+            restore=earlier if holds_sockets and earlier.is_dir() else None,
         )
         start_container(self.client, plan, self.system)
 
-    def wait_until_leader(self, timeout_s: float = START_TIMEOUT_S, *, other_than: int | None = None) -> int:
-        return self._conditions.wait_until_leader(timeout_s, other_than=other_than)
+    def raise_if_ended(self, member_id: int | None = None) -> None:
+        members = self.members if member_id is None else [self.member(member_id)]
+        for member in members:
+            member.raise_if_ended()
 
-    def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
-        return self._conditions.wait_until_caught_up(member_id, timeout_s)
-
-    def converge(self, timeout_s: float = START_TIMEOUT_S) -> Converge:
-        """Wait until all members stand at one committed position, and write it to the manifest."""
-        return self._conditions.converge(self.run, timeout_s)
-
-    def raise_if_ended(self) -> None:
-        """Raises `EnvironmentFault` when a member has ended by its own fault."""
-        self._for_all(DockerMember.raise_if_ended)
+    def collect(self) -> None:
+        self.for_all(DockerMember.collect)
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End everything, collect what it wrote, and remove it from the engine; the folder stays."""
+        """End everything, collect what it wrote, and remove it from the engine."""
         try:
-            self._for_all(lambda member: member.stop(timeout_s))
-            self._for_all(DockerMember.collect)
+            self.for_all(lambda member: member.stop_now(None, timeout_s))
+            self.collect()
         finally:
             self.flush_faults()
             labels.remove_run(self.client, self.config.run_id)
@@ -344,52 +353,10 @@ class DockerCluster:
         except BaseException:
             if not ran_before:
                 with contextlib.suppress(HarnessError):
-                    self._for_all(DockerMember.collect)
+                    self.collect()
                 labels.remove_run(self.client, self.config.run_id)
             raise
 
-    def _for_all(self, action: Any) -> list[Any]:
-        """Do it for all members at once; the engine takes its time for each."""
-        with ThreadPoolExecutor(len(self.members)) as pool:
-            return list(pool.map(action, self.members))
 
-    # --- faults ---
-
-    def note_fault(self, member_id: int, fault: FaultRecord) -> None:
-        self._write_fault(member_id)
-        self._faults[member_id] = fault
-
-    def note_heal(self, member_id: int, begin_ns: int) -> None:
-        fault = self._faults.get(member_id)
-        if fault is not None:
-            self._faults[member_id] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=time.monotonic_ns())
-            self._write_fault(member_id)
-
-    def flush_faults(self) -> None:
-        """Write down the faults that were not healed."""
-        for member_id in list(self._faults):
-            self._write_fault(member_id)
-
-    def _write_fault(self, member_id: int) -> None:
-        fault = self._faults.pop(member_id, None)
-        if fault is not None:
-            self.run.add_fault(fault)
-
-
-def _manifest(config: ClusterConfig) -> Manifest:
-    boot_id = ""
-    with contextlib.suppress(OSError):
-        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    return Manifest(
-        run_id=config.run_id,
-        runtime=files.RUNTIME,
-        members=config.members,
-        profile=config.profile,
-        sync_level=config.sync_level,
-        components=config.components,
-        service=config.service,
-        created=datetime.now(UTC).isoformat(timespec="seconds"),
-        host=platform.node(),
-        boot_id=boot_id,
-        version=config.version,
-    )
+def _is_running(container: Any) -> bool:
+    return bool(container.attrs["State"]["Running"])

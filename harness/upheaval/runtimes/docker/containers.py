@@ -4,16 +4,17 @@ testcontainers creates containers and the network. Its own clean-up container (R
 absent, it would end a cluster with the command that started it, and labels do the job (see `labels`).
 """
 
-import io
 import random
 import tarfile
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from pathlib import Path
+from typing import IO, Any, Final
 
 from upheaval.errors import EnvironmentFault
-from upheaval.runtimes.docker.engine import Client, engine_errors
-from upheaval.runtimes.docker.labels import MEMBER
+from upheaval.runtimes.docker.engine import Client, engine_errors, engine_host
+from upheaval.runtimes.docker.labels import COMPONENT, MEMBER
 from upheaval.runtimes.ports import HOST
 from upheaval.system_under_test import SOURCE_FOLDER, MemberPlan, SystemUnderTest
 
@@ -21,38 +22,40 @@ from upheaval.system_under_test import SOURCE_FOLDER, MemberPlan, SystemUnderTes
 _SUBNET_PREFIX: Final = "10.213"
 _SUBNET_ATTEMPTS: Final = 50
 _PIDS_LIMIT: Final = 256
+ALL: Final = "all"
+"""The component of a container that holds a whole member."""
+MEMBER_USER: Final = 10001
+"""Whom the files of a volume belong to: the user of the node image."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """One member's container."""
+    """One container of a member. `network` None: it has none, its member's sockets are another container's.
+
+    Into a new volume go the folder `source` (a user's own service) and all of `restore` (what the member wrote before).
+    """
 
     member: MemberPlan
+    name: str
+    volume: str
     image: str
-    network: str
+    network: str | None
     ingress_host_port: int
     labels: Mapping[str, str]
     source: str = ""
-
-    @property
-    def name(self) -> str:
-        return container_name(self.member.run_id, self.member.member_id)
-
-
-def container_name(run_id: str, member_id: int) -> str:
-    return f"upheaval-{run_id[:12]}-member-{member_id}"
+    restore: Path | None = None
 
 
 def network_name(run_id: str) -> str:
+    """Of the run's network, and the beginning of every other name of the run."""
     return f"upheaval-{run_id[:12]}"
 
 
-def create_network(run_id: str, labels: Mapping[str, str]) -> str:
-    """A bridge network of the run's own, in a subnet that no other network has; returns its name."""
+def create_network(name: str, labels: Mapping[str, str]) -> str:
+    """A bridge network in a subnet that no other network has; returns its name."""
     import docker
 
     draw = random.SystemRandom()
-    name = network_name(run_id)
     with engine_errors("making the network"):
         for attempt in range(_SUBNET_ATTEMPTS):
             subnet = f"{_SUBNET_PREFIX}.{draw.randrange(256)}.{draw.randrange(16) * 16}/28"
@@ -79,43 +82,71 @@ def _testcontainers_network(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest) -> None:
-    """Make a member's volume and container, and start it."""
+    """Make a container of a member, with the member's volume if there is none yet, and start it."""
     from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import DockerContainer
 
     testcontainers_config.ryuk_disabled = True
     host = plan.member.hosts[plan.member.member_id]
-    labels = {**plan.labels, MEMBER: str(plan.member.member_id)}
+    labels = {**plan.labels, MEMBER: str(plan.member.member_id), COMPONENT: plan.member.component}
     with engine_errors(f"starting member {plan.member.member_id}"):
-        client.volumes.create(name=plan.name, labels=labels)
+        _require_volume(client, plan, system, labels)
         container = (
             DockerContainer(plan.image)
             .with_name(plan.name)
             .with_envs(**system.environment(plan.member))
+            .with_command(list(system.arguments(plan.member)))
             .with_kwargs(**_limits(), **_network_of(plan.network, host), hostname=host, labels=labels)
-            .with_volume_mapping(plan.name, str(system.folder), "rw")
+            .with_volume_mapping(plan.volume, str(system.folder), "rw")
             .with_tmpfs_mount("/tmp", "size=16m")
         )
-        container.ports = {f"{system.ingress_port}/tcp": (HOST, plan.ingress_host_port)}
-        if plan.source:
-            _copy_source(client, plan, system)
+        if plan.network is not None:
+            bind = HOST if engine_host(client) == HOST else "0.0.0.0"
+            container.ports = {f"{system.ingress_port}/tcp": (bind, plan.ingress_host_port)}
         try:
             container.start()
         finally:
             container.get_docker_client().client.close()
 
 
-def _copy_source(client: Client, plan: ContainerPlan, system: SystemUnderTest) -> None:
-    """Put a user's own service into the volume, through a container that never runs: no disk is shared with us."""
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        archive.add(plan.source, arcname=SOURCE_FOLDER, filter=_readable)
-    mounts = {plan.name: {"bind": str(system.folder), "mode": "rw"}}
+def _require_volume(client: Client, plan: ContainerPlan, system: SystemUnderTest, labels: Mapping[str, str]) -> None:
+    """The volume of the member. A new one is filled through a container that never runs: no disk is shared with us."""
+    import docker
+
+    try:
+        client.volumes.get(plan.volume)
+    except docker.errors.NotFound:
+        client.volumes.create(name=plan.volume, labels=dict(labels))
+    else:
+        return
+    if not plan.source and plan.restore is None:
+        return
+    mounts = {plan.volume: {"bind": str(system.folder), "mode": "rw"}}
     carrier = client.containers.create(plan.image, volumes=mounts, labels=dict(plan.labels), network_mode="none")
     try:
-        carrier.put_archive(str(system.folder), packed.getvalue())
+        with tempfile.TemporaryFile() as packed:
+            _pack(plan, packed)
+            carrier.put_archive(str(system.folder), packed)
     finally:
         carrier.remove(force=True)
+
+
+def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:
+    """What a new volume shall hold, as a tar file, read from its beginning."""
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        if plan.source:
+            archive.add(plan.source, arcname=SOURCE_FOLDER, filter=_readable)
+        for entry in sorted(plan.restore.iterdir()) if plan.restore is not None else ():
+            if entry.name != SOURCE_FOLDER:
+                archive.add(entry, arcname=entry.name, filter=_owned_by_the_member)
+    packed.seek(0)
+
+
+def _owned_by_the_member(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    if not (entry.isreg() or entry.isdir()):
+        return None
+    entry.uid = entry.gid = MEMBER_USER
+    return entry
 
 
 def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
@@ -137,9 +168,11 @@ def _limits() -> dict[str, Any]:
     }
 
 
-def _network_of(network: str, alias: str) -> dict[str, Any]:
+def _network_of(network: str | None, alias: str) -> dict[str, Any]:
     import docker
 
+    if network is None:
+        return {"network_mode": "none"}
     endpoint = docker.types.EndpointConfig(docker.constants.DEFAULT_DOCKER_API_VERSION, aliases=[alias])
     return {"network": network, "networking_config": {network: endpoint}}
 

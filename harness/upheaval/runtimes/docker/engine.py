@@ -6,11 +6,14 @@ The only module that turns errors of the docker SDK into those of the harness. I
 import contextlib
 from collections.abc import Iterator
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from upheaval.errors import EnvironmentFault
 
 OLDEST_API: Final = (1, 41)
 """That of engine 20.10."""
+
+LOOPBACK: Final = "127.0.0.1"
 
 INSTALL: Final = "install them with `pip install upheaval[docker]`"
 
@@ -34,6 +37,13 @@ def connect() -> Client:
         wanted = ".".join(map(str, OLDEST_API))
         raise EnvironmentFault(f"the Docker engine is too old: it has API {version}, {wanted} (engine 20.10) is needed")
     return client
+
+
+def engine_host(client: Client) -> str:
+    """Where ports that the engine publishes are reached from here: loopback, or the host of a remote engine."""
+    url = urlsplit(client.api.base_url)
+    is_local = url.scheme in ("http+unix", "http+docker", "npipe") or url.hostname in (None, "localhost")
+    return LOOPBACK if is_local else str(url.hostname)
 
 
 @contextlib.contextmanager

@@ -59,6 +59,13 @@ def load(folder: Path) -> DockerConfig:
         raise UsageError(f"{folder / CLUSTER_FILE}: {error}") from None
 
 
+def service_path(service: str, source: Path | None, image: str | None) -> tuple[str, ...]:
+    """Where the code of a service of one's own lies on this machine; nowhere when an image brings it."""
+    if ":" not in service or (image is not None and source is None):
+        return ()
+    return (str((source or Path.cwd()).absolute()),)
+
+
 def require_source(source: Path | None) -> str:
     """Raises `UsageError` when there is no such folder."""
     if source is None:

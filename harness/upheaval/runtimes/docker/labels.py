@@ -17,6 +17,7 @@ from upheaval.runtimes.docker.engine import Client, engine_errors
 
 RUN_ID: Final = "upheaval.run-id"
 MEMBER: Final = "upheaval.member"
+COMPONENT: Final = "upheaval.component"
 _PID: Final = "upheaval.harness-pid"
 _START: Final = "upheaval.harness-start"
 _PLACE: Final = "upheaval.harness-place"

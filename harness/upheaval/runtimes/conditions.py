@@ -1,8 +1,9 @@
 """Waiting for a leader, for a member that catches up, and for all members to stand at one position.
 
-Seen through `status` alone. This module knows no engine.
+Seen through `status` alone. This module knows no runtime.
 """
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +11,7 @@ from dataclasses import dataclass, replace
 from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus
 from upheaval.errors import UnknownOutcome
 from upheaval.run_folder import Converge, FinalPosition, RunFolder
-from upheaval.waits import wait_until
+from upheaval.waits import POLL_INTERVAL_S, wait_until
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Conditions:
 
     status: Callable[[], Sequence[MemberStatus]]
     raise_if_ended: Callable[[], None]
+    interval_s: float = POLL_INTERVAL_S
 
     def leader(self) -> int | None:
         """The serving leader of the highest term."""
@@ -33,7 +35,9 @@ class Conditions:
             leader = self.leader()
             return None if leader is None or leader == other_than else (leader,)
 
-        (leader,) = wait_until(found, timeout_s=timeout_s, describe=lambda: f"no leader: {self.shown()}")
+        (leader,) = wait_until(
+            found, timeout_s=timeout_s, interval_s=self.interval_s, describe=lambda: f"no leader: {self.shown()}"
+        )
         return leader
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus:
@@ -46,23 +50,30 @@ class Conditions:
             return status if status.alive and followed else None
 
         return wait_until(
-            caught_up, timeout_s=timeout_s, describe=lambda: f"member {member_id} does not catch up: {self.shown()}"
+            caught_up,
+            timeout_s=timeout_s,
+            interval_s=self.interval_s,
+            describe=lambda: f"member {member_id} does not catch up: {self.shown()}",
         )
 
     def converge(self, run: RunFolder, timeout_s: float) -> Converge:
         """Wait until all members stand at one committed position, and write it to the manifest."""
-        seen: list[MemberStatus] = []
 
         def converged() -> bool:
             self.raise_if_ended()
-            seen[:] = self.status()
-            return _stand_at_one_position(seen)
+            return _stand_at_one_position(self.status())
 
-        try:
-            wait_until(converged, timeout_s=timeout_s, describe=lambda: "the members do not converge")
-            reached = True
-        except UnknownOutcome:
-            reached = False
+        with contextlib.suppress(UnknownOutcome):
+            wait_until(
+                converged,
+                timeout_s=timeout_s,
+                interval_s=self.interval_s,
+                describe=lambda: "the members do not converge",
+            )
+        # Members are read one after the other, so what counts is a second look: positions that were equal only by
+        # chance have moved by then.
+        seen = self.status()
+        reached = _stand_at_one_position(seen)
         finals = tuple(
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
         )

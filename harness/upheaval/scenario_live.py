@@ -1,10 +1,5 @@
-"""Scenarios on the process runtime: signals to real processes, and proxied links between them.
+"""Scenarios on live clusters: real processes or containers, and proxied links between them."""
 
-Eyes look into /proc and at the bytes that the proxies passed on.
-"""
-
-import contextlib
-import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -14,9 +9,9 @@ from pathlib import Path
 from upheaval.cluster import ELECTION_CLOSED
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.run_folder import Converge, FaultRecord, RunFolder
-from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
-from upheaval.runtimes.process_table import FoundProcess, send_signal
 from upheaval.scenario import Inject, Scenario
 from upheaval.scenario_links import ProxiedLinks
 from upheaval.waits import wait_until
@@ -25,22 +20,23 @@ from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Link, Ping
 
 
-class ProcessStage:
+class LiveStage:
     """Implements `scenario_stage.Stage`. Links are proxied when the scenario has faults of links."""
 
-    def __init__(self, scenario: Scenario, seed: int, folder: Path) -> None:
+    def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path) -> None:
         self.run = RunFolder(folder)
         self._plan = scenario.cluster
+        self._runtime = runtime
         self._workload = replace(scenario.workload, seed=seed)
         self._seed = seed
         self._wants_links = any(isinstance(s, Inject) and isinstance(s.fault, LinkFault) for s in scenario.steps)
-        self._cluster: ProcessCluster | None = None
+        self._cluster: AnyCluster | None = None
         self._load: ProcessLoad | None = None
         self._links: ProxiedLinks | None = None
         self._stack = ExitStack()
 
     @property
-    def cluster(self) -> ProcessCluster:
+    def cluster(self) -> AnyCluster:
         if self._cluster is None:
             raise UsageError("the cluster is not started")
         return self._cluster
@@ -62,8 +58,12 @@ class ProcessStage:
 
     def open(self) -> None:
         plan = self._plan
-        cluster = ProcessCluster.create(
-            self.run.path, members=plan.members, components=plan.components, sync_level=plan.sync_level
+        cluster = create_cluster(
+            self._runtime,
+            self.run.path,
+            members=plan.members,
+            components=plan.components,
+            sync_level=plan.sync_level,
         )
         self._cluster = cluster
         manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())
@@ -74,7 +74,7 @@ class ProcessStage:
         self._stack.callback(cluster.down)
         cluster.up()
         history = self._stack.enter_context(self.run.history_writer())
-        load = ProcessLoad(cluster.config.ingress_endpoints(), history, self._workload)
+        load = ProcessLoad(cluster.ingress_endpoints(), history, self._workload, resolver=cluster.resolver())
         self._load = self._stack.enter_context(load)
 
     def acknowledged(self) -> int:
@@ -95,10 +95,6 @@ class ProcessStage:
         return self.cluster.converge()
 
     def close(self) -> None:
-        if self._cluster is not None:
-            # A stopped process would not hear that it is to end.
-            for member_id in self.member_ids:
-                self.resume(member_id, None)
         self._stack.close()
 
     def digest(self) -> None:
@@ -124,7 +120,12 @@ class ProcessStage:
                 raise UnknownOutcome(str(error)) from error
             return condition()
 
-        wait_until(holds, timeout_s=timeout_s, describe=lambda: f"no {what}")
+        wait_until(
+            holds,
+            timeout_s=timeout_s,
+            describe=lambda: f"no {what}",
+            interval_s=self.cluster.poll_interval_s,
+        )
 
     def let_pass(self, seconds: float) -> None:
         end_ns = self.now_ns() + int(seconds * 1e9)
@@ -133,29 +134,25 @@ class ProcessStage:
     # --- members ---
 
     def kill(self, member_id: int, component: str | None) -> None:
-        send_signal(self._processes(member_id, component), signal.SIGKILL)
+        self.cluster.member(member_id).end_now(component)
 
     def stop(self, member_id: int) -> None:
-        self.cluster.member(member_id).stop()
+        self.cluster.member(member_id).stop_now()
 
     def start(self, member_id: int) -> None:
-        self.cluster.member(member_id).start()
+        self.cluster.member(member_id).launch()
 
     def pause(self, member_id: int, component: str | None) -> None:
-        send_signal(self._processes(member_id, component), signal.SIGSTOP)
+        self.cluster.member(member_id).freeze(component)
 
     def resume(self, member_id: int, component: str | None) -> None:
-        send_signal(self._processes(member_id, component), signal.SIGCONT)
+        self.cluster.member(member_id).thaw(component)
 
     def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
-        return frozenset(f"process {process.pid}" for process in self._processes(member_id, component))
+        return self.cluster.member(member_id).incarnation(component)
 
     def turns(self, member_id: int, component: str | None) -> int:
-        return sum(_context_switches(process.pid) for process in self._processes(member_id, component))
-
-    def _processes(self, member_id: int, component: str | None) -> list[FoundProcess]:
-        found = self.cluster.member(member_id).processes()
-        return [process for process in found if component in (None, process.component)]
+        return self.cluster.member(member_id).turns(component)
 
     # --- links ---
 
@@ -179,11 +176,3 @@ class ProcessStage:
 
     def ping(self, link: Link, timeout_s: float) -> Ping:
         return self.links.ping(link, timeout_s)
-
-
-def _context_switches(pid: int) -> int:
-    """How often the kernel let the main thread go or took its core away; 0 when it is gone."""
-    with contextlib.suppress(OSError):
-        lines = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace").splitlines()
-        return sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
-    return 0

@@ -1,47 +1,32 @@
-"""A test's cluster on the process runtime: real members on loopback, paused and continued by signals."""
+"""A test's cluster of real members: processes on loopback, or containers."""
 
-import contextlib
-import signal
-import time
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from upheaval.cluster import MemberStatus
 from upheaval.errors import UsageError
 from upheaval.history import HistoryWriter
-from upheaval.run_folder import Converge, FaultRecord, RunFolder
-from upheaval.runtimes.process import ProcessCluster
+from upheaval.run_folder import Converge, RunFolder
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
-from upheaval.runtimes.process_table import FoundProcess, send_signal
 from upheaval.testing.backend import Requests
-from upheaval.waits import wait_until
 from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.errors import NodeError
+from upheaval_node.media.resolver import Resolver
 
-SIGNAL_TIMEOUT_S = 5.0
 
+class LiveBackend:
+    """Implements `backend.Backend`. `options` are those of `opening.create_cluster`."""
 
-class ProcessBackend:
-    """Implements `backend.Backend`."""
-
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        members: int,
-        service: str,
-        source: Path | None,
-        sync_level: int,
-        components: str,
-        seed: int,
-    ) -> None:
-        self._cluster = ProcessCluster.create(
-            folder, members=members, service=service, source=source, sync_level=sync_level, components=components
-        )
+    def __init__(self, runtime: str, folder: Path, *, seed: int, **options: Any) -> None:
+        self._cluster: AnyCluster = create_cluster(runtime, folder, **options)
         self.run: RunFolder = self._cluster.run
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
-        self._paused: dict[int, list[FoundProcess]] = {}
+        self._paused: set[int] = set()
 
     def up(self, timeout_s: float) -> int:
         return self._cluster.up(timeout_s)
@@ -61,72 +46,47 @@ class ProcessBackend:
     # --- faults ---
 
     def kill(self, member_id: int, component: str | None) -> None:
-        self._paused.pop(member_id, None)
+        self._paused.discard(member_id)
         self._cluster.member(member_id).kill(component)
 
     def stop(self, member_id: int) -> None:
         member = self._cluster.member(member_id)
-        if not member.processes():
+        if not member.is_running():
             raise UsageError(f"member {member_id} is not running: nothing to stop")
         self.resume(member_id)
-        begin_ns = time.monotonic_ns()
         member.stop()
-        self._note("stop", member_id, begin_ns, "SIGTERM ended its processes")
 
     def start(self, member_id: int) -> None:
         self._cluster.member(member_id).start()
 
     def pause(self, member_id: int) -> None:
-        found = self._cluster.member(member_id).processes()
-        if not found:
-            raise UsageError(f"member {member_id} is not running: nothing to pause")
-        begin_ns = time.monotonic_ns()
-        self._paused[member_id] = found
-        send_signal(found, signal.SIGSTOP)
-        self._wait_for_state(member_id, found, stopped=True)
-        self._note("pause", member_id, begin_ns, "the kernel shows its processes stopped")
+        self._cluster.member(member_id).pause()
+        self._paused.add(member_id)
 
     def resume(self, member_id: int) -> None:
-        found = self._paused.pop(member_id, None)
-        if found is None:
-            return
-        begin_ns = time.monotonic_ns()
-        send_signal(found, signal.SIGCONT)
-        self._wait_for_state(member_id, found, stopped=False)
-        self._cluster.note_heal(member_id, begin_ns)
-
-    def _note(self, what: str, member_id: int, begin_ns: int, proof: str) -> None:
-        record = FaultRecord(what, f"member-{member_id}", begin_ns, time.monotonic_ns(), proof=proof)
-        self._cluster.note_fault(member_id, record)
-
-    def _wait_for_state(self, member_id: int, found: list[FoundProcess], *, stopped: bool) -> None:
-        wait_until(
-            lambda: all(_is_stopped(process.pid) in (stopped, None) for process in found),
-            timeout_s=SIGNAL_TIMEOUT_S,
-            describe=lambda: f"member {member_id} does not {'stop' if stopped else 'continue'} by a signal",
-        )
+        if member_id in self._paused:
+            self._paused.discard(member_id)
+            self._cluster.member(member_id).resume()
 
     # --- clients and the end ---
 
     def client(self, timeout_s: float) -> Requests:
-        return ProcessClient(self._cluster.config.ingress_endpoints(), timeout_s)
+        return LiveClient(self._cluster.ingress_endpoints(), self._cluster.resolver(), timeout_s)
 
     def load(self, settings: WorkloadSettings) -> "HistoryLoad":
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
         self.run.write_manifest(manifest)
         history = self.run.history_writer()
-        load = HistoryLoad(ProcessLoad(self._cluster.config.ingress_endpoints(), history, settings), history)
-        load.start()
-        return load
+        cluster = self._cluster
+        load = ProcessLoad(cluster.ingress_endpoints(), history, settings, resolver=cluster.resolver())
+        owned = HistoryLoad(load, history)
+        owned.start()
+        return owned
 
     def converge(self, timeout_s: float) -> Converge:
         return self._cluster.converge(timeout_s)
 
     def down(self) -> None:
-        for member_id in list(self._paused):
-            # A stopped process would take no notice of the request to end.
-            with contextlib.suppress(Exception):
-                self.resume(member_id)
         self._cluster.down()
 
 
@@ -154,11 +114,11 @@ class HistoryLoad:
             self._history.close()
 
 
-class ProcessClient:
+class LiveClient:
     """Requests over real sockets; opens another session when the last one is of no use. Implements `Requests`."""
 
-    def __init__(self, endpoints: dict[int, str], timeout_s: float) -> None:
-        self._client = BlockingClient(endpoints, timeout_s, client_name="upheaval test")
+    def __init__(self, endpoints: Mapping[int, str], resolver: Resolver, timeout_s: float) -> None:
+        self._client = BlockingClient(endpoints, timeout_s, client_name="upheaval test", resolver=resolver)
         self._is_opened = False
 
     def request(self, payload: bytes) -> bytes:
@@ -186,12 +146,3 @@ class ProcessClient:
                 self._is_opened = True
         except NodeError as error:
             raise NotSent(f"no session with the cluster: {error}") from error
-
-
-def _is_stopped(pid: int) -> bool | None:
-    """Whether the kernel holds it stopped; None when it is gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    return stat.rpartition(")")[2].split()[0] == "T"

@@ -1,0 +1,302 @@
+"""A cluster of real members, in processes or in containers: what both have in common.
+
+A runtime fills in how members are started, ended, frozen and looked at. What is done to a member through `kill`,
+`stop`, `pause`, `resume` and `start` is written down as a fault of the run; the hands below them (`end_now`,
+`stop_now`, `freeze`, `thaw`, `launch`) write nothing, for those who keep books of their own. This module knows neither
+processes nor engines.
+"""
+
+import contextlib
+import platform
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import ClassVar, Final, Generic, TypeVar
+
+from upheaval.cluster import COMPONENTS, MemberStatus
+from upheaval.errors import UsageError
+from upheaval.run_folder import Converge, FaultRecord, Manifest, RunFolder
+from upheaval.runtimes.cluster_file import SPLIT, ClusterConfig
+from upheaval.runtimes.conditions import Conditions
+from upheaval.runtimes.member_status import with_leaders
+from upheaval.waits import POLL_INTERVAL_S, wait_until
+from upheaval_node.media.resolver import Resolver
+
+START_TIMEOUT_S: Final = 30.0
+STOP_TIMEOUT_S: Final = 15.0
+
+Result = TypeVar("Result")
+
+
+class LiveMember(ABC):
+    """One member. Implements `upheaval.cluster.Member`."""
+
+    def __init__(self, cluster: "LiveCluster[LiveMember]", member_id: int) -> None:
+        self.member_id = member_id
+        self._live = cluster
+
+    # --- eyes ---
+
+    @abstractmethod
+    def status(self) -> MemberStatus:
+        """What the member says about itself."""
+
+    @abstractmethod
+    def incarnation(self, component: str | None = None) -> frozenset[str]:
+        """Names of what runs now, which never come back; empty when nothing runs."""
+
+    @abstractmethod
+    def turns(self, component: str | None = None) -> int:
+        """A number that grows while the member gets to run, and only then."""
+
+    def is_running(self) -> bool:
+        """Whether anything of the member runs, frozen or not."""
+        return bool(self.incarnation())
+
+    def wait_until_alive(self, timeout_s: float = START_TIMEOUT_S) -> None:
+        """Wait until all components have shown themselves. Raises at once when one of them ends instead."""
+
+        def is_alive() -> bool:
+            self._live.raise_if_ended(self.member_id)
+            return self.status().role is not None
+
+        wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"member {self.member_id} does not start")
+
+    # --- hands ---
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Start what is not running. Returns at once; the member joins by itself."""
+
+    @abstractmethod
+    def end_now(self, component: str | None = None) -> None:
+        """SIGKILL, to one component or to all of it. Returns when it is gone."""
+
+    @abstractmethod
+    def stop_now(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Ask for an orderly end, and wait for it."""
+
+    @abstractmethod
+    def freeze(self, component: str | None = None) -> None:
+        """Let it not run, until `thaw`. Returns when the machine shows that it is stopped."""
+
+    @abstractmethod
+    def thaw(self, component: str | None = None) -> None:
+        """Let it go on running. Does nothing to what is not frozen."""
+
+    # --- what is written down ---
+
+    def kill(self, component: str | None = None) -> None:
+        """SIGKILL to the member, or to one component of a split member. Returns when it is gone."""
+        self._record("kill", component, lambda: self.end_now(component), "gone")
+
+    def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Ask for an orderly end, and wait for it. One that does not run is left alone."""
+        if self.is_running():
+            self._record("stop", component, lambda: self.stop_now(component, timeout_s), "ended by itself")
+
+    def pause(self, component: str | None = None) -> None:
+        """Freeze the member: it holds its connections and answers nothing."""
+        self._record("pause", component, lambda: self.freeze(component), "frozen")
+
+    def resume(self) -> None:
+        """Let a paused member go on."""
+        begin_ns = time.monotonic_ns()
+        self.thaw()
+        self._live.note_heal(self.member_id, begin_ns)
+
+    def start(self) -> None:
+        """Start what is not running of the member. Returns at once; it joins by itself."""
+        begin_ns = time.monotonic_ns()
+        self.launch()
+        self._live.note_heal(self.member_id, begin_ns)
+
+    def _record(self, what: str, component: str | None, do: Callable[[], None], proved: str) -> None:
+        names = self._require_running(what, component)
+        begin_ns = time.monotonic_ns()
+        do()
+        where = f"member-{self.member_id}" + (f"/{component}" if component else "")
+        fault = FaultRecord(what, where, begin_ns, time.monotonic_ns(), proof=f"{proved}: {', '.join(sorted(names))}")
+        self._live.note_fault(self.member_id, fault)
+
+    def _require_running(self, what: str, component: str | None) -> frozenset[str]:
+        if component is not None:
+            if component not in COMPONENTS:
+                raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
+            if self._live.config.components != SPLIT:
+                raise UsageError(
+                    f"member {self.member_id} has all its components together: {what} it without --component, "
+                    "or start the cluster with --components split"
+                )
+        names = self.incarnation(component)
+        if not names:
+            victim = f"{component} of member {self.member_id}" if component else f"member {self.member_id}"
+            raise UsageError(f"{victim} is not running: nothing to {what}")
+        return names
+
+
+Member_co = TypeVar("Member_co", bound=LiveMember, covariant=True)
+
+
+class LiveCluster(ABC, Generic[Member_co]):
+    """A cluster of real members. Implements `upheaval.cluster.Cluster`."""
+
+    runtime: ClassVar[str]
+    poll_interval_s: ClassVar[float] = POLL_INTERVAL_S
+    """How often conditions look at the members."""
+
+    def __init__(self, folder: Path, config: ClusterConfig, members: Sequence[Member_co]) -> None:
+        self.config = config
+        self.folder = folder
+        self.run = RunFolder(folder)
+        self.members = members
+        self._conditions = Conditions(self.status, self.raise_if_ended, self.poll_interval_s)
+        self._faults: dict[int, FaultRecord] = {}
+
+    # --- handles ---
+
+    def member(self, member_id: int) -> Member_co:
+        """Raises `UsageError` for a member that does not exist."""
+        if not 0 <= member_id < len(self.members):
+            raise UsageError(f"unknown member {member_id}: this cluster has members 0 to {len(self.members) - 1}")
+        return self.members[member_id]
+
+    @abstractmethod
+    def ingress_endpoints(self) -> dict[int, str]:
+        """Where clients find the members; to be dialled through `resolver`."""
+
+    @abstractmethod
+    def resolver(self) -> Resolver:
+        """How clients on this machine dial the ingress endpoints."""
+
+    @abstractmethod
+    def dial_through(self, member_id: int, names: Mapping[str, str]) -> None:
+        """Where the member dials for the endpoints of others, from its next start on: how a proxy gets into a link."""
+
+    def is_running(self) -> bool:
+        """Whether any member runs."""
+        return any(self.for_all(LiveMember.is_running))
+
+    def status(self) -> list[MemberStatus]:
+        return with_leaders(self.for_all(_status))
+
+    def for_all(self, action: Callable[[Member_co], Result]) -> list[Result]:
+        """Do it for every member."""
+        return [action(member) for member in self.members]
+
+    # --- life ---
+
+    def up(self, timeout_s: float = START_TIMEOUT_S) -> int:
+        """Start what is not running and wait for a leader that serves; returns its member id.
+
+        When that fails, everything that was started here is ended again.
+        """
+        with self.all_or_nothing():
+            self._prepare()
+            self.for_all(_launch)
+            return self.wait_until_leader(timeout_s)
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """What members need before the first of them starts."""
+
+    @abstractmethod
+    def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """End everything in an orderly way, by force what does not end; the folder stays, and is complete."""
+
+    @abstractmethod
+    def collect(self) -> None:
+        """Bring what the members have written so far into the run folder, where it is not there by itself."""
+
+    @abstractmethod
+    def all_or_nothing(self) -> AbstractContextManager[None]:
+        """On the way out of a failure, end what was started inside."""
+
+    @abstractmethod
+    def raise_if_ended(self, member_id: int | None = None) -> None:
+        """Raises `EnvironmentFault` when a member, or the one that is named, has ended by its own fault."""
+
+    # --- conditions ---
+
+    def leader(self) -> int | None:
+        """The serving leader of the highest term."""
+        return self._conditions.leader()
+
+    def wait_until_leader(self, timeout_s: float = START_TIMEOUT_S, *, other_than: int | None = None) -> int:
+        """Wait for a leader that serves, if wanted another one than before."""
+        return self._conditions.wait_until_leader(timeout_s, other_than=other_than)
+
+    def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
+        """Wait until a member follows the leader's term, or leads it, and its election is over."""
+        return self._conditions.wait_until_caught_up(member_id, timeout_s)
+
+    def converge(self, timeout_s: float = START_TIMEOUT_S) -> Converge:
+        """Wait until all members stand at one committed position, and write it to the manifest.
+
+        The load must have ended. When the time-out passes, what was seen last is written as not reached.
+        """
+        return self._conditions.converge(self.run, timeout_s)
+
+    # --- faults ---
+
+    def note_fault(self, member_id: int, fault: FaultRecord) -> None:
+        """Keep a fault until it is healed, and write down the member's last one."""
+        self._write_fault(member_id)
+        self._faults[member_id] = fault
+
+    def note_heal(self, member_id: int, begin_ns: int) -> None:
+        """The member's fault, if it has one, was healed just now."""
+        fault = self._faults.get(member_id)
+        if fault is not None:
+            self._faults[member_id] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=time.monotonic_ns())
+            self._write_fault(member_id)
+
+    def flush_faults(self) -> None:
+        """Write down the faults that were not healed."""
+        for member_id in list(self._faults):
+            self._write_fault(member_id)
+
+    def _write_fault(self, member_id: int) -> None:
+        fault = self._faults.pop(member_id, None)
+        if fault is not None:
+            self.run.add_fault(fault)
+
+
+AnyCluster = LiveCluster[LiveMember]
+"""A live cluster of whichever runtime."""
+
+
+def _status(member: LiveMember) -> MemberStatus:
+    return member.status()
+
+
+def _launch(member: LiveMember) -> None:
+    member.launch()
+
+
+def new_manifest(config: ClusterConfig, runtime: str) -> Manifest:
+    """The manifest of a run that begins on this machine."""
+    return Manifest(
+        run_id=config.run_id,
+        runtime=runtime,
+        members=config.members,
+        profile=config.profile,
+        sync_level=config.sync_level,
+        components=config.components,
+        service=config.service,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        host=platform.node(),
+        boot_id=_boot_id(),
+        version=config.version,
+    )
+
+
+def _boot_id() -> str:
+    """Tells apart monotonic clocks that started at different times."""
+    with contextlib.suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    return ""
