@@ -4,11 +4,13 @@ One operation is one JSON line of `history.jsonl` (see docs/run-folder.md). This
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
+from typing import Final
 
 from upheaval import jsonfields
 from upheaval.errors import EnvironmentFault, UsageError
@@ -24,6 +26,12 @@ class Function(StrEnum):
     APPEND = "append"
     LIST = "list"
     ECHO = "echo"
+    CALL = "call"
+    """A request to a service of a user's own: its payload is known by its digest only, its answer not at all."""
+
+
+SHIPPED: Final = tuple(function for function in Function if function is not Function.CALL)
+"""What the shipped services can do."""
 
 
 class Outcome(StrEnum):
@@ -39,9 +47,10 @@ class Operation:
     """One operation of one client slot.
 
     `value` is what was sent: the value of a write or append, `[expected, new]` of a compare-and-set, the text of
-    an echo, None for reads. `result` is what came back: the value or list read, True or False of a
-    compare-and-set, the text of an echo, None otherwise. Times are nanoseconds of the host's monotonic clock:
-    `invoke_ns` right before the first offer, `complete_ns` after the response was decoded (None without one).
+    an echo, the SHA-256 of a call's payload (`key` is its name), None for reads. `result` is what came back: the
+    value or list read, True or False of a compare-and-set, the text of an echo, None otherwise. Times are nanoseconds
+    of the host's monotonic clock: `invoke_ns` right before the first offer, `complete_ns` after the response was
+    decoded (None without one).
     `position` is the log position that the service reported (None without a response).
     """
 
@@ -113,8 +122,11 @@ def _require_sense(operation: Operation) -> None:
             raise FieldError("'complete_ns' is before 'invoke_ns'")
     if operation.f is Function.CAS and not (isinstance(operation.value, list) and len(operation.value) == 2):
         raise FieldError("the value of a cas must be [expected, new]")
+    if operation.f is Function.CALL and not (isinstance(operation.value, str) and _DIGEST.fullmatch(operation.value)):
+        raise FieldError("the value of a call must be the SHA-256 of its payload in hexadecimal digits")
 
 
+_DIGEST = re.compile("[0-9a-f]{64}")
 _FUNCTIONS = {function.value: function for function in Function}
 _OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 

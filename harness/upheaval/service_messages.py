@@ -1,9 +1,11 @@
 """Operations of a history as the shipped services' requests, and back.
 
-Values travel as JSON text, so that integers, strings and null survive the way through the log. This module knows the
-encoding of the services, and nothing of sessions or logs.
+Values travel as JSON text, so that integers, strings and null survive the way through the log. A request to any other
+service is known by the digest of its payload. This module knows the encoding of the services, and nothing of sessions
+or logs.
 """
 
+import hashlib
 import json
 
 from upheaval.errors import UsageError
@@ -49,6 +51,11 @@ def decode_operation(payload: Buffer) -> tuple[int, Function, str, Json]:
     if function is Function.CAS:
         return request.operation_id, function, request.key, [_decoded(request.expected), _decoded(request.value)]
     return request.operation_id, function, request.key, _decoded(request.value)
+
+
+def call_digest(payload: Buffer) -> str:
+    """By what the history and the log know a request to a service of a user's own."""
+    return hashlib.sha256(payload).hexdigest()
 
 
 def decode_result(payload: Buffer) -> tuple[int, int, Json, str]:

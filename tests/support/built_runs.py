@@ -11,10 +11,10 @@ from pathlib import Path
 from random import Random
 
 from upheaval.checkers.model import Model
-from upheaval.history import Function, Operation, Outcome
+from upheaval.history import SHIPPED, Function, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval.run_folder import Converge, FinalPosition, Manifest, RunFolder
-from upheaval.service_messages import encode_operation
+from upheaval.service_messages import call_digest, encode_operation
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
 from upheaval_node.protocol.session_header import pack_session_header
@@ -149,7 +149,7 @@ Draw = Callable[[Random, int], tuple[Function, str, Json]]
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:
     """An operation on one of four keys; written and appended values are unique, so that a wrong read shows."""
     key = f"k{random.randrange(4)}"
-    function = random.choice(list(Function))
+    function = random.choice(SHIPPED)
     value: Json = None
     if function in (Function.WRITE, Function.APPEND, Function.ECHO):
         value = number
@@ -212,6 +212,28 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
         [trace_line(1, 0, "FOLLOWER")],
         [trace_line(2, 0, "FOLLOWER"), trace_line(2, 1)],
     ]
+    return run
+
+
+def built_calls(count: int = 200, *, beside_operations: bool = False) -> BuiltRun:
+    """A good run of calls to a service of a user's own; the first two have the same payload.
+
+    Every twentieth has no answer; half of those reached the log.
+    """
+    run = good_run() if beside_operations else good_run(0)
+    messages = list(run.payloads[0])
+    for number in range(count):
+        payload = f"deposit {max(number, 1)}".encode()
+        outcome = Outcome.UNKNOWN if number % 20 == 19 else Outcome.OK
+        if outcome is Outcome.OK or number % 40 == 19:
+            messages.append(session_message(payload))
+        begin = 10**9 + number * 1000
+        end = begin + 500 if outcome is Outcome.OK else None
+        digest = call_digest(payload)
+        run.operations.append(
+            Operation(10**6 + number, number, Function.CALL, "deposit", digest, begin, end, outcome, None, None)
+        )
+    run.payloads = [list(messages) for _ in range(3)]
     return run
 
 

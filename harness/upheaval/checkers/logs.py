@@ -7,11 +7,12 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from upheaval.checkers.calls import CallEntry, shown_digest
 from upheaval.checkers.recordings import LogMissing, RecordedLog, Segment, messages
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.run_folder import FinalPosition, RunFolder
-from upheaval.service_messages import decode_operation
+from upheaval.service_messages import call_digest, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
@@ -36,6 +37,8 @@ class WitnessLog:
     """What the longest log of the run says, in log order."""
 
     entries: list[LogEntry] = field(default_factory=list)
+    calls: list[CallEntry] = field(default_factory=list)
+    """The messages to a service of a user's own."""
     terms: list[TermEntry] = field(default_factory=list)
     start_position: int = 0
     end_position: int = 0
@@ -142,13 +145,15 @@ def _describe(segment: Segment, offset: int) -> str:
     if found.entries:
         entry = found.entries[0]
         return f"operation id={entry.id} {entry.f} {entry.key} {entry.value!r}"
+    if found.calls:
+        return f"a call with payload {shown_digest(found.calls[0].digest)}"
     if found.terms:
         return f"leadership term {found.terms[0].leadership_term_id} of member {found.terms[0].leader_member_id}"
     return "another frame"
 
 
 def _read_entries(segment: Segment, witness: WitnessLog) -> None:
-    """Append what the messages of a segment say. Entries of other services than ours are left out."""
+    """Append what the messages of a segment say."""
     for end, message in messages(segment):
         if message[:8] == _HEADER_WORD:
             _read_operation(message, end, witness)
@@ -162,9 +167,11 @@ def _read_entries(segment: Segment, witness: WitnessLog) -> None:
 
 
 def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) -> None:
+    payload = message[session_header.LENGTH :]
     try:
-        operation_id, function, key, value = decode_operation(message[session_header.LENGTH :])
+        operation_id, function, key, value = decode_operation(payload)
     except DecodeError:
+        witness.calls.append(CallEntry(end, call_digest(payload)))
         return
     witness.entries.append(LogEntry(end, operation_id, function, key, value))
 

@@ -34,6 +34,8 @@ class Model:
                 return self.lists.get(key, [])
             case Function.ECHO:
                 return value
+            case Function.CALL:
+                raise ValueError("only its own service knows what a call does")
             case _ as unreachable:
                 assert_never(unreachable)
 
@@ -73,5 +75,7 @@ def apply_to_key(function: Function, state: tuple[Json, ...], value: Json) -> tu
             return state, list(state)
         case Function.ECHO:
             return state, value
+        case Function.CALL:
+            raise ValueError("only its own service knows what a call does")
         case _ as unreachable:
             assert_never(unreachable)

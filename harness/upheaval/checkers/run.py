@@ -3,10 +3,11 @@
 This module puts the checkers together; it needs no cluster, and none has to be alive.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from os import PathLike
 
 from upheaval.checkers import witness
+from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
 from upheaval.checkers.logs import LogFindings, check_logs
 from upheaval.checkers.verdict import Finding, Report, Verdict
@@ -96,13 +97,32 @@ def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Findi
     if not operations:
         return [Finding(promise, Verdict.UNKNOWN, "there is no history") for promise in promises]
     entries = logs.witness.entries
+    calls = [operation for operation in operations if operation.f is Function.CALL]
+    shipped = operations if not calls else [operation for operation in operations if operation.f is not Function.CALL]
     by_id = {entry.id: entry for entry in entries}
-    return [
-        witness.acknowledged_not_lost(operations, by_id),
-        witness.applied_once(operations, entries),
-        witness.linearizable(operations, entries),
-        witness.history_complete(operations, entries),
+    of_shipped = [
+        witness.acknowledged_not_lost(shipped, by_id),
+        witness.applied_once(shipped, entries),
+        witness.linearizable(shipped, entries),
+        witness.history_complete(shipped, entries),
     ]
+    if not calls:
+        return of_shipped
+    of_calls = judge_calls(calls, logs.witness.calls)
+    return merged(of_shipped, of_calls) if shipped or entries else of_calls
+
+
+def merged(of_shipped: Iterable[Finding], of_calls: Iterable[Finding]) -> list[Finding]:
+    """Findings on the operations of shipped services and on calls, one for each promise: the worse one of two."""
+    others = {finding.promise: finding for finding in of_calls}
+    found = []
+    for finding in of_shipped:
+        other = others.get(finding.promise, finding)
+        if finding.verdict is other.verdict and finding is not other:
+            found.append(Finding(finding.promise, finding.verdict, f"{finding.detail}; {other.detail}"))
+        else:
+            found.append(max(finding, other, key=lambda one: one.verdict))
+    return found
 
 
 def _leaders(run: RunFolder, manifest: Manifest, logs: LogFindings) -> Finding:

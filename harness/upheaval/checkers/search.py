@@ -28,7 +28,7 @@ def linearizable_by_search(operations: Iterable[Operation], *, limit: int = CONF
     """Look for an order that keeps real time and explains all results. UNKNOWN when `limit` is not enough."""
     parts: dict[tuple[bool, str], list[Operation]] = defaultdict(list)
     for operation in operations:
-        if operation.outcome is Outcome.FAIL or operation.f is Function.ECHO:
+        if operation.outcome is Outcome.FAIL or operation.f in (Function.ECHO, Function.CALL):
             continue
         parts[operation.f in (Function.APPEND, Function.LIST), operation.key].append(operation)
     for (_, key), part in sorted(parts.items()):

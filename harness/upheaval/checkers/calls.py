@@ -1,0 +1,101 @@
+"""Judges the calls of a history: requests to a service of a user's own, whose payloads and answers mean nothing here.
+
+A call is found in the log by the digest of its payload. Payloads may repeat, so what is compared are numbers: how often
+one was acknowledged, sent, and recorded. This module knows nothing of files; it gets operations and log entries.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST, APPLIED_ONCE, HISTORY_COMPLETE
+from upheaval.history import Operation, Outcome
+
+_SHOWN_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CallEntry:
+    """One message to a service of a user's own in the log. `position` is its end."""
+
+    position: int
+    digest: str
+
+
+@dataclass(slots=True)
+class CallCount:
+    """What is known about one payload. `last_position` is that of its last message in the log, -1 without one."""
+
+    name: str
+    acknowledged: int = 0
+    sent: int = 0
+    in_log: int = 0
+    last_position: int = -1
+
+
+def judge_calls(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> list[Finding]:
+    """A finding for each promise that can be judged on calls."""
+    counts, unexplained = _count(calls, entries)
+    return [_not_lost(counts), _once(counts), _explained(counts, unexplained)]
+
+
+def shown_digest(digest: str) -> str:
+    """Enough of a digest to tell one payload from another."""
+    return digest[:_SHOWN_DIGITS]
+
+
+def _count(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> tuple[dict[str, CallCount], CallEntry | None]:
+    """The counts by digest, and the first entry of which the history knows nothing."""
+    counts: dict[str, CallCount] = {}
+    for call in calls:
+        count = counts.setdefault(str(call.value), CallCount(call.key))
+        count.acknowledged += call.outcome is Outcome.OK
+        count.sent += call.outcome is not Outcome.FAIL
+    unexplained: CallEntry | None = None
+    for entry in entries:
+        known = counts.get(entry.digest)
+        if known is None:
+            unexplained = unexplained or entry
+            continue
+        known.in_log += 1
+        known.last_position = entry.position
+    return counts, unexplained
+
+
+def _not_lost(counts: Mapping[str, CallCount]) -> Finding:
+    for digest, count in counts.items():
+        if count.in_log < count.acknowledged:
+            detail = (
+                f"call {count.name} with payload {shown_digest(digest)} was acknowledged {count.acknowledged} times "
+                f"and lies in the log {count.in_log} times"
+            )
+            return Finding(ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, detail)
+    total = sum(count.acknowledged for count in counts.values())
+    return Finding(
+        ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{total} acknowledged calls found in the log by their payload"
+    )
+
+
+def _once(counts: Mapping[str, CallCount]) -> Finding:
+    """Who sent a message twice cannot be seen in it, therefore nothing worse than unknown."""
+    for digest, count in counts.items():
+        if count.in_log > count.sent:
+            detail = (
+                f"call {count.name} with payload {shown_digest(digest)} was sent {count.sent} times and lies in the "
+                f"log {count.in_log} times, last at position {count.last_position}: the cluster made one of them, "
+                "or its sender is not in the history"
+            )
+            return Finding(APPLIED_ONCE, Verdict.UNKNOWN, detail)
+    total = sum(count.in_log for count in counts.values())
+    return Finding(APPLIED_ONCE, Verdict.VALID, f"{total} calls in the log, none more often than it was sent")
+
+
+def _explained(counts: Mapping[str, CallCount], unexplained: CallEntry | None) -> Finding:
+    if unexplained is not None:
+        detail = (
+            f"the message with payload {shown_digest(unexplained.digest)} at position {unexplained.position} "
+            "is not in the history"
+        )
+        return Finding(HISTORY_COMPLETE, Verdict.UNKNOWN, detail)
+    total = sum(count.in_log for count in counts.values())
+    return Finding(HISTORY_COMPLETE, Verdict.VALID, f"all {total} calls in the log are in the history")

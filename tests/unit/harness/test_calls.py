@@ -1,0 +1,111 @@
+"""Calls to a service of a user's own: acknowledged ones lie in the log, by the digest of their payload."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.built_runs import BuiltRun, built_calls, session_message
+from upheaval.checkers import witness
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.search import linearizable_by_search
+from upheaval.checkers.verdict import Verdict
+from upheaval.errors import UsageError
+from upheaval.history import Function, Outcome
+from upheaval.run_folder import RunFolder
+from upheaval.service_messages import call_digest, encode_operation
+from upheaval_node.protocol.session_header import LENGTH
+
+
+def test_calls_alone_are_valid_and_no_result_is_judged(tmp_path: Path) -> None:
+    built = built_calls()
+    built.write(tmp_path)
+    report = verify_run(tmp_path)
+    assert report.verdict is Verdict.VALID, report.findings
+    assert witness.LINEARIZABLE not in {finding.promise for finding in report.findings}
+    acknowledged = sum(call.outcome is Outcome.OK for call in built.operations)
+    detail = report.finding(witness.ACKNOWLEDGED_NOT_LOST).detail
+    assert detail == f"{acknowledged} acknowledged calls found in the log by their payload"
+
+
+def test_calls_beside_operations_of_a_shipped_service_are_judged_with_them(tmp_path: Path) -> None:
+    built_calls(beside_operations=True).write(tmp_path)
+    report = verify_run(tmp_path)
+    assert report.verdict is Verdict.VALID, report.findings
+    assert "operations found in the log; " in report.finding(witness.ACKNOWLEDGED_NOT_LOST).detail
+    assert report.finding(witness.LINEARIZABLE).verdict is Verdict.VALID
+
+
+def _drop(run: BuiltRun, index: int) -> None:
+    digest = run.operations[index].value
+    for payloads in run.payloads:
+        at = next(i for i, payload in enumerate(payloads) if call_digest(payload[LENGTH:]) == digest)
+        del payloads[at]
+
+
+def lost(run: BuiltRun) -> None:
+    _drop(run, 20)
+
+
+def one_of_two_equal_ones_lost(run: BuiltRun) -> None:
+    _drop(run, 0)
+
+
+def once_more(run: BuiltRun) -> None:
+    for payloads in run.payloads:
+        payloads.append(payloads[-1])
+
+
+def never_sent(run: BuiltRun) -> None:
+    run.operations[20] = replace(run.operations[20], outcome=Outcome.FAIL, complete_ns=None)
+
+
+def from_somebody_else(run: BuiltRun) -> None:
+    for payloads in run.payloads:
+        payloads.append(session_message(b"who?"))
+
+
+def an_operation_of_somebody_else(run: BuiltRun) -> None:
+    for payloads in run.payloads:
+        payloads.append(session_message(encode_operation(1 << 50, Function.ECHO, "", "who?")))
+
+
+@pytest.mark.parametrize(
+    ("damage", "promise", "verdict", "text"),
+    [
+        (lost, witness.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "acknowledged 1 times and lies in the log 0 times"),
+        (
+            one_of_two_equal_ones_lost,
+            witness.ACKNOWLEDGED_NOT_LOST,
+            Verdict.INVALID,
+            "acknowledged 2 times and lies in the log 1 times",
+        ),
+        (once_more, witness.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 1 times and lies in the log 2 times"),
+        (never_sent, witness.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 0 times and lies in the log 1 times"),
+        (from_somebody_else, witness.HISTORY_COMPLETE, Verdict.UNKNOWN, "is not in the history"),
+        (an_operation_of_somebody_else, witness.HISTORY_COMPLETE, Verdict.UNKNOWN, "is not in the history"),
+    ],
+)
+def test_damage_is_found_and_named(
+    tmp_path: Path, damage: Callable[[BuiltRun], None], promise: str, verdict: Verdict, text: str
+) -> None:
+    built = built_calls()
+    damage(built)
+    built.write(tmp_path)
+    report = verify_run(tmp_path)
+    assert report.verdict is verdict, report.findings
+    assert report.finding(promise).verdict is verdict
+    assert text in report.finding(promise).detail
+
+
+def test_a_call_without_a_digest_is_a_malformed_line(tmp_path: Path) -> None:
+    built = built_calls()
+    built.operations[3] = replace(built.operations[3], value="deposit 5")
+    built.write(tmp_path)
+    with pytest.raises(UsageError, match=r"history.jsonl:4: the value of a call must be the SHA-256"):
+        list(RunFolder(tmp_path).read_history())
+
+
+def test_the_search_leaves_calls_out() -> None:
+    assert linearizable_by_search(built_calls().operations).verdict is Verdict.VALID
