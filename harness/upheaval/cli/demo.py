@@ -40,7 +40,7 @@ def demo(options: argparse.Namespace) -> int:
     )
     settings = WorkloadSettings(seed=options.seed)
     cluster.run.write_manifest(replace(cluster.run.read_manifest(), seed=options.seed, workload=settings.to_json()))
-    progress.say(f"starting {options.members} members in {folder}")
+    progress.say(f"starting {options.members} members in {folder}" + (f"; {cluster.note}" if cluster.note else ""))
     try:
         _run(cluster, settings, options.operations, progress)
     finally:

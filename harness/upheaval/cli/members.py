@@ -1,6 +1,7 @@
 """The commands that start and end: up, kill, start, down."""
 
 import argparse
+import sys
 from pathlib import Path
 
 from upheaval.errors import UsageError
@@ -26,6 +27,8 @@ def up(options: argparse.Namespace) -> int:
         cluster_file.check_config(cluster.config)
     else:
         cluster = create_cluster(options.runtime or PROCESS, options.dir, kept=True, **given)
+    if cluster.note:
+        print(f"containers: {cluster.note}", file=sys.stderr)
     leader = cluster.up(options.timeout)
     config = cluster.config
     term = cluster.status()[leader].leadership_term_id

@@ -165,6 +165,11 @@ class LiveCluster(ABC, Generic[Member_co]):
             raise UsageError(f"unknown member {member_id}: this cluster has members 0 to {len(self.members) - 1}")
         return self.members[member_id]
 
+    @property
+    def note(self) -> str:
+        """A sentence for whoever starts the cluster; empty when there is nothing to say."""
+        return ""
+
     @abstractmethod
     def ingress_endpoints(self) -> dict[int, str]:
         """Where clients find the members; to be dialled through `resolver`."""

@@ -29,6 +29,7 @@ from upheaval.runtimes.docker.containers import (
 )
 from upheaval.runtimes.docker.engine import Client, connect, engine_errors, engine_host, require_image
 from upheaval.runtimes.docker.files import DockerConfig
+from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest
 from upheaval.system_under_test import MemberPlan, SystemUnderTest, UpheavalNode
 from upheaval.waits import wait_until
@@ -204,7 +205,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         self.docker_config = config
         self.client = client
         self.system: SystemUnderTest = UpheavalNode()
-        self._labels = labels.labels_of_run(self.config.run_id, kept=kept)
+        self.cleaning = choose_cleaning(client, kept=kept)
+        self._labels = labels.labels_of_run(self.config.run_id, kept=kept) | dict(self.cleaning.labels)
         self._names: dict[int, Mapping[str, str]] = {}
 
     # --- making and opening ---
@@ -257,6 +259,10 @@ class DockerCluster(LiveCluster[DockerMember]):
         files.save(docker_config, path)
         return cluster
 
+    @property
+    def note(self) -> str:
+        return self.cleaning.text
+
     @classmethod
     def open(cls, folder: str | os.PathLike[str]) -> "DockerCluster":
         """The cluster of a folder, running or not. Raises `UsageError` when there is none or of another version."""
@@ -291,6 +297,7 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     def _prepare(self) -> None:
         """The network. After `down`, members get back what they had written."""
+        self.cleaning.begin()
         name = network_name(self.config.run_id)
         with engine_errors("looking for the network"):
             is_there = bool(self.client.networks.list(names=[name]))

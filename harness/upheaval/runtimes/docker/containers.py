@@ -1,7 +1,7 @@
 """Makes what a run needs in the engine: its network, and for each member a volume and a container.
 
-testcontainers creates containers and the network. Its own clean-up container (Ryuk) is switched off: its image is often
-absent, it would end a cluster with the command that started it, and labels do the job (see `labels`).
+testcontainers creates containers and networks, the docker SDK what it lacks. What removes them is in `labels` and
+`reaper`.
 """
 
 import random
@@ -83,10 +83,8 @@ def _testcontainers_network(name: str, arguments: Mapping[str, Any]) -> None:
 
 def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest) -> None:
     """Make a container of a member, with the member's volume if there is none yet, and start it."""
-    from testcontainers.core.config import testcontainers_config
     from testcontainers.core.container import DockerContainer
 
-    testcontainers_config.ryuk_disabled = True
     host = plan.member.hosts[plan.member.member_id]
     labels = {**plan.labels, MEMBER: str(plan.member.member_id), COMPONENT: plan.member.component}
     with engine_errors(f"starting member {plan.member.member_id}"):

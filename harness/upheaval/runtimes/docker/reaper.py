@@ -1,0 +1,52 @@
+"""Who removes what a killed harness leaves: Ryuk at once where its image is, otherwise the next start, by label.
+
+Ryuk is testcontainers' own clean-up container. It is used for clusters that belong to one process; those that `up`
+made shall outlive theirs. Labels are always set, so that the next start cleans in either case.
+"""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from upheaval.runtimes.docker.engine import Client, engine_errors
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaning:
+    """How a cluster is cleaned: a sentence for people, and the labels that Ryuk looks for (none without it)."""
+
+    text: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_by_ryuk(self) -> bool:
+        return bool(self.labels)
+
+    def begin(self) -> None:
+        """Start Ryuk, once for a process, before anything that it shall remove is made."""
+        from testcontainers.core.config import testcontainers_config
+        from testcontainers.core.container import Reaper
+
+        testcontainers_config.ryuk_disabled = not self.is_by_ryuk
+        if self.is_by_ryuk:
+            with engine_errors("starting Ryuk"):
+                Reaper.get_instance()
+
+
+def choose_cleaning(client: Client, *, kept: bool) -> Cleaning:
+    """Ryuk if its image is there, if it is not switched off, and if the cluster is not to be kept."""
+    import docker
+    from testcontainers.core.config import testcontainers_config
+    from testcontainers.core.labels import LABEL_SESSION_ID, SESSION_ID
+
+    if kept:
+        return Cleaning("kept until `upheaval down`")
+    if os.environ.get("TESTCONTAINERS_RYUK_DISABLED", "").lower() in ("1", "true", "yes"):
+        return Cleaning("cleaned by label: Ryuk is switched off")
+    image = testcontainers_config.ryuk_image
+    with engine_errors(f"looking for {image}"):
+        try:
+            client.images.get(image)
+        except docker.errors.ImageNotFound:
+            return Cleaning(f"cleaned by label: Ryuk's image {image} is not in the engine")
+    return Cleaning("cleaned by Ryuk, and by label", {LABEL_SESSION_ID: str(SESSION_ID)})
