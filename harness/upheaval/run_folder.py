@@ -140,7 +140,7 @@ class RunFolder:
         if not self.manifest_file.is_file():
             raise UsageError(f"{self.path} is not a run folder: it has no manifest.json")
         try:
-            return _parse_manifest(jsonfields.parse_object(jsonfields.read_text(self.manifest_file)))
+            return parse_manifest(jsonfields.parse_object(jsonfields.read_text(self.manifest_file)))
         except FieldError as error:
             raise UsageError(f"{self.manifest_file}: {error}") from None
 
@@ -178,7 +178,8 @@ def write_atomically(path: Path, content: str) -> None:
         raise EnvironmentFault(f"cannot write {path}: {error.strerror}") from error
 
 
-def _parse_manifest(fields: Mapping[str, Json]) -> Manifest:
+def parse_manifest(fields: Mapping[str, Json]) -> Manifest:
+    """Build a manifest from a decoded object. Raises `FieldError` with the reason."""
     version = jsonfields.integer(fields, "format")
     if version != FORMAT_VERSION:
         raise FieldError(f"has format {version}, this version reads format {FORMAT_VERSION}")

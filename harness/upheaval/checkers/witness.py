@@ -112,14 +112,19 @@ def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
                     LINEARIZABLE, f"{operation} at position {entry.position}: the log before it gives {expected!r}"
                 )
             if latest is not None and operation.complete_ns < latest.invoke_ns:
-                return _invalid(
-                    LINEARIZABLE,
-                    f"{operation} at position {entry.position} had completed before operation id={latest.id} "
-                    "was invoked, which lies before it in the log",
-                )
+                return overtaken(operation, entry.position, latest.id)
         if latest is None or operation.invoke_ns > latest.invoke_ns:
             latest = operation
     return Finding(LINEARIZABLE, Verdict.VALID, f"{judged} results agree with the order of the log")
+
+
+def overtaken(operation: Operation, position: int, later_id: int) -> Finding:
+    """The finding on an operation that lies behind one in the log which was invoked only after it had completed."""
+    return _invalid(
+        LINEARIZABLE,
+        f"{operation} at position {position} had completed before operation id={later_id} "
+        "was invoked, which lies before it in the log",
+    )
 
 
 def _at(operation: Operation) -> str:
