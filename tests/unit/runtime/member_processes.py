@@ -72,6 +72,11 @@ class Members:
             }
             self.config(index).write_text(json.dumps(values))
 
+    def configure(self, member_id: int, **fields: object) -> None:
+        """Change fields of one member's configuration; it takes effect at the next start."""
+        path = self.config(member_id)
+        path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
     def config(self, member_id: int) -> Path:
         return self.folder / f"member-{member_id}.json"
 

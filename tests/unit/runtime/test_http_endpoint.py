@@ -3,6 +3,7 @@
 import socket
 import struct
 from collections.abc import Iterator
+from functools import partial
 from http import HTTPStatus
 
 import pytest
@@ -179,7 +180,7 @@ def test_clients_that_hold_their_connections_keep_nobody_out(server: Server) -> 
 def test_answered_clients_that_do_not_hang_up_are_bounded_as_well(server: Server) -> None:
     for _ in range(3 * MAX_CONNECTIONS):
         client = server.dial(b"GET /page HTTP/1.1\r\n\r\n")
-        run_until(server.loop, lambda client=client: _has_input(client))
+        run_until(server.loop, partial(_has_input, client))
     assert server.asked == 3 * MAX_CONNECTIONS
     assert len(server.network.open_connections) <= MAX_CONNECTIONS
 

@@ -63,6 +63,16 @@ def test_an_address_in_use_is_one_line_and_status_3(members: Members) -> None:
     assert errors.count("\n") == 1
 
 
+def test_a_metrics_port_in_use_is_one_line_and_status_3(members: Members) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as holder:
+        port = holder.getsockname()[1]
+        members.configure(0, metrics_port=port)
+        status, errors = ended(members.start(0))
+    assert status == ExitStatus.ADDRESS_UNAVAILABLE
+    assert f"metrics endpoint: cannot listen on 127.0.0.1:{port}: the address is in use by another process" in errors
+    assert errors.count("\n") == 1
+
+
 def test_a_member_that_runs_already_is_left_alone(members: Members) -> None:
     first = members.start(0)
     members.wait_until_leader()
