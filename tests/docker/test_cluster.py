@@ -4,11 +4,14 @@ import json
 import signal
 from pathlib import Path
 
+import pytest
+
 from upheaval.cluster import LEADER
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
+from upheaval_node.errors import NodeError
 
 SHOUTING = """
 from upheaval_node.service.api import ClusteredService
@@ -57,7 +60,7 @@ def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: Docker
     cluster.down()
     faults = list(cluster.run.read_faults())
     assert [fault.what for fault in faults] == ["pause"]
-    assert faults[0].proof.endswith("is paused")
+    assert faults[0].proof.startswith("frozen: container ")
     assert faults[0].heal_end_ns is not None
 
 
@@ -68,6 +71,34 @@ def test_a_signal_ends_a_member_in_an_orderly_way(cluster: DockerCluster) -> Non
     cluster.down()
     last = list(cluster.run.member(0).read_trace())[-1]
     assert (last.event, last.fields["status"]) == ("process-end", 0)
+
+
+def test_a_cluster_that_was_down_goes_on_where_it_was(cluster: DockerCluster) -> None:
+    with BlockingClient(cluster.ingress_endpoints(), 10, resolver=cluster.resolver()) as client:
+        client.write("k", b"5")
+    term = cluster.status()[cluster.wait_until_leader()].leadership_term_id
+    cluster.down()
+    again = DockerCluster.open(cluster.folder)
+    try:
+        leader = again.up()
+        assert again.status()[leader].leadership_term_id > term
+        with BlockingClient(again.ingress_endpoints(), 10, resolver=again.resolver()) as client:
+            assert client.read("k") == b"5"
+    finally:
+        again.down()
+
+
+def test_sessions_are_limited_as_wished(tmp_path: Path, node_image: str, engine: Client) -> None:
+    cluster = DockerCluster.create(tmp_path / "run", members=1, image=node_image, max_sessions=1)
+    try:
+        cluster.up()
+        endpoints, resolver = cluster.ingress_endpoints(), cluster.resolver()
+        with BlockingClient(endpoints, 10, resolver=resolver) as first:
+            first.write("k", b"1")
+            with pytest.raises(NodeError), BlockingClient(endpoints, 3, resolver=resolver) as second:
+                second.write("k", b"2")
+    finally:
+        cluster.down()
 
 
 def test_what_members_wrote_is_collected(cluster: DockerCluster) -> None:

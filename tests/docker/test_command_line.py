@@ -56,9 +56,3 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, node_image: str) -> None:
     assert done.returncode == 2
     assert f"port {port} is in use" in done.stderr
     assert not (tmp_path / "run").exists()
-
-
-def test_components_share_a_container(tmp_path: Path) -> None:
-    done = upheaval("up", "--runtime", "docker", "--components", "split", "--dir", str(tmp_path / "run"))
-    assert done.returncode == 2
-    assert "leave it out with --runtime docker" in done.stderr
