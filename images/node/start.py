@@ -10,7 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from upheaval_node.runtime.main import main
+from upheaval_node.runtime import main as member
 
 FOLDER = Path("/var/lib/upheaval")
 USAGE = 2
@@ -26,12 +26,24 @@ def configure(text: str, member_id: str | None) -> None:
     new.replace(FOLDER / "config.json")
 
 
-if __name__ == "__main__":
+def configure_from_environment() -> bool:
+    """Whether the environment's configuration, if it has one, could be used; says why not."""
     text = os.environ.get("UPHEAVAL_CONFIG")
     try:
         if text is not None:
             configure(text, os.environ.get("UPHEAVAL_MEMBER"))
     except (OSError, ValueError, TypeError) as error:
         print(f"upheaval-node: UPHEAVAL_CONFIG cannot be used: {error}", file=sys.stderr)
-        sys.exit(USAGE)
-    sys.exit(main(["--config", str(FOLDER / "config.json"), *sys.argv[1:]]))
+        return False
+    return True
+
+
+def main() -> int:
+    """Configure and run the member; returns its exit status."""
+    if not configure_from_environment():
+        return USAGE
+    return member.main(["--config", str(FOLDER / "config.json"), *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,54 +1,89 @@
 """`upheaval images list | build | check`: the container images."""
 
 import argparse
+import json
 import sys
 import time
+from typing import Any
 
 from upheaval import images
 from upheaval.cli.tables import table
-from upheaval.errors import EnvironmentFault
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.images import Image
-from upheaval.runtimes.docker.engine import connect
+from upheaval.runtimes.docker.engine import Client, connect
 
 
-def list_images(_: argparse.Namespace) -> int:
+def list_images(options: argparse.Namespace) -> int:
     """What the engine has."""
     client = connect()
-    rows = [["image", "tag", "built", "MB", "limit MB"]]
-    for image in images.IMAGES:
-        state = images.image_state(client, image)
+    states = [images.image_state(client, image) for image in images.IMAGES]
+    if options.json:
+        print(json.dumps([_fields(state) for state in states], indent=2))
+        return 0
+    rows = [["image", "tag", "built", "MB", "limit MB", "on"]]
+    for state in states:
         built = "no" if state.image_id is None else "yes" if state.is_current else "from other sources"
         size = "-" if state.image_id is None else f"{state.size_mb:.0f}"
-        rows.append([image.name, image.tag, built, size, str(image.limit_mb)])
+        rows.append([state.image.name, state.image.tag, built, size, str(state.image.limit_mb), state.base or "-"])
     print(table(rows))
     return 0
 
 
 def build(options: argparse.Namespace) -> int:
-    """Build all images, or those that are named."""
+    """Build all images that users need, or those that are named."""
+    if options.base is not None and len(options.names) != 1:
+        raise UsageError("--base is the base of one image: name it, as in `upheaval images build --base BASE node`")
+    chosen = _chosen(options.names)
     client = connect()
-    for image in _chosen(options.names):
+    built: list[dict[str, Any]] = []
+    for image in chosen:
         begin = time.monotonic()
         state = images.build(client, image, base=options.base, offline=options.offline, say=_say)
-        print(f"built {image.tag}: {state.size_mb:.0f} MB in {time.monotonic() - begin:.0f} s")
+        seconds = time.monotonic() - begin
+        built.append({**_fields(state), "seconds": round(seconds, 1)})
+        if not options.json:
+            print(f"{image.tag}: {state.size_mb:.0f} MB in {seconds:.0f} s", flush=True)
+    if options.json:
+        print(json.dumps(built, indent=2))
     return 0
 
 
 def check(options: argparse.Namespace) -> int:
     """Whether images are there, current and fit. The first problem is the error; the others precede it."""
+    chosen = _chosen(options.names)
     client = connect()
-    problems = [problem for image in _chosen(options.names) for problem in images.problems_of(client, image)]
+    found = {image.name: images.problems_of(client, image) for image in chosen}
+    if options.json:
+        print(json.dumps([_checked(client, image, found[image.name]) for image in chosen], indent=2))
+    problems = [problem for image in chosen for problem in found[image.name]]
     for problem in problems[1:]:
         _say(problem)
     if problems:
         raise EnvironmentFault(problems[0])
-    for image in _chosen(options.names):
-        print(f"{image.tag}: {images.image_state(client, image).size_mb:.0f} MB, fit for use")
+    if not options.json:
+        for image in chosen:
+            print(f"{image.tag}: {images.image_state(client, image).size_mb:.0f} MB, fit for use")
     return 0
 
 
+def _checked(client: Client, image: Image, problems: list[str]) -> dict[str, Any]:
+    return {**_fields(images.image_state(client, image)), "problems": problems}
+
+
+def _fields(state: images.ImageState) -> dict[str, Any]:
+    return {
+        "image": state.image.name,
+        "tag": state.image.tag,
+        "id": state.image_id,
+        "is_current": state.is_current,
+        "size_mb": round(state.size_mb, 1),
+        "limit_mb": state.image.limit_mb,
+        "base": state.base or None,
+    }
+
+
 def _chosen(names: list[str]) -> list[Image]:
-    return [images.image_named(name) for name in names] or list(images.IMAGES)
+    return [images.image_named(name) for name in names] or [each for each in images.IMAGES if not each.is_for_tests]
 
 
 def _say(text: str) -> None:

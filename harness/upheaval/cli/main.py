@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from upheaval.cli import pipeline_commands, scenarios_commands
+from upheaval.cli import images_commands, pipeline_commands, scenarios_commands
 from upheaval.cluster import COMPONENTS
 from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval_node import __version__
@@ -94,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_verify(commands)
     _add_demo(commands)
     _add_load(commands)
-    _add_images(commands)
+    images_commands.add_commands(commands)
     pipeline_commands.add_commands(commands)
     scenarios_commands.add_commands(commands)
     return parser
@@ -185,23 +185,16 @@ def _add_demo(commands: "_Commands[_Parser]") -> None:
     parser.set_defaults(command=_demo)
 
 
-def _add_images(commands: "_Commands[_Parser]") -> None:
-    parser = commands.add_parser("images", help="the container images: what is there, build them, check them")
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=_Parser)
-    actions.add_parser("list", help="what the Docker engine has")
-    build = actions.add_parser("build", help="build all, or those named")
-    build.add_argument("--offline", action="store_true", help="no registry: make the base with debootstrap (root)")
-    build.add_argument("--base", metavar="IMAGE", help="another base image, with Python 3.11 as python3")
-    check = actions.add_parser("check", help="whether they are there, current, small enough and not root")
-    for action in (build, check):
-        action.add_argument("names", nargs="*", metavar="NAME")
-    parser.set_defaults(command=_images)
-
-
 def _add_load(commands: "_Commands[_Parser]") -> None:
     parser = commands.add_parser("load", help="locust users on a cluster: statistics, and the verdict on the run")
     parser.add_argument("--users", type=int, default=10, help="how many (default 10); a fresh cluster lets them all in")
-    parser.add_argument("--duration", type=_duration, default=10.0, help="such as 30s or 2m (default 10s)")
+    parser.add_argument(
+        "--duration", type=_duration, help="such as 30s or 2m (default 10s; with --web from the first start, or none)"
+    )
+    parser.add_argument("--runtime", choices=["process", "docker"], help="of a fresh cluster (default process)")
+    parser.add_argument("--service", help="of a fresh cluster: as for `up`, module:Class from the current folder")
+    parser.add_argument("--web", action="store_true", help="start and stop the load on locust's page, on loopback")
+    parser.add_argument("--web-port", type=int, help="of the page: default 8089, 0 for a free one")
     parser.add_argument("--dir", type=Path, help="a running cluster, or where to start one (default: new, in ./runs)")
     parser.add_argument("--members", type=int, default=3, help="of a fresh cluster (default 3)")
     parser.add_argument("--user", default="workbench", help="workbench, register, append, echo or module:Class")
@@ -281,13 +274,6 @@ def _demo(options: argparse.Namespace) -> int:
     from upheaval.cli import demo
 
     return demo.demo(options)
-
-
-def _images(options: argparse.Namespace) -> int:
-    from upheaval.cli import images
-
-    actions = {"list": images.list_images, "build": images.build, "check": images.check}
-    return actions[options.action](options)
 
 
 def _load(options: argparse.Namespace) -> int:

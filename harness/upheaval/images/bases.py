@@ -1,0 +1,129 @@
+"""Bases of images without a registry: Debian by debootstrap, or programs compiled by Go on nothing.
+
+Each is imported into the engine as one layer, with a label that says from which recipe it was made. A base holds no
+certificate of this machine and no list of packages. Knows nothing of the images that stand on it.
+"""
+
+import hashlib
+import os
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval.errors import EnvironmentFault
+from upheaval.images import programs
+from upheaval.images.catalogue import DEBIAN_SUITE, DebianBase, GoBase
+from upheaval.runtimes.docker.engine import Client, engine_errors
+
+RECIPE_LABEL: Final = "upheaval.recipe"
+_RECIPE: Final = 3
+"""To be raised when this module makes something else of the same words."""
+
+# Left empty in a base of Debian.
+_SUPERFLUOUS: Final = (
+    "usr/share/doc",
+    "usr/share/man",
+    "usr/share/locale",
+    "usr/share/info",
+    "var/lib/apt/lists",
+    "var/cache/apt",
+    "var/cache/debconf",
+    "var/log",
+    "tmp",
+)
+_CA_BUNDLES: Final = ("etc/ssl/certs/ca-certificates.crt", "usr/local/share/ca-certificates")
+
+Say = Callable[[str], None]
+
+
+def require_base(client: Client, base: DebianBase | GoBase, say: Say) -> str:
+    """The tag of an offline base, which is made when the engine has none of this recipe."""
+    if _recipe_in(client, base.tag) != recipe(base):
+        with tempfile.TemporaryDirectory(prefix="upheaval-base-") as folder:
+            root, packed = Path(folder) / "root", Path(folder) / "root.tar"
+            try:
+                if isinstance(base, DebianBase):
+                    _bootstrap(base, root, say)
+                else:
+                    _compile(base, root, say)
+            except OSError as error:
+                raise EnvironmentFault(f"making {base.tag}: {programs.explain(error)}") from error
+            programs.run(["tar", "--numeric-owner", "-C", str(root), "-cf", str(packed), "."], "tar")
+            _import(client, base, packed)
+    return base.tag
+
+
+def recipe(base: DebianBase | GoBase) -> str:
+    """One value for everything that a base is made from."""
+    return hashlib.sha256(f"{_RECIPE} {DEBIAN_SUITE} {base!r}".encode()).hexdigest()
+
+
+def _recipe_in(client: Client, tag: str) -> str | None:
+    import docker
+
+    with engine_errors(f"inspecting {tag}"):
+        try:
+            attributes: dict[str, Any] = client.api.inspect_image(tag)
+        except docker.errors.ImageNotFound:
+            return None
+    value = (attributes["Config"].get("Labels") or {}).get(RECIPE_LABEL)
+    return None if value is None else str(value)
+
+
+def _import(client: Client, base: DebianBase | GoBase, packed: Path) -> None:
+    repository, _, version = base.tag.partition(":")
+    changes = [f"LABEL {RECIPE_LABEL}={recipe(base)}"]
+    with engine_errors(f"importing {base.tag}"):
+        client.api.import_image(src=str(packed), repository=repository, tag=version, changes=changes)
+
+
+def _bootstrap(base: DebianBase, root: Path, say: Say) -> None:
+    """Debian from the machine's own package source. Needs debootstrap and root."""
+    if shutil.which("debootstrap") is None:
+        raise EnvironmentFault("--offline needs debootstrap: install Debian's package of that name")
+    if os.geteuid() != 0:
+        raise EnvironmentFault("--offline needs root, because debootstrap does: run this one command as root")
+    say(f"making {base.tag} with debootstrap: {', '.join(base.include)} (once, a minute)")
+    cache = _cache_folder()
+    programs.run(
+        [
+            "debootstrap",
+            "--variant=minbase",
+            f"--include={','.join(base.include)}",
+            f"--cache-dir={cache}",
+            DEBIAN_SUITE,
+            str(root),
+        ],
+        "debootstrap",
+    )
+    for name in (*_SUPERFLUOUS, "dev", "proc", "sys"):
+        shutil.rmtree(root / name, ignore_errors=True)
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "tmp").chmod(0o1777)
+    for name in (*_CA_BUNDLES, *base.without):
+        target = root / name
+        shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
+
+
+def _cache_folder() -> Path:
+    """Where downloaded packages stay for the next base; may be removed at any time."""
+    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upheaval" / "debian"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _compile(base: GoBase, root: Path, say: Say) -> None:
+    """Programs from their Go modules, at a stated version, without a C library."""
+    go = shutil.which("go")
+    if go is None:
+        raise EnvironmentFault(f"--offline needs go to compile {base.tag}: install the Go tool chain")
+    say(f"making {base.tag} with go (once, a minute)")
+    root.mkdir()
+    root.chmod(0o755)
+    settings = {"CGO_ENABLED": "0", "GOBIN": str(root), "GOFLAGS": "-trimpath -buildvcs=false"}
+    for package, name in base.programs:
+        command = [go, "install", f"-ldflags={base.linker_flags}", f"{package}@{base.version}"]
+        programs.run(command, "go", {**os.environ, **settings})
+        (root / package.rpartition("/")[2]).rename(root / name)

@@ -1,0 +1,144 @@
+"""Builds images: finds or makes the base, fills the context, and builds only what is not built from these sources yet.
+
+Knows images and the engine; it starts no clusters.
+"""
+
+import contextlib
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from upheaval.errors import EnvironmentFault
+from upheaval.images import bases, packages, programs, sources
+from upheaval.images.bases import Say
+from upheaval.images.catalogue import Image
+from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval_node import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class ImageState:
+    """What the engine has of an image. `is_current`: it was built from the sources that are here."""
+
+    image: Image
+    image_id: str | None
+    size_mb: float = 0.0
+    is_current: bool = False
+    base: str = ""
+
+
+def image_state(client: Client, image: Image) -> ImageState:
+    """What the engine has under the image's tag."""
+    attributes = inspect(client, image.tag)
+    if attributes is None:
+        return ImageState(image, None)
+    labels = attributes["Config"].get("Labels") or {}
+    is_current = labels.get("upheaval.source") == sources.source_digest(image)
+    base = str(labels.get("upheaval.base", ""))
+    return ImageState(image, str(attributes["Id"]), attributes["Size"] / 1e6, is_current, base)
+
+
+def inspect(client: Client, tag: str) -> dict[str, Any] | None:
+    """The engine's description of an image; None when it has none of that name."""
+    import docker
+
+    with engine_errors(f"inspecting {tag}"):
+        try:
+            attributes: dict[str, Any] = client.api.inspect_image(tag)
+        except docker.errors.ImageNotFound:
+            return None
+    return attributes
+
+
+def build(client: Client, image: Image, *, base: str | None, offline: bool, say: Say) -> ImageState:
+    """Build one image, unless it is there, built from these sources on the base that is wished.
+
+    `offline` takes a base that is made here instead of a registry's.
+    """
+    wished = base
+    if image.parent is not None:
+        build(client, image.parent, base=base, offline=offline, say=say)
+        wished = image.parent.tag
+    elif offline and base is None and image.offline_base is not None:
+        wished = bases.require_base(client, image.offline_base, say)
+    state = image_state(client, image)
+    if state.is_current and (wished is None or _stands_on(client, image, wished)):
+        say(f"{image.tag} is built from these sources")
+        return state
+    base = wished or image.default_base
+    say(f"building {image.tag} on {base}")
+    with tempfile.TemporaryDirectory(prefix="upheaval-image-") as folder:
+        try:
+            _build(client, image, base, Path(folder), say)
+        except OSError as error:
+            raise EnvironmentFault(f"building {image.tag}: {programs.explain(error)}") from error
+    built = image_state(client, image)
+    if state.image_id not in (None, built.image_id):
+        _remove_unused(client, state.image_id)
+    return built
+
+
+def _stands_on(client: Client, image: Image, base: str) -> bool:
+    """Whether the image was built on what the engine now has under the base's name."""
+    upper, lower = inspect(client, image.tag), inspect(client, base)
+    if upper is None or lower is None:
+        return False
+    layers: list[str] = lower["RootFS"].get("Layers") or []
+    return bool(upper["RootFS"]["Layers"][: len(layers)] == layers)
+
+
+def _build(client: Client, image: Image, base: str, folder: Path, say: Say) -> None:
+    if image.requirements is not None:
+        say(f"fetching the packages of {image.requirements}")
+    fetched = packages.fetch(image, _machine(client), folder)
+    arguments = {
+        "BASE_IMAGE": base,
+        "VERSION": __version__,
+        "SOURCE": sources.source_digest(image),
+    }
+    with (folder / "context.tar").open("w+b") as context:
+        sources.write_context(image, fetched, context)
+        context.seek(0)
+        try:
+            with engine_errors(f"building {image.tag}"):
+                lines = client.api.build(
+                    fileobj=context,
+                    custom_context=True,
+                    dockerfile=image.dockerfile,
+                    tag=image.tag,
+                    buildargs=arguments,
+                    labels={"upheaval.base": base},
+                    rm=True,
+                    forcerm=True,
+                    decode=True,
+                )
+                for line in lines:
+                    _require_no_error(line, image, base)
+        finally:
+            _remove_stages(client, image)
+
+
+def _require_no_error(line: dict[str, Any], image: Image, base: str) -> None:
+    if "error" in line:
+        reason = " ".join(str(line["error"]).split())
+        hint = " (without a registry: --offline)" if base == image.default_base and image.parent is None else ""
+        raise EnvironmentFault(f"building {image.tag} failed: {reason}{hint}")
+
+
+def _remove_stages(client: Client, image: Image) -> None:
+    """What earlier stages of the build left behind without a name."""
+    with contextlib.suppress(EnvironmentFault), engine_errors("cleaning up"):
+        client.images.prune(filters={"dangling": True, "label": f"upheaval.stage={image.name}"})
+
+
+def _remove_unused(client: Client, image_id: str | None) -> None:
+    """The image that had the tag before, unless a container or another tag uses it."""
+    with contextlib.suppress(EnvironmentFault), engine_errors("cleaning up"):
+        if not client.api.inspect_image(image_id)["RepoTags"]:
+            client.images.remove(image_id)
+
+
+def _machine(client: Client) -> str:
+    with engine_errors("asking the engine for its machine"):
+        return str(client.info()["Architecture"])

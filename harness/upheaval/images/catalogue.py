@@ -1,0 +1,175 @@
+"""Which images there are: what goes into each, on which base it stands, and what is expected of it.
+
+Values only; this module knows no engine, no files and no programs.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval_node import __version__
+
+DEBIAN_SUITE: Final = "bookworm"
+TOXIPROXY_VERSION: Final = "2.12.0"
+
+
+@dataclass(frozen=True, slots=True)
+class DebianBase:
+    """A base made by debootstrap from Debian's packages. `without` are files that an image of it does not need."""
+
+    tag: str
+    include: tuple[str, ...]
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GoBase:
+    """A base that holds nothing but programs compiled by Go; `programs` maps package paths to file names."""
+
+    tag: str
+    version: str
+    programs: tuple[tuple[str, str], ...]
+    linker_flags: str
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """One image. Without an `offline_base` it stands on another image of ours, `parent`."""
+
+    name: str
+    context: tuple[str, ...]
+    default_base: str
+    offline_base: DebianBase | GoBase | None
+    limit_mb: int
+    parent: "Image | None" = None
+    requirements: str | None = None
+    """A requirements file with hashes; its packages are fetched by the host and go into the context as `packages/`."""
+    without_wheels: tuple[str, ...] = ()
+    """Packages of `requirements` that their authors publish as sources only."""
+    imports: tuple[str, ...] = ()
+    """Python modules that must be importable in it; none: it has no Python."""
+    commands: tuple[tuple[str, ...], ...] = ()
+    """Commands that must succeed in it without a network."""
+    must_be_root: bool = False
+    has_health_check: bool = True
+    has_volume: bool = True
+    is_for_tests: bool = field(default=False)
+    """Built and checked only when it is named."""
+
+    @property
+    def tag(self) -> str:
+        return f"upheaval/{self.name}:{__version__}"
+
+    @property
+    def dockerfile(self) -> str:
+        return f"images/{self.name}/Dockerfile"
+
+
+PYTHON_BASE: Final = DebianBase(f"upheaval/base:{DEBIAN_SUITE}", ("python3",))
+OFFLINE_BASE: Final = PYTHON_BASE.tag
+_PYTHON_IMAGE: Final = "python:3.11-slim"
+_OUR_PACKAGES: Final = (
+    "node/upheaval_node",
+    "harness/upheaval",
+    "chaos/upheaval_chaos",
+    "pipeline/upheaval_pipeline",
+)
+
+NODE: Final = Image(
+    "node",
+    ("images/node", "node/upheaval_node"),
+    _PYTHON_IMAGE,
+    PYTHON_BASE,
+    limit_mb=200,
+    imports=("upheaval_node",),
+)
+
+NODE_TEST: Final = Image(
+    "node-test",
+    ("images/node-test", "chaos/upheaval_chaos", "harness/upheaval"),
+    NODE.tag,
+    None,
+    limit_mb=210,
+    parent=NODE,
+    imports=("upheaval_node", "upheaval", "upheaval_chaos"),
+    is_for_tests=True,
+)
+
+TOXIPROXY: Final = Image(
+    "toxiproxy",
+    ("images/toxiproxy",),
+    f"shopify/toxiproxy:{TOXIPROXY_VERSION}",
+    GoBase(
+        f"upheaval/base-toxiproxy:{TOXIPROXY_VERSION}",
+        f"v{TOXIPROXY_VERSION}",
+        (
+            ("github.com/Shopify/toxiproxy/v2/cmd/server", "toxiproxy"),
+            ("github.com/Shopify/toxiproxy/v2/cmd/cli", "toxiproxy-cli"),
+        ),
+        f"-s -w -X github.com/Shopify/toxiproxy/v2.Version={TOXIPROXY_VERSION}",
+    ),
+    limit_mb=60,
+    commands=(("/toxiproxy", "-version"), ("/toxiproxy-cli", "--version")),
+    has_volume=False,
+)
+
+NETFAULT: Final = Image(
+    "netfault",
+    ("images/netfault",),
+    _PYTHON_IMAGE,
+    DebianBase(f"upheaval/base-netfault:{DEBIAN_SUITE}", ("python3", "iptables")),
+    limit_mb=220,
+    imports=("socket",),
+    commands=(("iptables-nft", "--version"), ("iptables-legacy", "--version")),
+    must_be_root=True,
+    has_health_check=False,
+    has_volume=False,
+)
+
+LOAD: Final = Image(
+    "load",
+    ("images/load", "node/upheaval_node", "harness/upheaval"),
+    _PYTHON_IMAGE,
+    PYTHON_BASE,
+    limit_mb=300,
+    requirements="requirements/load.txt",
+    imports=("locust", "upheaval.load.users"),
+    has_health_check=False,
+    has_volume=False,
+)
+
+ANALYSIS: Final = Image(
+    "analysis",
+    ("images/analysis", *_OUR_PACKAGES),
+    _PYTHON_IMAGE,
+    DebianBase(f"upheaval/base-analysis:{DEBIAN_SUITE}", ("python3", "openjdk-17-jre-headless")),
+    limit_mb=1500,
+    requirements="requirements/spark.txt",
+    without_wheels=("pyspark",),
+    imports=("pyspark", "pandas", "pyarrow", "upheaval_pipeline"),
+    commands=(("java", "-version"), ("upheaval", "--version")),
+    has_health_check=False,
+)
+
+PROMETHEUS: Final = Image(
+    "prometheus",
+    ("images/prometheus",),
+    "prom/prometheus:v2.53.0",
+    DebianBase(
+        f"upheaval/base-prometheus:{DEBIAN_SUITE}",
+        ("prometheus",),
+        without=("usr/bin/promtool", "usr/share/prometheus/web", "usr/share/javascript", "usr/share/fonts"),
+    ),
+    limit_mb=320,
+    commands=(("/bin/prometheus", "--version"),),
+)
+
+IMAGES: Final = (NODE, TOXIPROXY, NETFAULT, LOAD, ANALYSIS, PROMETHEUS, NODE_TEST)
+
+
+def image_named(name: str) -> Image:
+    """Raises `UsageError` for a name that no image has."""
+    for image in IMAGES:
+        if image.name == name:
+            return image
+    raise UsageError(f"there is no image {name!r}: use {', '.join(image.name for image in IMAGES)}")

@@ -1,0 +1,112 @@
+"""Whether an image is fit for use: what its description says, and what a trial run without a network finds.
+
+Knows images and the engine; it starts no clusters.
+"""
+
+import json
+from typing import Any, Final
+
+from upheaval.images.building import inspect
+from upheaval.images.catalogue import Image
+from upheaval.images.sources import source_digest
+from upheaval.runtimes.docker.engine import Client, engine_errors
+
+_PYTHON: Final = [3, 11]
+_LABELS: Final = ("org.opencontainers.image.title", "org.opencontainers.image.version", "upheaval.image")
+_SCRIPT: Final = """
+import importlib, json, os, sys
+missing = []
+for name in sys.argv[1:]:
+    try:
+        importlib.import_module(name)
+    except ImportError as error:
+        missing.append(f"{name} ({error})")
+print(json.dumps({"python": sys.version_info[:2], "uid": os.getuid(), "missing": missing}))
+"""
+
+
+def problems_of(client: Client, image: Image) -> list[str]:
+    """What is wrong with an image, a line each; none when it is fit for use."""
+    attributes = inspect(client, image.tag)
+    if attributes is None:
+        return [f"{image.tag} is missing: build it with `upheaval images build {image.name}`"]
+    found = [*_problems_described(image, attributes), *_problems_inside(client, image, attributes)]
+    return [f"{image.tag}: {problem}" for problem in found]
+
+
+def _problems_described(image: Image, attributes: dict[str, Any]) -> list[str]:
+    config, size_mb = attributes["Config"], attributes["Size"] / 1e6
+    labels = config.get("Labels") or {}
+    is_root = config.get("User") in ("", "0", "root", "0:0", None)
+    found = []
+    if size_mb >= image.limit_mb:
+        found.append(f"{size_mb:.0f} MB, the limit is {image.limit_mb} MB")
+    if is_root != image.must_be_root:
+        found.append("its processes would run as root" if is_root else "its processes would not run as root")
+    if image.has_health_check and not config.get("Healthcheck"):
+        found.append("it has no health check")
+    if image.has_volume and not config.get("Volumes"):
+        found.append("it names no volume")
+    missing = [label for label in _LABELS if not labels.get(label)]
+    if missing:
+        found.append(f"it lacks the label {missing[0]}")
+    if labels.get("upheaval.source") != source_digest(image):
+        found.append("it was built from other sources than these: build it again")
+    return found
+
+
+def _problems_inside(client: Client, image: Image, attributes: dict[str, Any]) -> list[str]:
+    """Run it: which Python, whose rights, and whether its programs start."""
+    found = []
+    volumes = list(attributes["Config"].get("Volumes") or ())
+    if image.imports:
+        status, output = _try(client, image, ("python3", "-c", _SCRIPT, *image.imports), volumes)
+        found += _problems_of_python(image, status, output)
+    for command in image.commands:
+        status, output = _try(client, image, command, volumes)
+        if status:
+            found.append(f"`{' '.join(command)}` fails in it: {_last_line(output)}")
+    return found
+
+
+def _problems_of_python(image: Image, status: int, output: str) -> list[str]:
+    if status:
+        return [f"its Python does not run: {_last_line(output)}"]
+    seen = json.loads(_last_line(output))
+    found = [f"it lacks the module {missing}" for missing in seen["missing"]]
+    if seen["python"] != _PYTHON:
+        found.append(f"it has Python {'.'.join(map(str, seen['python']))}, not 3.11")
+    if (seen["uid"] == 0) != image.must_be_root:
+        found.append(f"its processes run as user {seen['uid']}")
+    return found
+
+
+def _try(client: Client, image: Image, command: tuple[str, ...], volumes: list[str]) -> tuple[int, str]:
+    """Exit status and output of a command in it, with a read-only root, nothing to write but tmpfs, and no network."""
+    import docker
+
+    with engine_errors(f"running {image.tag}"):
+        container = client.containers.create(
+            image.tag,
+            list(command[1:]),
+            entrypoint=command[0],
+            labels={"upheaval.trial": image.name},
+            network_mode="none",
+            read_only=True,
+            cap_drop=["ALL"],
+            tmpfs=dict.fromkeys([*volumes, "/tmp"], ""),
+        )
+        try:
+            try:
+                container.start()
+            except docker.errors.APIError as error:
+                return 127, str(error.explanation)
+            status = int(container.wait()["StatusCode"])
+            return status, container.logs().decode(errors="replace")
+        finally:
+            container.remove(force=True, v=True)
+
+
+def _last_line(output: str) -> str:
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else "it said nothing"

@@ -1,0 +1,66 @@
+"""Fetches an image's Python packages into a folder of the host, so that no build needs a network, an index or a proxy.
+
+pip does the work, with the hashes of the requirements file, for the image's Python and the engine's machine. Packages
+that are published as sources only are made into wheels here. Knows no engine.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from upheaval.images import programs
+from upheaval.images.catalogue import Image
+from upheaval.images.sources import ROOT
+
+_PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
+_PYTHON: Final = "3.11"
+# glibc of Debian 12; wheels for older ones run on it as well.
+_GLIBC_MINORS: Final = range(36, 16, -1)
+_MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
+
+
+def fetch(image: Image, machine: str, folder: Path) -> Path | None:
+    """Fill a new folder below `folder` with the packages that the image's requirements name; None without any."""
+    if image.requirements is None:
+        return None
+    target = folder / "packages"
+    target.mkdir()
+    wheels, sources = split((ROOT / image.requirements).read_text(encoding="utf-8"), image.without_wheels)
+    _install(wheels, target, folder / "wheels.txt", _platform_options(machine))
+    if sources:
+        listed, made = folder / "sources.txt", folder / "made"
+        listed.write_text(sources, encoding="utf-8")
+        _pip("wheel", "--no-deps", "--require-hashes", "--wheel-dir", str(made), "-r", str(listed))
+        _pip("install", *_target(target), *(str(wheel) for wheel in sorted(made.glob("*.whl"))))
+    return target
+
+
+def split(requirements: str, without_wheels: Sequence[str]) -> tuple[str, str]:
+    """The entries of a requirements file in two: those with wheels, and those that are published as sources only."""
+    entries = re.split(r"^(?=[A-Za-z0-9])", requirements, flags=re.MULTILINE)
+    is_source = [re.split(r"[=\[ ;]", entry, maxsplit=1)[0] in without_wheels for entry in entries]
+    wheels = "".join(entry for entry, source in zip(entries, is_source, strict=True) if not source)
+    return wheels, "".join(entry for entry, source in zip(entries, is_source, strict=True) if source)
+
+
+def _install(requirements: str, target: Path, listed: Path, options: Sequence[str]) -> None:
+    listed.write_text(requirements, encoding="utf-8")
+    _pip("install", *_target(target), "--require-hashes", "--only-binary=:all:", *options, "-r", str(listed))
+
+
+def _target(target: Path) -> tuple[str, ...]:
+    return ("--target", str(target), "--upgrade", "--no-deps", "--no-compile", "--root-user-action=ignore")
+
+
+def _platform_options(machine: str) -> list[str]:
+    name = _MACHINES.get(machine, machine)
+    platforms = [f"manylinux_2_{minor}_{name}" for minor in _GLIBC_MINORS] + [f"manylinux2014_{name}"]
+    options = [f"--platform={platform}" for platform in platforms]
+    return ["--python-version", _PYTHON, "--implementation", "cp", *options]
+
+
+def _pip(*arguments: str) -> None:
+    programs.run([*_PIP[:3], *arguments, *_PIP[3:]], "pip", {**os.environ, "PIP_NO_INPUT": "1"})

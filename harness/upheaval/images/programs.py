@@ -1,0 +1,38 @@
+"""Runs the programs of the host that images need (debootstrap, tar, go, pip): each failure becomes one line."""
+
+import errno
+import subprocess
+from collections.abc import Mapping, Sequence
+
+from upheaval.errors import EnvironmentFault
+
+_NO_SPACE = "no space left on device"
+
+
+def run(command: Sequence[str], name: str, environment: Mapping[str, str] | None = None) -> None:
+    """Run it to its end, quietly. Raises `EnvironmentFault` with the line of its output that says why it failed."""
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, env=environment
+        )
+    except OSError as error:
+        raise EnvironmentFault(f"{name} cannot be run: {error.strerror}") from error
+    if done.returncode:
+        raise EnvironmentFault(f"{name} failed: {reason_in(done.stdout)}")
+
+
+def reason_in(output: str) -> str:
+    """The one line of a program's output that says why it failed: a full disk, an error, or else the last line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    for line in lines:
+        if _NO_SPACE in line.lower():
+            return line
+    errors = [line for line in lines if line.startswith(("ERROR:", "E: ", "error:"))]
+    return (errors or lines or ["it said nothing"])[-1]
+
+
+def explain(error: OSError) -> str:
+    """An error of the file system in words."""
+    if error.errno == errno.ENOSPC:
+        return f"{_NO_SPACE}: {error.filename or 'where temporary files are kept (TMPDIR)'}"
+    return f"{error.strerror}: {error.filename}"
