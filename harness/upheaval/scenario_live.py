@@ -20,20 +20,12 @@ from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Link, Ping
 
 
-class LiveStage:
-    """Implements `scenario_stage.Stage`. Links are proxied when the scenario has faults of links."""
+class LiveTarget:
+    """A live cluster as faults see it. Implements `upheaval_chaos.target.Target`."""
 
-    def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path) -> None:
-        self.run = RunFolder(folder)
-        self._plan = scenario.cluster
-        self._runtime = runtime
-        self._workload = replace(scenario.workload, seed=seed)
-        self._seed = seed
-        self._wants_links = any(isinstance(s, Inject) and isinstance(s.fault, LinkFault) for s in scenario.steps)
+    def __init__(self) -> None:
         self._cluster: AnyCluster | None = None
-        self._load: ProcessLoad | None = None
         self._links: ProxiedLinks | None = None
-        self._stack = ExitStack()
 
     @property
     def cluster(self) -> AnyCluster:
@@ -49,61 +41,28 @@ class LiveStage:
 
     @property
     def member_ids(self) -> Sequence[int]:
-        return range(self._plan.members)
+        return range(self.cluster.config.members)
 
     def leader(self) -> int | None:
         return self.cluster.leader()
 
-    # --- the run ---
-
-    def open(self) -> None:
-        plan = self._plan
-        cluster = create_cluster(
-            self._runtime,
-            self.run.path,
-            members=plan.members,
-            components=plan.components,
-            sync_level=plan.sync_level,
-        )
-        self._cluster = cluster
-        manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())
-        self.run.write_manifest(manifest)
-        if self._wants_links:
-            self._links = ProxiedLinks(cluster, self._seed)
-            self._stack.callback(self._links.close)
-        self._stack.callback(cluster.down)
-        cluster.up()
-        history = self._stack.enter_context(self.run.history_writer())
-        load = ProcessLoad(cluster.ingress_endpoints(), history, self._workload, resolver=cluster.resolver())
-        self._load = self._stack.enter_context(load)
-
-    def acknowledged(self) -> int:
-        return self._required_load().counts.ok
-
     def has_caught_up(self, member_id: int) -> bool:
+        """Whether the member leads, or follows the member that does, with its election over."""
         status, leader = self.cluster.status()[member_id], self.leader()
         is_settled = status.alive and status.election_state == ELECTION_CLOSED
         return is_settled and leader is not None and status.leader_member_id == leader
 
     def record_fault(self, fault: FaultRecord) -> None:
-        self.run.add_fault(fault)
+        self.cluster.run.add_fault(fault)
 
-    def end_load(self) -> LoadCounts:
-        return self._required_load().finish()
+    def proxy_links(self, seed: int) -> None:
+        """Put proxies into the links, which faults of links need. To be done before the members start."""
+        self._links = ProxiedLinks(self.cluster, seed)
 
-    def converge(self) -> Converge:
-        return self.cluster.converge()
-
-    def close(self) -> None:
-        self._stack.close()
-
-    def digest(self) -> None:
-        """Real executions do not repeat."""
-
-    def _required_load(self) -> ProcessLoad:
-        if self._load is None:
-            raise UsageError("the load has not begun")
-        return self._load
+    def close_links(self) -> None:
+        """End the proxies, if there are any."""
+        if self._links is not None:
+            self._links.close()
 
     # --- clock ---
 
@@ -176,3 +135,61 @@ class LiveStage:
 
     def ping(self, link: Link, timeout_s: float) -> Ping:
         return self.links.ping(link, timeout_s)
+
+
+class LiveStage(LiveTarget):
+    """Implements `scenario_stage.Stage`. Links are proxied when the scenario has faults of links."""
+
+    def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path) -> None:
+        super().__init__()
+        self.run = RunFolder(folder)
+        self._plan = scenario.cluster
+        self._runtime = runtime
+        self._workload = replace(scenario.workload, seed=seed)
+        self._seed = seed
+        self._wants_links = any(isinstance(s, Inject) and isinstance(s.fault, LinkFault) for s in scenario.steps)
+        self._load: ProcessLoad | None = None
+        self._stack = ExitStack()
+
+    # --- the run ---
+
+    def open(self) -> None:
+        plan = self._plan
+        cluster = create_cluster(
+            self._runtime,
+            self.run.path,
+            members=plan.members,
+            components=plan.components,
+            sync_level=plan.sync_level,
+        )
+        self._cluster = cluster
+        manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())
+        self.run.write_manifest(manifest)
+        if self._wants_links:
+            self.proxy_links(self._seed)
+            self._stack.callback(self.close_links)
+        self._stack.callback(cluster.down)
+        cluster.up()
+        history = self._stack.enter_context(self.run.history_writer())
+        load = ProcessLoad(cluster.ingress_endpoints(), history, self._workload, resolver=cluster.resolver())
+        self._load = self._stack.enter_context(load)
+
+    def acknowledged(self) -> int:
+        return self._required_load().counts.ok
+
+    def end_load(self) -> LoadCounts:
+        return self._required_load().finish()
+
+    def converge(self) -> Converge:
+        return self.cluster.converge()
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def digest(self) -> None:
+        """Real executions do not repeat."""
+
+    def _required_load(self) -> ProcessLoad:
+        if self._load is None:
+            raise UsageError("the load has not begun")
+        return self._load

@@ -56,20 +56,12 @@ class _Prober:
         self.end_reason = reason
 
 
-class SimulatedStage:
-    """Implements `scenario_stage.Stage`."""
+class SimulatedTarget:
+    """A simulated cluster as faults see it. Implements `upheaval_chaos.target.Target`."""
 
-    def __init__(self, scenario: Scenario, seed: int, folder: Path) -> None:
-        plan = scenario.cluster
-        self._workload = replace(scenario.workload, seed=seed)
-        self._load: Load | None = None
-        self.world = World(seed)
-        self.cluster = SimulatedCluster(
-            self.world,
-            members=plan.members,
-            settings=profile_settings("test", sync_level=plan.sync_level),
-            folder=RunFolder(folder),
-        )
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self.cluster = cluster
+        self.world = cluster.world
 
     @property
     def run(self) -> RunFolder:
@@ -82,44 +74,14 @@ class SimulatedStage:
     def leader(self) -> int | None:
         return self.cluster.leader()
 
-    # --- the run ---
-
-    def open(self) -> None:
-        self.cluster.start_all()
-        self.cluster.wait_until_leader(LEADER_TIMEOUT_S)
-        self._load = self.cluster.start_load(self._workload)
-
-    def acknowledged(self) -> int:
-        return self._required_load().counts.ok
-
     def has_caught_up(self, member_id: int) -> bool:
+        """Whether the member leads, or follows the member that does, with its election over."""
         status, leader = self.cluster.status()[member_id], self.leader()
         is_settled = status.alive and status.election_state == ELECTION_CLOSED
         return is_settled and leader is not None and status.leader_member_id == leader
 
     def record_fault(self, fault: FaultRecord) -> None:
         self.cluster.faults.append(fault)
-
-    def end_load(self) -> LoadCounts:
-        load = self._required_load()
-        load.stop()
-        self.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
-        return load.counts
-
-    def converge(self) -> Converge:
-        return self.cluster.converge()
-
-    def close(self) -> None:
-        self.cluster.write()
-
-    def digest(self) -> str:
-        history = [operation.to_json() for operation in self.cluster.history]
-        return digest(self.cluster.journal, history, {member.host: member.disk for member in self.cluster.members})
-
-    def _required_load(self) -> Load:
-        if self._load is None:
-            raise UsageError("the load has not begun")
-        return self._load
 
     # --- clock ---
 
@@ -220,3 +182,50 @@ class SimulatedStage:
 
     def _virtual(self, link: Link) -> virtual.Link:
         return self.cluster.fabric.link(host_of(link.source), host_of(link.target))
+
+
+class SimulatedStage(SimulatedTarget):
+    """Implements `scenario_stage.Stage`."""
+
+    def __init__(self, scenario: Scenario, seed: int, folder: Path) -> None:
+        plan = scenario.cluster
+        self._workload = replace(scenario.workload, seed=seed)
+        self._load: Load | None = None
+        cluster = SimulatedCluster(
+            World(seed),
+            members=plan.members,
+            settings=profile_settings("test", sync_level=plan.sync_level),
+            folder=RunFolder(folder),
+        )
+        super().__init__(cluster)
+
+    # --- the run ---
+
+    def open(self) -> None:
+        self.cluster.start_all()
+        self.cluster.wait_until_leader(LEADER_TIMEOUT_S)
+        self._load = self.cluster.start_load(self._workload)
+
+    def acknowledged(self) -> int:
+        return self._required_load().counts.ok
+
+    def end_load(self) -> LoadCounts:
+        load = self._required_load()
+        load.stop()
+        self.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
+        return load.counts
+
+    def converge(self) -> Converge:
+        return self.cluster.converge()
+
+    def close(self) -> None:
+        self.cluster.write()
+
+    def digest(self) -> str:
+        history = [operation.to_json() for operation in self.cluster.history]
+        return digest(self.cluster.journal, history, {member.host: member.disk for member in self.cluster.members})
+
+    def _required_load(self) -> Load:
+        if self._load is None:
+            raise UsageError("the load has not begun")
+        return self._load
