@@ -1,5 +1,6 @@
 """One election alone: the test is its consensus module, its peers and its clock."""
 
+from collections.abc import Container
 from random import Random
 from typing import cast
 
@@ -7,7 +8,7 @@ from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay
 from upheaval_node.cluster.election_states import ElectionState
-from upheaval_node.cluster.members import parse_members
+from upheaval_node.cluster.members import parse_members, quorum_position
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
@@ -37,6 +38,9 @@ class Agent:
         self.time_of_last_leader_update_ns = 0
         self.app_version = 1
         self.sent: list[tuple[int, Message]] = []
+
+    def quorum_position(self, now: Now, log_terms: Container[int]) -> int:
+        return quorum_position(self.members.values(), now.ns, TIMEOUTS.leader_heartbeat_ns, log_terms)
 
     def cluster_time(self, now: Now) -> int:
         return now.epoch_ms

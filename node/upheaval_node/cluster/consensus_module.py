@@ -11,7 +11,7 @@ from typing import Final
 
 from upheaval_node.cluster.consensus_adapter import ConsensusAdapter
 from upheaval_node.cluster.election_states import ElectionState, Role
-from upheaval_node.cluster.members import has_active_quorum, quorum_position
+from upheaval_node.cluster.members import has_active_quorum
 from upheaval_node.cluster.module_messages import ConsensusSide
 from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleState
 from upheaval_node.cluster.recovery import Recovered, recover
@@ -223,11 +223,8 @@ class ConsensusModule(ConsensusSide):
             self._latency.on_append(now, position, log.position)
         appended = self._recording.position
         if appended is not None:
-            own = self._context.own
-            own.record(self._term_id, appended, now.ns)
-            timeout_ns = self._timeouts.leader_heartbeat_ns
-            reached = quorum_position(self.members.values(), now.ns, timeout_ns, (self._term_id,))
-            work += self.update_leader_position(now, appended, reached)
+            self._context.own.record(self._term_id, appended, now.ns)
+            work += self.update_leader_position(now, appended, self.quorum_position(now, (self._term_id,)))
         return work
 
     def _follow(self, now: Now) -> int:

@@ -5,7 +5,7 @@ seam. Whatever takes time is polled: such a method is called once a tick until i
 An operation that fails raises a `NodeError`, which sends the election back to INIT.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Protocol
 
 from upheaval_node.cluster.members import ClusterMember
@@ -79,6 +79,10 @@ class ElectionAgent(Protocol):
 
     @property
     def is_taking_snapshot(self) -> bool: ...
+
+    def quorum_position(self, now: Now, log_terms: Container[int]) -> int:
+        """How far a quorum of active members has recorded the log of these terms."""
+        ...
 
     def cluster_time(self, now: Now) -> int:
         """The epoch time in the cluster's unit, for messages and log entries."""

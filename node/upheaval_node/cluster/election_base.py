@@ -8,7 +8,6 @@ from random import Random
 from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay, LogReplication
 from upheaval_node.cluster.election_states import LEGAL_MOVES, ROLE_ON_ENTRY, ElectionState, Role
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, next_term_in_election
-from upheaval_node.cluster.members import quorum_position
 from upheaval_node.errors import NodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
@@ -176,8 +175,7 @@ class ElectionBase:
         # A log that ends in the same term as ours is a part of it or goes on from it; one that is reported under our
         # new term was copied from ours. Nobody else's position says anything about our log.
         terms = (self.log_leadership_term_id, self.leadership_term_id)
-        reached = quorum_position(self._members.values(), now.ns, self._timeouts.leader_heartbeat_ns, terms)
-        return min(reached, self.append_position)
+        return min(self._agent.quorum_position(now, terms), self.append_position)
 
     def _new_leadership_term(self, now: Now, log_leadership_term_id: int, quorum: int) -> cm.NewLeadershipTerm | None:
         if self.log_session_id is None:

@@ -5,6 +5,7 @@ Knows no message and no step of an election.
 
 from abc import ABC, abstractmethod
 from collections import deque
+from collections.abc import Container
 from random import Random
 
 from upheaval_node.archive.client import ArchiveClient
@@ -22,7 +23,7 @@ from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.log_replay import LocalLogReplay
 from upheaval_node.cluster.log_replication import LeaderLogReplication
-from upheaval_node.cluster.members import parse_members
+from upheaval_node.cluster.members import parse_members, quorum_position
 from upheaval_node.cluster.module_context import ModuleContext, ModuleCounters
 from upheaval_node.cluster.module_state import LEGAL_MOVES, ModuleState
 from upheaval_node.cluster.service_acks import ServiceAcks
@@ -202,6 +203,10 @@ class ModuleBase(ABC):
         if self._role is Role.LEADER and self._state is ModuleState.ACTIVE and self._election is None:
             return self._leader_log.publisher
         return None
+
+    def quorum_position(self, now: Now, log_terms: Container[int]) -> int:
+        """How far a quorum of active members has recorded the log of these terms."""
+        return quorum_position(self.members.values(), now.ns, self._timeouts.leader_heartbeat_ns, log_terms)
 
     def cluster_time(self, now: Now) -> int:
         """The cluster's unit of time is the millisecond."""
