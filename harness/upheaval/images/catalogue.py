@@ -134,7 +134,6 @@ LOAD: Final = Image(
     limit_mb=300,
     requirements="requirements/load.txt",
     imports=("locust", "upheaval.load.users"),
-    has_health_check=False,
     has_volume=False,
 )
 

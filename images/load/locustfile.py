@@ -1,0 +1,42 @@
+"""What locust loads in the load image: users of the cluster that the environment names.
+
+| variable | meaning |
+|---|---|
+| `UPHEAVAL_ENDPOINTS` | the members' ingress, `0=member-0:9001,1=member-1:9001` |
+| `UPHEAVAL_USER` | `workbench` (default), `register`, `append`, `echo`, or `module:Class` |
+| `UPHEAVAL_RATE` | operations a second of each user (default 10; 0: as fast as the answers come) |
+| `UPHEAVAL_TIMEOUT` | seconds that an operation may take (default 5) |
+| `UPHEAVAL_HISTORY` | where the history goes (default `/tmp/history.jsonl`) |
+"""
+
+import importlib
+import os
+import time
+
+from upheaval.load.settings import SHORT_NAMES, LoadSettings
+from upheaval.load.users import ClusterUser, LoadContext
+
+# Each start of locust has operation ids of its own, so that one cluster may be driven more than once.
+_IDS_A_MILLISECOND = 1 << 20
+
+
+def _user(name: str) -> type[ClusterUser]:
+    module, _, class_name = SHORT_NAMES.get(name, name).partition(":")
+    found = getattr(importlib.import_module(module), class_name)
+    if not (isinstance(found, type) and issubclass(found, ClusterUser)):
+        raise TypeError(f"{name} is not a subclass of upheaval.load.users.ClusterUser")
+    return found
+
+
+chosen = _user(os.environ.get("UPHEAVAL_USER", "workbench"))
+chosen.context_of_load = LoadContext(
+    LoadSettings(
+        endpoints=os.environ["UPHEAVAL_ENDPOINTS"],
+        history=os.environ.get("UPHEAVAL_HISTORY", "/tmp/history.jsonl"),
+        users=0,
+        duration_s=0.0,
+        rate=float(os.environ.get("UPHEAVAL_RATE", "10")),
+        timeout_s=float(os.environ.get("UPHEAVAL_TIMEOUT", "5")),
+        first_id=time.time_ns() // 1_000_000 * _IDS_A_MILLISECOND,
+    )
+)
