@@ -35,7 +35,11 @@ class CallCount:
 
 def judge_calls(calls: Iterable[Operation], entries: Iterable[CallEntry]) -> list[Finding]:
     """A finding for each promise that can be judged on calls."""
-    counts, unexplained = _count(calls, entries)
+    return judge_counts(*_count(calls, entries))
+
+
+def judge_counts(counts: Mapping[str, CallCount], unexplained: CallEntry | None) -> list[Finding]:
+    """The same from the counts by payload, and the first entry of which the history knows nothing."""
     return [_not_lost(counts), _once(counts), _explained(counts, unexplained)]
 
 
