@@ -1,25 +1,32 @@
 """Locust users on real clusters: what locust counted, what the history says, and what the log holds agree."""
 
-import json
-import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from support.load_runs import LoadCommands, finish, names, require_agreement, running
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.waits import wait_until
-
-from .conftest import Start, running
 
 OWN_USER = """
 from locust import task
+from upheaval.history import Function
 from upheaval.load.users import ClusterUser
+from upheaval.service_messages import encode_operation
 
 class Caller(ClusterUser):
-    @task
+    @task(3)
     def ask(self):
-        assert self.call("ask", b"hello") == b"hello hello"
+        number = next(self.load.values)
+        assert self.call("ask", b"%d" % number) == b"%d %d" % (number, number)
+
+    @task
+    def greet(self):
+        assert self.call("greet", b"hello") == b"hello hello"
+
+class Mistaken(ClusterUser):
+    @task
+    def write(self):
+        self.call("write", encode_operation(1, Function.WRITE, "key", 5))
 """
 
 OWN_SERVICE = """
@@ -30,28 +37,13 @@ class Doubler(ClusteredService):
         session.respond(bytes(payload), b" ", bytes(payload))
 """
 
-
-def finish(process: "subprocess.Popen[str]", status: int) -> dict[str, Any]:
-    output, errors = process.communicate(timeout=90)
-    assert process.returncode == status, errors
-    result: dict[str, Any] = json.loads(output)
-    return result
-
-
-def require_agreement(result: dict[str, Any]) -> None:
-    rows, total, history = result["statistics"]["rows"], result["statistics"]["total"], result["history"]
-    assert total["requests"] - total["failures"] == history["ok"]
-    assert total["failures"] == history["fail"] + history["unknown"]
-    assert sum(row["requests"] for row in rows) == total["requests"]
+ALL = {"read", "write", "cas", "append", "list", "echo"}
 
 
 @pytest.mark.heavy
-def test_a_leader_dies_under_load_and_the_numbers_agree(folder: Path, start_load: Start) -> None:
-    process = start_load("--users", "15", "--duration", "6s", "--timeout", "2")
-    history = folder / "history.jsonl"
-    wait_until(
-        lambda: history.exists() and history.stat().st_size > 0, timeout_s=30, describe=lambda: "there is no load"
-    )
+def test_a_leader_dies_under_load_and_the_numbers_agree(folder: Path, load: LoadCommands) -> None:
+    process = load.start("--users", "15", "--duration", "6s", "--timeout", "2")
+    load.wait_until_loaded(process)
     cluster = ProcessCluster.open(folder)
     leader = cluster.wait_until_leader()
     cluster.member(leader).kill()
@@ -60,7 +52,7 @@ def test_a_leader_dies_under_load_and_the_numbers_agree(folder: Path, start_load
     cluster.flush_faults()
     result = finish(process, 0)
     assert result["verdict"] == "valid"
-    assert {row["name"] for row in result["statistics"]["rows"]} == {"read", "write", "cas", "append", "list", "echo"}
+    assert names(result) == ALL
     require_agreement(result)
     # Latency counts from the intended start: the time without a leader is in it.
     assert result["statistics"]["total"]["max_ms"] > 1000
@@ -68,40 +60,65 @@ def test_a_leader_dies_under_load_and_the_numbers_agree(folder: Path, start_load
 
 
 @pytest.mark.heavy
-def test_a_cluster_that_runs_is_used_and_goes_on_running(folder: Path, start_load: Start) -> None:
+def test_each_class_of_users_agrees_with_the_history_on_a_cluster_that_goes_on_running(
+    folder: Path, load: LoadCommands
+) -> None:
     cluster = ProcessCluster.create(folder, members=1)
     cluster.up()
-    for user, names in (("register", {"read", "write", "cas"}), ("append", {"append", "list"}), ("echo", {"echo"})):
-        result = finish(start_load("--users", "5", "--rate", "50", "--duration", "1s", "--user", user), 0)
-        assert {row["name"] for row in result["statistics"]["rows"]} == names
+    earlier = 0
+    for user, expected in (
+        ("register", {"read", "write", "cas"}),
+        ("append", {"append", "list"}),
+        ("echo", {"echo"}),
+        ("workbench", ALL),
+    ):
+        result = load.run("--users", "5", "--rate", "50", "--duration", "1s", "--user", user)
+        assert names(result) == expected
         assert result["history"]["unknown"] == 0
-        require_agreement(result)
+        earlier += require_agreement(result, earlier=earlier)
         assert running(folder) == 1
-    too_many = start_load("--users", "11")
+    too_many = load.start("--users", "11")
     _, errors = too_many.communicate(timeout=30)
     assert (too_many.returncode, len(errors.splitlines())) == (2, 1)
     assert "lets 10 sessions in" in errors
 
 
 @pytest.mark.heavy
-def test_a_cluster_that_is_not_there_shows_as_failures(folder: Path, start_load: Start) -> None:
+def test_a_cluster_that_is_not_there_shows_as_failures(folder: Path, load: LoadCommands) -> None:
     ProcessCluster.create(folder, members=1)
-    result = finish(start_load("--users", "3", "--duration", "2s", "--timeout", "1"), 3)
+    result = load.run("--users", "3", "--duration", "2s", "--timeout", "1", status=3)
     assert result["statistics"]["total"]["failures"] == result["statistics"]["total"]["requests"] > 0
-    assert set(result["statistics"]["errors"]) <= {
-        f"{name}: no session: TimeoutExpired" for name in ("read", "write", "cas", "append", "list", "echo")
-    }
+    assert set(result["statistics"]["errors"]) <= {f"{name}: no session: TimeoutExpired" for name in ALL}
     assert result["verdict"] == "unknown"
     require_agreement(result)
 
 
 @pytest.mark.heavy
-def test_a_user_of_ones_own_calls_a_service_of_ones_own(folder: Path, start_load: Start) -> None:
+def test_calls_to_a_service_of_ones_own_are_judged(folder: Path, load: LoadCommands) -> None:
     (folder.parent / "doubler.py").write_text(OWN_SERVICE)
     (folder.parent / "callers.py").write_text(OWN_USER)
-    cluster = ProcessCluster.create(folder, members=1, service="doubler:Doubler", source=folder.parent)
-    cluster.up()
-    result = finish(start_load("--users", "3", "--duration", "1s", "--user", "callers:Caller"), 3)
-    (row,) = result["statistics"]["rows"]
-    assert (row["name"], row["failures"]) == ("ask", 0)
-    assert row["requests"] > 10
+    options = ("--users", "3", "--duration", "2s", "--rate", "50", "--members", "1", "--service", "doubler:Doubler")
+    result = load.run(*options, "--user", "callers:Caller")
+    assert result["verdict"] == "valid"
+    assert names(result) == {"ask", "greet"}
+    assert result["statistics"]["total"]["failures"] == 0
+    assert require_agreement(result) > 100
+
+
+@pytest.mark.heavy
+def test_a_call_in_the_form_of_a_shipped_operation_is_refused(folder: Path, load: LoadCommands) -> None:
+    (folder.parent / "callers.py").write_text(OWN_USER)
+    result = load.run("--users", "1", "--duration", "1s", "--members", "1", "--user", "callers:Mistaken", status=3)
+    (error,) = result["statistics"]["errors"]
+    assert "use perform()" in error
+    assert result["history"]["fail"] == result["statistics"]["total"]["failures"] > 0
+    require_agreement(result)
+
+
+@pytest.mark.heavy
+def test_users_that_cannot_be_made_are_one_line_and_nothing_is_left(folder: Path, load: LoadCommands) -> None:
+    process = load.start("--members", "1", "--user", "nowhere:Nobody")
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (2, "")
+    assert "No module named 'nowhere'" in errors.splitlines()[-1]
+    assert running(folder) == 0

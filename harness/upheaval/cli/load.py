@@ -1,59 +1,61 @@
-"""`upheaval load`: locust users on a cluster of processes, a fresh one or one that runs; statistics and the verdict."""
+"""`upheaval load`: locust users on a live cluster, a fresh one or one that runs; statistics and the verdict."""
 
 import argparse
 import contextlib
 import importlib.util
 import json
 import random
-import subprocess
+import socket
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Final
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
+from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.history import Outcome
-from upheaval.load.settings import SHORT_NAMES, LoadSettings, Statistics
+from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
+from upheaval.load.users_process import run_users
 from upheaval.run_folder import RunFolder
 from upheaval.runtimes import cluster_file
-from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 from upheaval_node.settings import profile_settings
 
 # Sessions beside those of the users: the command line's client, and one that reconnects before its old one is closed.
-SPARE_SESSIONS = 8
-_ID_BITS = 58
+SPARE_SESSIONS: Final = 8
+DURATION_S: Final = 10.0
+WEB_PORT: Final = 8089
+LOG_FILE: Final = "load.log"
+_HOST: Final = "127.0.0.1"
+_ID_BITS: Final = 58
+_IDS_A_LOAD: Final = 1 << 40
 
 
 def load(options: argparse.Namespace) -> int:
-    if options.users < 1 or options.rate < 0:
-        raise UsageError("--users is at least 1 and --rate at least 0")
-    if importlib.util.find_spec("locust") is None:
-        raise EnvironmentFault("locust is not installed: pip install 'upheaval[load]'")
-    folder: Path = options.dir or _new_folder()
-    is_ours = not cluster_file.has_cluster(folder)
-    cluster = _fresh(folder, options) if is_ours else ProcessCluster.open(folder)
-    _require_room(cluster, options.users)
-    settings = _settings(cluster, options)
-    _write_workload(cluster, options, settings)
-    try:
-        if is_ours:
-            _say(f"starting {options.members} members in {folder}, each lets {cluster.config.max_sessions} sessions in")
-            cluster.up()
-        _say(f"{options.users} users for {options.duration:g} s")
-        statistics = _run_users(settings)
-        if processes_of(cluster.config.run_id):
-            with contextlib.suppress(HarnessError):
-                # What is not reached is in the verdict.
-                cluster.converge()
-    finally:
-        if is_ours:
-            cluster.down()
+    _require_sense(options)
+    with _page(options) as page:
+        folder: Path = options.dir or _new_folder()
+        is_ours = not cluster_file.has_cluster(folder)
+        cluster = _fresh(folder, options) if is_ours else _existing(folder, options)
+        settings = _settings(cluster, options, page)
+        _write_workload(cluster, options, settings)
+        try:
+            if is_ours:
+                _say_limit(cluster, options)
+                cluster.up()
+            statistics = _run(cluster, settings, page)
+            if not is_ours:
+                cluster.collect()
+        finally:
+            if is_ours:
+                cluster.down()
     report = verify_run(folder)
     outcomes = _outcomes(cluster.run, settings.first_id)
     if options.json:
@@ -63,24 +65,77 @@ def load(options: argparse.Namespace) -> int:
     return report.verdict.exit_status
 
 
-def _fresh(folder: Path, options: argparse.Namespace) -> ProcessCluster:
-    limit = max(options.users + SPARE_SESSIONS, profile_settings("test").cluster.max_sessions)
-    return ProcessCluster.create(folder, members=options.members, max_sessions=limit)
+def _require_sense(options: argparse.Namespace) -> None:
+    if options.users < 1 or options.rate < 0:
+        raise UsageError("--users is at least 1 and --rate at least 0")
+    if options.web_port is not None and not options.web:
+        raise UsageError("--web-port is for locust's page: use --web too")
+    if importlib.util.find_spec("locust") is None:
+        raise EnvironmentFault("locust is not installed: pip install 'upheaval[load]'")
+    if options.web and options.duration is None:
+        return
+    options.duration = options.duration or DURATION_S
 
 
-def _require_room(cluster: ProcessCluster, users: int) -> None:
-    config = cluster.config
-    limit = config.max_sessions or profile_settings(config.profile).cluster.max_sessions
-    if users > limit:
+@contextlib.contextmanager
+def _page(options: argparse.Namespace) -> Iterator[socket.socket | None]:
+    """The socket of locust's page, held from before anything is started, so that a port that is taken costs nothing."""
+    if not options.web:
+        yield None
+        return
+    port = WEB_PORT if options.web_port is None else options.web_port
+    try:
+        page = socket.create_server((_HOST, port))
+    except (OSError, OverflowError) as error:
+        reason = f"port {port} cannot be had for the page ({error}): give another --web-port"
+        raise EnvironmentFault(reason) from error
+    with page:
+        yield page
+
+
+def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
+    limit = max(options.users + SPARE_SESSIONS, _default_limit("test"))
+    service = options.service or cluster_file.DEFAULT_SERVICE
+    source = Path.cwd() if ":" in service else None
+    return create_cluster(
+        options.runtime or PROCESS, folder, members=options.members, service=service, source=source, max_sessions=limit
+    )
+
+
+def _existing(folder: Path, options: argparse.Namespace) -> AnyCluster:
+    """A cluster keeps what it was made with."""
+    cluster = open_cluster(folder)
+    if options.runtime not in (None, cluster.runtime):
+        raise UsageError(f"{folder} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
+    if options.service not in (None, cluster.config.service):
+        raise UsageError(f"{folder} holds a cluster with --service {cluster.config.service}: leave it out")
+    limit = cluster.config.max_sessions or _default_limit(cluster.config.profile)
+    if options.users > limit:
         raise UsageError(
-            f"--users {users}: the cluster in {cluster.folder} lets {limit} sessions in: use fewer, or a fresh cluster"
+            f"--users {options.users}: the cluster in {cluster.folder} lets {limit} sessions in: "
+            "use fewer, or a fresh cluster"
         )
+    return cluster
 
 
-def _settings(cluster: ProcessCluster, options: argparse.Namespace) -> LoadSettings:
-    endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in cluster.config.ingress_endpoints().items())
+def _default_limit(profile: str) -> int:
+    return profile_settings(profile).cluster.max_sessions
+
+
+def _say_limit(cluster: AnyCluster, options: argparse.Namespace) -> None:
+    limit, usual = cluster.config.max_sessions, _default_limit(cluster.config.profile)
+    raised = f" (raised from {usual} for {options.users} users)" if limit > usual else ""
+    _say(f"starting {options.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
+    if cluster.note:
+        _say(cluster.note)
+
+
+def _settings(cluster: AnyCluster, options: argparse.Namespace, page: socket.socket | None) -> LoadSettings:
+    endpoints, resolver = cluster.ingress_endpoints(), cluster.resolver()
+    dialled = {endpoint: resolver.resolve(endpoint, 0) for endpoint in endpoints.values()}
     return LoadSettings(
-        endpoints=endpoints,
+        endpoints=",".join(f"{member}={endpoint}" for member, endpoint in endpoints.items()),
+        addresses={endpoint: address for endpoint, address in dialled.items() if address != endpoint},
         history=str(cluster.run.history_file),
         users=options.users,
         duration_s=options.duration,
@@ -91,42 +146,56 @@ def _settings(cluster: ProcessCluster, options: argparse.Namespace) -> LoadSetti
         seed=options.seed,
         # Far from what other loads of the same run draw.
         first_id=1 << _ID_BITS | random.SystemRandom().getrandbits(_ID_BITS),
+        page=None if page is None else page.fileno(),
     )
 
 
-def _write_workload(cluster: ProcessCluster, options: argparse.Namespace, settings: LoadSettings) -> None:
+def _write_workload(cluster: AnyCluster, options: argparse.Namespace, settings: LoadSettings) -> None:
     workload = {"users": settings.users, "user": settings.user, "rate": settings.rate, "duration_s": options.duration}
     manifest = replace(cluster.run.read_manifest(), seed=options.seed, workload={"locust": workload}, converge=None)
     cluster.run.write_manifest(manifest)
 
 
-def _run_users(settings: LoadSettings) -> Statistics:
-    """In a process of their own; it is ended when we are."""
-    command = [sys.executable, "-m", "upheaval.load.runner", settings.to_json()]
-    with _ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) as users:
-        output, errors = users.communicate()
-    if users.returncode != 0:
-        last = next((line for line in reversed(errors.splitlines()) if line.strip()), "it said nothing")
-        raise EnvironmentFault(f"the users ended with status {users.returncode}: {last}")
-    return Statistics.from_json(output.splitlines()[-1])
-
-
-@contextlib.contextmanager
-def _ended(process: "subprocess.Popen[str]") -> Iterator["subprocess.Popen[str]"]:
+def _run(cluster: AnyCluster, settings: LoadSettings, page: socket.socket | None) -> Statistics:
+    """The load, and the end of the run."""
+    listener = _Listener(_first_words(settings, page))
     try:
-        with process:
-            try:
-                yield process
-            except BaseException:
-                process.kill()
-                raise
+        statistics = run_users(settings, cluster.folder / LOG_FILE, listener)
     finally:
-        process.kill()
+        listener.line.end()
+    if cluster.is_running():
+        with contextlib.suppress(HarnessError):
+            # What is not reached is in the verdict.
+            cluster.converge()
+    return statistics
+
+
+class _Listener:
+    """Shows a person how the load gets on."""
+
+    def __init__(self, first_words: str) -> None:
+        self.line = ProgressLine()
+        self._first_words = first_words
+
+    def ready(self) -> None:
+        _say(self._first_words)
+
+    def progress(self, progress: Progress) -> None:
+        self.line.show(load_progress(progress))
+
+
+def _first_words(settings: LoadSettings, page: socket.socket | None) -> str:
+    if page is None:
+        return f"{settings.users} users for {settings.duration_s:g} s"
+    also = "" if settings.duration_s is None else f", and {settings.duration_s:g} s after the first start it ends too"
+    return f"start and stop the load at http://{_HOST}:{page.getsockname()[1]}; Ctrl-C ends it{also}"
 
 
 def _outcomes(run: RunFolder, first_id: int) -> dict[Outcome, int]:
     """What the history says of the operations of this load."""
-    end = first_id + (1 << 40)
+    if not run.history_file.exists():
+        return dict.fromkeys(Outcome, 0)
+    end = first_id + _IDS_A_LOAD
     counts = Counter(operation.outcome for operation in run.read_history() if first_id <= operation.id < end)
     return {outcome: counts[outcome] for outcome in Outcome}
 

@@ -1,7 +1,8 @@
-"""The process that runs locust users without a web page: `python -m upheaval.load.runner SETTINGS`.
+"""The process that runs locust users, with or without locust's page: `python -m upheaval.load.runner SETTINGS`.
 
 A process of its own, because gevent has to patch the standard library before anything else is imported. It knows
-endpoints and a history file; the cluster is its parent's.
+endpoints and a history file; the cluster is its parent's. It ends when its standard input does, so that nothing is
+left of it when its parent is gone.
 """
 
 # ruff: noqa: E402 - gevent comes first
@@ -9,38 +10,124 @@ from gevent import monkey
 
 monkey.patch_all()
 
+import contextlib
 import importlib
+import json
+import os
+import socket
 import sys
-from typing import Any
+import time
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from typing import Any, TextIO
 
 import gevent
+import gevent.event
+import gevent.os
+from gevent.pywsgi import WSGIServer
+from locust.argument_parser import get_empty_argument_parser, setup_parser_arguments
 from locust.env import Environment
+from locust.stats import RequestStats, stats_history
 
-from upheaval.load.settings import LoadSettings, Row, Statistics
+from upheaval.jsonfields import Json
+from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import ClusterUser, LoadContext
 
 # What ending may take beside the time-outs of connecting and of the operation: closing sessions, the scheduler's turns.
 STOP_MARGIN_S = 5.0
 LOOK_S = 0.01
+TELL_S = 0.5
+
+Tell = Callable[[str, Json], None]
 
 
-def run(settings: LoadSettings) -> Statistics:
-    """Spawn the users, let them work for the duration, and let each end the operation that it is in."""
-    user_class = find_user(settings.user)
-    context = user_class.context_of_load = LoadContext(settings)
-    environment = Environment(user_classes=[user_class], stop_timeout=STOP_MARGIN_S)
-    runner = environment.create_local_runner()
-    try:
-        runner.start(settings.users, spawn_rate=settings.spawn_rate)
-        gevent.sleep(settings.duration_s)
-        context.is_over = True
-        with gevent.Timeout(2 * settings.timeout_s + STOP_MARGIN_S, False):
-            while context.in_flight:
+class Load:
+    """One load: users that work until the time is over or the end is asked for, each to the end of its operation."""
+
+    def __init__(self, settings: LoadSettings, tell: Tell) -> None:
+        self.settings = settings
+        self.end_asked = gevent.event.Event()
+        self.counted = RequestStats()
+        """Everything since the beginning; locust's own statistics begin anew with each start from the page."""
+        self._tell = tell
+        self._begin_s = 0.0
+        user_class = find_user(settings.user)
+        self._context = user_class.context_of_load = LoadContext(settings)
+        self._end_timeout_s = 2 * settings.timeout_s + STOP_MARGIN_S
+        self._environment = Environment(
+            user_classes=[user_class], stop_timeout=self._end_timeout_s, parsed_options=_form(settings)
+        )
+        self._environment.events.request.add_listener(self._count)
+        self._environment.events.test_start.add_listener(self._begin)
+        self._runner = self._environment.create_local_runner()
+
+    def run(self) -> Statistics:
+        settings = self.settings
+        telling = gevent.spawn(self._tell_progress)
+        try:
+            with self._page() if settings.page is not None else contextlib.nullcontext():
+                if settings.page is None:
+                    self._runner.start(settings.users, spawn_rate=settings.spawn_rate)
+                self._tell(READY, True)
+                self.end_asked.wait()
+                self._finish()
+        finally:
+            telling.kill()
+            self._runner.quit()
+            self._context.history.close()
+        return statistics(self.counted)
+
+    def _begin(self, **_: Any) -> None:
+        """Locust calls this at each start; the time runs from the first one."""
+        if not self._begin_s:
+            self._begin_s = time.monotonic()
+            if self.settings.duration_s is not None:
+                gevent.spawn_later(self.settings.duration_s, self.end_asked.set)
+
+    def _finish(self) -> None:
+        """No user begins another operation; those under way are awaited."""
+        self._context.is_over = True
+        with gevent.Timeout(self._end_timeout_s, False):
+            while self._context.in_flight:
                 gevent.sleep(LOOK_S)
-    finally:
-        runner.quit()
-        context.history.close()
-    return statistics(environment.stats)
+
+    @contextlib.contextmanager
+    def _page(self) -> Iterator[None]:
+        """Locust's own page, on the socket that our parent has bound."""
+        page = self._environment.create_web_ui("", 0, delayed_start=True)
+        # An open page must not keep the server from closing.
+        page.server = WSGIServer(socket.socket(fileno=self.settings.page), page.app, log=None)
+        page.server.stop_timeout = 0
+        page.server.start()
+        history = gevent.spawn(stats_history, self._runner)
+        try:
+            yield
+        finally:
+            history.kill()
+            page.stop()
+
+    def _count(
+        self, request_type: str, name: str, response_time: float, response_length: int, exception: Any, **_: Any
+    ) -> None:
+        self.counted.log_request(request_type, name, response_time, response_length)
+        if exception is not None:
+            self.counted.log_error(request_type, name, exception)
+
+    def _tell_progress(self) -> None:
+        while True:
+            gevent.sleep(TELL_S)
+            total = self.counted.total
+            elapsed_s = time.monotonic() - self._begin_s if self._begin_s else 0.0
+            told = Progress(
+                self._runner.user_count,
+                total.num_requests,
+                total.num_failures,
+                total.current_rps,
+                elapsed_s,
+                self.settings.duration_s,
+            )
+            self._tell(PROGRESS, asdict(told))
 
 
 def find_user(name: str) -> type[ClusterUser]:
@@ -64,5 +151,43 @@ def _row(entry: Any) -> Row:
     return Row(entry.name, entry.num_requests, entry.num_failures, entry.total_rps, p50, p95, p99, longest)
 
 
+def _form(settings: LoadSettings) -> Namespace:
+    """What the page's form shows first, whatever configuration of locust's lies about."""
+    parser = get_empty_argument_parser(default_config_files=[])
+    setup_parser_arguments(parser)
+    options: Namespace = parser.parse_args(["--users", str(settings.users), "--spawn-rate", str(settings.spawn_rate)])
+    return options
+
+
+def _messages() -> TextIO:
+    """Our standard output; whatever else prints in this process, prints to standard error from now on."""
+    stream = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return stream
+
+
+def _watch_input(ended: gevent.event.Event) -> None:
+    gevent.os.make_nonblocking(0)
+    while gevent.os.nb_read(0, 4096):
+        pass
+    ended.set()
+
+
+def main() -> None:
+    settings = LoadSettings.from_json(sys.argv[1])
+    # Locust's page parses what is left as options of its own.
+    del sys.argv[1:]
+    messages = _messages()
+
+    def tell(name: str, told: Json) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            # Nobody listens any more: our input has ended too.
+            print(json.dumps({name: told}), file=messages, flush=True)
+
+    load = Load(settings, tell)
+    gevent.spawn(_watch_input, load.end_asked)
+    tell(STATISTICS, load.run().to_fields())
+
+
 if __name__ == "__main__":
-    print(run(LoadSettings.from_json(sys.argv[1])).to_json())
+    main()

@@ -1,14 +1,21 @@
-"""What the process that runs the locust users is told, and what it tells in the end. Knows no locust.
+"""What the process that runs the locust users is told, and what it tells. Knows no locust.
 
-Both travel as JSON: the settings on its command line, the statistics on its standard output.
+All of it travels as JSON: the settings on its command line; on its standard output one message a line, which is an
+object with one field, by the name of what it tells.
 """
 
 import json
-from dataclasses import asdict, dataclass
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
 
 from upheaval import jsonfields
 from upheaval.jsonfields import Json
+
+# The names of the messages.
+READY: Final = "ready"
+PROGRESS: Final = "progress"
+STATISTICS: Final = "statistics"
 
 USERS_MODULE: Final = "upheaval.load.users"
 SHORT_NAMES: Final = {
@@ -21,18 +28,26 @@ SHORT_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """One load: `users` of one class at `rate` operations a second each (0: as fast as the answers come)."""
+    """One load: `users` of one class at `rate` operations a second each (0: as fast as the answers come).
+
+    `addresses` says where to dial for an endpoint that is none on this machine. With `page`, the descriptor of a
+    listening socket, locust's page is served there and starts the load; users, spawn rate and duration are then what
+    its form shows first, and the time from the first start to the end of all. Without a duration nothing but the end
+    of standard input ends it.
+    """
 
     endpoints: str
     history: str
     users: int
-    duration_s: float
+    duration_s: float | None
     user: str = SHORT_NAMES["workbench"]
     rate: float = 10.0
     spawn_rate: float = 50.0
     timeout_s: float = 5.0
     seed: int = 1
     first_id: int = 0
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    page: int | None = None
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -41,6 +56,18 @@ class LoadSettings:
     def from_json(cls, text: str) -> "LoadSettings":
         fields = jsonfields.parse_object(text)
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a load is. `duration_s` is None for one that is ended by hand."""
+
+    users: int
+    requests: int
+    failures: int
+    per_second: float
+    elapsed_s: float
+    duration_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +97,17 @@ class Statistics:
     errors: dict[str, int]
 
     def to_fields(self) -> dict[str, Json]:
-        rows: list[Json] = [asdict(row) for row in self.rows]
-        return {"rows": rows, "total": asdict(self.total), "errors": dict(self.errors)}
-
-    def to_json(self) -> str:
-        return json.dumps(self.to_fields())
+        rows: list[Json] = [_fields_of(row) for row in self.rows]
+        return {"rows": rows, "total": _fields_of(self.total), "errors": dict(self.errors)}
 
     @classmethod
-    def from_json(cls, text: str) -> "Statistics":
-        fields = json.loads(text)
-        return cls(tuple(Row(**row) for row in fields["rows"]), Row(**fields["total"]), dict(fields["errors"]))
+    def from_fields(cls, fields: Any) -> "Statistics":
+        return cls(tuple(map(_row, fields["rows"])), _row(fields["total"]), dict(fields["errors"]))
+
+
+def _row(fields: dict[str, Any]) -> Row:
+    return Row(**{name: fields[name] for name in Row.__dataclass_fields__})
+
+
+def _fields_of(row: Row) -> dict[str, Json]:
+    return {**asdict(row), "successes": row.successes}

@@ -6,6 +6,8 @@ that an operation that had to wait for a slow one before it shows the wait. Each
 
 import itertools
 import time
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Final
@@ -16,15 +18,19 @@ from locust.exception import StopUser
 from upheaval.history import Function, HistoryWriter, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval.load.settings import LoadSettings
-from upheaval.service_messages import decode_result, encode_operation
+from upheaval.service_messages import call_digest, decode_operation, decode_result, encode_operation
 from upheaval.workload import APPENDS_A_LIST
-from upheaval_node.client.driver import BlockingClient, NotSent
+from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to
-from upheaval_node.errors import NodeError
+from upheaval_node.errors import DecodeError, NodeError
+from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.ports import Buffer
 
 KEYS: Final = 8
 REQUEST_TYPE: Final = "upheaval"
 _NS: Final = 1_000_000_000
+
+Accepts = Callable[[Buffer], bool]
 
 
 class LoadContext:
@@ -43,6 +49,30 @@ class LoadContext:
         """No user begins another operation. Locust itself may end a user right after it has begun one."""
 
 
+@dataclass(slots=True)
+class _Attempt:
+    """One operation from its first offer to what became of it. `decode` gives result and position of an answer."""
+
+    f: Function
+    key: str
+    value: Json
+    payload: bytes
+    accepts: Accepts | None
+    decode: Callable[[bytes], tuple[Json, int | None]]
+    outcome: Outcome = Outcome.UNKNOWN
+    answer: bytes | None = None
+    result: Json = None
+    position: int | None = None
+    invoke_ns: int = 0
+    complete_ns: int | None = None
+    error: BaseException | None = None
+
+    @property
+    def name(self) -> str:
+        """As locust's statistics call it."""
+        return self.key if self.f is Function.CALL else self.f.value
+
+
 class ClusterUser(User):  # type: ignore[misc]
     """A user with a session of its own. Give it tasks that call `perform`, or `call` for a service of one's own."""
 
@@ -53,8 +83,11 @@ class ClusterUser(User):  # type: ignore[misc]
         super().__init__(environment)
         self.load: LoadContext = type(self).context_of_load
         settings = self.load.settings
-        self.random = Random(f"locust/{settings.seed}/{next(self.load.users)}")
-        self._client = BlockingClient(settings.endpoints, settings.timeout_s, client_name="locust")
+        self.number = next(self.load.users)
+        """Differs between the users of a load, from 0."""
+        self.random = Random(f"locust/{settings.seed}/{self.number}")
+        resolver = StaticResolver(settings.addresses)
+        self._client = BlockingClient(settings.endpoints, settings.timeout_s, client_name="locust", resolver=resolver)
         self._is_opened = False
         self._process = next(self.load.processes)
         self._period_ns = round(_NS / settings.rate) if settings.rate else 0
@@ -80,62 +113,77 @@ class ClusterUser(User):  # type: ignore[misc]
 
     def perform(self, function: Function, key: str, value: Json = None) -> Json:
         """One operation of a shipped service, into the history and locust's statistics; its result, None without."""
-        self._require_time()
         operation_id = next(self.load.ids)
         payload = encode_operation(operation_id, function, key, value)
-        outcome, result, position, complete_ns = Outcome.UNKNOWN, None, None, None
-        error: BaseException | None = None
-        invoke_ns = time.monotonic_ns()
+        attempt = _Attempt(
+            function, key, value, payload, lambda received: is_response_to(operation_id, received), _decoded
+        )
+        self._try(attempt, operation_id)
+        return attempt.result
+
+    def call(self, name: str, payload: bytes, accepts: Accepts | None = None) -> bytes | None:
+        """One request to a service of one's own, into the history and locust's statistics as `name`; None unanswered.
+
+        The first message that the service sends to this session after the request is the answer, or the first that
+        `accepts` takes. An acknowledged call must lie in the log: it is looked up by the digest of its payload.
+        """
+        payload = bytes(payload)
+        attempt = _Attempt(Function.CALL, name, call_digest(payload), payload, accepts, lambda _: (None, None))
+        self._try(attempt, next(self.load.ids))
+        return attempt.answer
+
+    def _try(self, attempt: _Attempt, operation_id: int) -> None:
+        if self.load.is_over:
+            raise StopUser
+        # What stays true when locust ends the user in the middle.
+        attempt.error = OutcomeUnknown("the user was ended before the answer came: the outcome is unknown")
+        attempt.invoke_ns = time.monotonic_ns()
         try:
-            answer = self._request(payload, operation_id)
+            answer = self._request(attempt)
             complete_ns = time.monotonic_ns()
-            _, position, result, refusal = decode_result(answer)
-            result = {"error": refusal} if refusal else result
-            outcome = Outcome.OK
-        except NodeError as raised:
-            error = raised
-            outcome = Outcome.FAIL if isinstance(raised, NotSent) else Outcome.UNKNOWN
-            complete_ns = None
-        finally:
-            # Also when locust ends the user in the middle: then the outcome is unknown.
-            invoke_ns = max(invoke_ns, self._client.invoke_ns)
-            self.load.history.add(
-                Operation(
-                    operation_id, self._process, function, key, value, invoke_ns, complete_ns, outcome, result, position
-                )
-            )
-            if outcome is Outcome.UNKNOWN:
-                self._process = next(self.load.processes)
-        self._fire(function.value, invoke_ns, complete_ns, len(payload), error)
-        return result
-
-    def call(self, name: str, payload: bytes) -> bytes | None:
-        """One request to a service of one's own, in locust's statistics under `name`; None without an answer."""
-        self._require_time()
-        invoke_ns = time.monotonic_ns()
-        try:
-            answer = self._request(payload, None)
+            attempt.result, attempt.position = attempt.decode(answer)
+            attempt.outcome, attempt.answer, attempt.complete_ns = Outcome.OK, answer, complete_ns
+            attempt.error = None
         except NodeError as error:
-            self._fire(name, invoke_ns, None, 0, error)
-            return None
-        self._fire(name, invoke_ns, time.monotonic_ns(), len(answer), None)
-        return answer
+            attempt.error = error
+            attempt.outcome = Outcome.FAIL if isinstance(error, NotSent) else Outcome.UNKNOWN
+        finally:
+            attempt.invoke_ns = max(attempt.invoke_ns, self._client.invoke_ns)
+            self._settle(attempt, operation_id)
 
-    def _request(self, payload: bytes, operation_id: int | None) -> bytes:
+    def _settle(self, attempt: _Attempt, operation_id: int) -> None:
+        self.load.history.add(
+            Operation(
+                id=operation_id,
+                process=self._process,
+                f=attempt.f,
+                key=attempt.key,
+                value=attempt.value,
+                invoke_ns=attempt.invoke_ns,
+                complete_ns=attempt.complete_ns,
+                outcome=attempt.outcome,
+                result=attempt.result,
+                position=attempt.position,
+            )
+        )
+        self._fire(attempt)
+        if attempt.outcome is Outcome.UNKNOWN:
+            self._process = next(self.load.processes)
+            if attempt.accepts is None:
+                # An answer that comes late must not be taken for that of the next call.
+                self._is_opened = False
+
+    def _request(self, attempt: _Attempt) -> bytes:
         """Raises `NotSent` for everything that happens before the request left."""
         client = self._client
         self.load.in_flight += 1
         try:
+            if attempt.f is Function.CALL:
+                _require_opaque(attempt.payload)
             self._require_session(client)
-            if operation_id is None:
-                return client.request(payload)
-            return client.request(payload, lambda received: is_response_to(operation_id, received))
+            return client.request(attempt.payload, attempt.accepts)
         finally:
             self.load.in_flight -= 1
-
-    def _require_time(self) -> None:
-        if self.load.is_over:
-            raise StopUser
 
     def _require_session(self, client: BlockingClient) -> None:
         try:
@@ -145,17 +193,31 @@ class ClusterUser(User):  # type: ignore[misc]
         except NodeError as error:
             raise NotSent(f"no session: {type(error).__name__}") from error
 
-    def _fire(self, name: str, invoke_ns: int, end_ns: int | None, length: int, error: BaseException | None) -> None:
-        end_ns = end_ns or time.monotonic_ns()
-        intended_ns = min(self._intended_ns, invoke_ns) if self._period_ns else invoke_ns
+    def _fire(self, attempt: _Attempt) -> None:
+        end_ns = attempt.complete_ns or time.monotonic_ns()
+        intended_ns = min(self._intended_ns, attempt.invoke_ns) if self._period_ns else attempt.invoke_ns
         self.environment.events.request.fire(
             request_type=REQUEST_TYPE,
-            name=name,
+            name=attempt.name,
             response_time=(end_ns - intended_ns) / 1e6,
-            response_length=length,
-            exception=error,
+            response_length=len(attempt.answer or b""),
+            exception=attempt.error,
             context={},
         )
+
+
+def _decoded(answer: bytes) -> tuple[Json, int]:
+    _, position, result, refusal = decode_result(answer)
+    return {"error": refusal} if refusal else result, position
+
+
+def _require_opaque(payload: bytes) -> None:
+    """The log tells calls from operations of the shipped services by the form of their payload."""
+    try:
+        decode_operation(payload)
+    except DecodeError:
+        return
+    raise NotSent("the payload is a request to a shipped service: use perform() for it")
 
 
 class EchoUser(ClusterUser):

@@ -1,0 +1,43 @@
+"""One line on standard error that shows how far something is, where standard error is a terminal."""
+
+import shutil
+import sys
+from typing import Final
+
+from upheaval.load.settings import Progress
+
+BAR_LENGTH: Final = 24
+
+
+class ProgressLine:
+    """Draws over its own last line. Nothing is shown where nobody looks: a file or a pipe."""
+
+    def __init__(self) -> None:
+        self._stream = sys.stderr
+        self._is_shown = self._stream.isatty()
+        self._length = 0
+
+    def show(self, text: str) -> None:
+        if self._is_shown:
+            text = text[: shutil.get_terminal_size().columns - 1]
+            print("\r" + text.ljust(self._length), end="", file=self._stream, flush=True)
+            self._length = len(text)
+
+    def end(self) -> None:
+        """What is printed next begins on a line of its own."""
+        if self._length:
+            print(file=self._stream, flush=True)
+            self._length = 0
+
+
+def load_progress(progress: Progress) -> str:
+    """A bar where it is known when the load will end."""
+    counts = (
+        f"{progress.users} users, {progress.requests - progress.failures} ok, {progress.failures} failed, "
+        f"{progress.per_second:.0f} a second"
+    )
+    if progress.duration_s is None:
+        return f"{progress.elapsed_s:.0f} s: {counts}"
+    done = min(progress.elapsed_s / progress.duration_s, 1.0)
+    bar = "#" * round(done * BAR_LENGTH)
+    return f"[{bar:.<{BAR_LENGTH}}] {progress.elapsed_s:.0f} of {progress.duration_s:g} s: {counts}"

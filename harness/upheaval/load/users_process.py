@@ -1,0 +1,107 @@
+"""Runs the process of the locust users and listens to it. Knows no locust and no cluster."""
+
+import contextlib
+import json
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+from upheaval.errors import EnvironmentFault
+from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Statistics
+
+_Process = subprocess.Popen[str]
+_Messages = queue.SimpleQueue[dict[str, Any] | None]
+
+
+class Listener(Protocol):
+    """Who wants to know how a load gets on."""
+
+    def ready(self) -> None:
+        """The users begin, or their page waits for somebody."""
+        ...
+
+    def progress(self, progress: Progress) -> None: ...
+
+
+def run_users(settings: LoadSettings, log: Path, listener: Listener) -> Statistics:
+    """Run the users to the end of their load; what they print goes to `log`.
+
+    With a page, Ctrl-C is the end that was wanted: the load is finished in good order. Without one it ends the users
+    at once. Raises `EnvironmentFault` with the last line that they printed when they fail.
+    """
+    with _process(settings, log) as process:
+        messages = _listen(process)
+        try:
+            statistics = _follow(messages, listener)
+        except KeyboardInterrupt:
+            if settings.page is None:
+                raise
+            assert process.stdin is not None
+            process.stdin.close()
+            statistics = _follow(messages, listener)
+        status = process.wait()
+    if statistics is None or status != 0:
+        raise EnvironmentFault(f"the users ended with status {status}: {_last_line(log)}")
+    return statistics
+
+
+@contextlib.contextmanager
+def _process(settings: LoadSettings, log: Path) -> Iterator[_Process]:
+    """The process; whatever happens, it is gone afterwards."""
+    command = [sys.executable, "-m", "upheaval.load.runner", settings.to_json()]
+    kept = () if settings.page is None else (settings.page,)
+    with log.open("wb") as stream:
+        # A session of its own: a Ctrl-C at the terminal is for us, who then tell the users.
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=stream,
+            text=True,
+            pass_fds=kept,
+            start_new_session=True,
+        )
+    try:
+        with process:
+            try:
+                yield process
+            except BaseException:
+                process.kill()
+                raise
+    finally:
+        process.kill()
+
+
+def _listen(process: _Process) -> _Messages:
+    """Messages, then None. Read by a thread, so that a signal never cuts one."""
+    messages: _Messages = queue.SimpleQueue()
+    assert process.stdout is not None
+    threading.Thread(target=_read, args=(process.stdout, messages), daemon=True).start()
+    return messages
+
+
+def _read(stream: IO[str], messages: _Messages) -> None:
+    for line in stream:
+        messages.put(json.loads(line))
+    messages.put(None)
+
+
+def _follow(messages: _Messages, listener: Listener) -> Statistics | None:
+    """The statistics, None when the process ended without them."""
+    while (message := messages.get()) is not None:
+        if STATISTICS in message:
+            return Statistics.from_fields(message[STATISTICS])
+        if PROGRESS in message:
+            listener.progress(Progress(**message[PROGRESS]))
+        if READY in message:
+            listener.ready()
+    return None
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    return next((line.strip() for line in reversed(lines) if line.strip()), "they said nothing")

@@ -1,0 +1,89 @@
+"""`upheaval load` as a program, and what must be true of everything that it printed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_table import processes_of
+from upheaval.waits import wait_until
+
+Command = subprocess.Popen[str]
+
+
+class LoadCommands:
+    """The commands that a test has started on one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._started: list[Command] = []
+
+    def start(self, *options: str) -> Command:
+        """With `--json`, from the folder beside the run."""
+        command = [sys.executable, "-m", "upheaval.cli.main", "load", "--json", "--dir", str(self.folder), *options]
+        environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+        process = subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+            cwd=self.folder.parent,
+        )
+        self._started.append(process)
+        return process
+
+    def run(self, *options: str, status: int = 0) -> dict[str, Any]:
+        return finish(self.start(*options), status)
+
+    def wait_until_loaded(self, process: Command) -> None:
+        """Until operations are in the history."""
+        history = self.folder / "history.jsonl"
+
+        def is_loaded() -> bool:
+            assert process.poll() is None, process.communicate()
+            return history.exists() and history.stat().st_size > 0
+
+        wait_until(is_loaded, timeout_s=60, describe=lambda: "there is no load")
+
+    def end(self) -> None:
+        for process in self._started:
+            with process:
+                process.kill()
+
+
+def finish(process: Command, status: int) -> dict[str, Any]:
+    """What the command printed at its end."""
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode == status, (output, errors)
+    result: dict[str, Any] = json.loads(output)
+    return result
+
+
+def require_agreement(result: dict[str, Any], *, earlier: int = 0) -> int:
+    """Locust, the history and the log tell the same numbers; returns how many succeeded.
+
+    `earlier` operations of the same run succeeded in earlier loads.
+    """
+    rows, total, history = result["statistics"]["rows"], result["statistics"]["total"], result["history"]
+    assert total["successes"] == total["requests"] - total["failures"] == history["ok"]
+    assert total["failures"] == history["fail"] + history["unknown"]
+    assert sum(row["requests"] for row in rows) == total["requests"]
+    found = next(finding for finding in result["findings"] if finding["promise"] == ACKNOWLEDGED_NOT_LOST)
+    succeeded: int = history["ok"]
+    assert succeeded == 0 or found["detail"].startswith(f"{earlier + succeeded} acknowledged "), found
+    return succeeded
+
+
+def names(result: dict[str, Any]) -> set[str]:
+    """Of the operations in locust's statistics."""
+    return {row["name"] for row in result["statistics"]["rows"]}
+
+
+def running(folder: Path) -> int:
+    """How many processes the cluster in a folder has."""
+    return len(processes_of(ProcessCluster.open(folder).config.run_id))
