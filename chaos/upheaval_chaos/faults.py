@@ -72,12 +72,13 @@ class Selector(StrEnum):
     LEADER = "leader"
     FOLLOWER = "follower"
     FOLLOWERS = "followers"
+    RUNNING = "running"
     ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A named set of members; `leader` and `follower` are looked up when the fault begins."""
+    """A named set of members; all but `all` and a member's id are looked up when the fault begins."""
 
     selector: Selector | None = None
     member_id: int = -1
@@ -91,6 +92,11 @@ class Members:
             return [self.member_id]
         if self.selector is Selector.ALL:
             return everyone
+        if self.selector is Selector.RUNNING:
+            running = [member_id for member_id in everyone if target.incarnation(member_id, None)]
+            if not running:
+                raise UnknownOutcome("no member is running now")
+            return running
         leader = target.leader()
         if leader is None:
             raise UnknownOutcome(f"cannot tell who is {self.selector}: no member leads now")

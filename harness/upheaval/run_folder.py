@@ -55,6 +55,8 @@ class Manifest:
     host: str = ""
     boot_id: str = ""
     version: str = ""
+    planted: str | None = None
+    """The bug that the members have, in a test build of the node."""
     workload: Mapping[str, Json] = field(default_factory=dict)
     converge: Converge | None = None
 
@@ -199,6 +201,7 @@ def parse_manifest(fields: Mapping[str, Json]) -> Manifest:
         host=jsonfields.optional_text(fields, "host") or "",
         boot_id=jsonfields.optional_text(fields, "boot_id") or "",
         version=jsonfields.optional_text(fields, "version") or "",
+        planted=jsonfields.optional_text(fields, "planted"),
         workload=workload,
         converge=_parse_converge(fields.get("converge")),
     )

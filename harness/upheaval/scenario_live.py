@@ -140,11 +140,12 @@ class LiveTarget:
 class LiveStage(LiveTarget):
     """Implements `scenario_stage.Stage`. Links are proxied when the scenario has faults of links."""
 
-    def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path) -> None:
+    def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path, planted: str | None = None) -> None:
         super().__init__()
         self.run = RunFolder(folder)
         self._plan = scenario.cluster
         self._runtime = runtime
+        self._planted = planted
         self._workload = replace(scenario.workload, seed=seed)
         self._seed = seed
         self._wants_links = any(isinstance(s, Inject) and isinstance(s.fault, LinkFault) for s in scenario.steps)
@@ -161,6 +162,7 @@ class LiveStage(LiveTarget):
             members=plan.members,
             components=plan.components,
             sync_level=plan.sync_level,
+            planted=self._planted,
         )
         self._cluster = cluster
         manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())

@@ -40,13 +40,14 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ScenarioResult:
-    """How a run of a scenario ended. `digest` is None where executions do not repeat."""
+    """How a run of a scenario ended. `digest` is None where executions do not repeat, `planted` without a bug."""
 
     scenario: str
     runtime: str
     seed: int
     report: Report
     digest: str | None
+    planted: str | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -61,6 +62,7 @@ class ScenarioResult:
             "scenario": self.scenario,
             "runtime": self.runtime,
             "seed": self.seed,
+            "planted": self.planted,
             "verdict": self.verdict.text,
             "promises": promises,
             "run": self.report.run,
@@ -77,9 +79,12 @@ class RunOrigin:
     runtime: str
     seed: int
     digest: str | None
+    planted: str | None = None
 
 
-def run_scenario(scenario: Scenario, stage: Stage, *, runtime: str, seed: int, say: Say) -> ScenarioResult:
+def run_scenario(
+    scenario: Scenario, stage: Stage, *, runtime: str, seed: int, say: Say, planted: str | None = None
+) -> ScenarioResult:
     """Everything from the start of the cluster to the verdict. Nothing of the cluster is left, whatever happens."""
     failure = ""
     try:
@@ -93,7 +98,7 @@ def run_scenario(scenario: Scenario, stage: Stage, *, runtime: str, seed: int, s
         failure = str(error)
     digest = stage.digest()
     report = judge(scenario, stage.run, failure)
-    result = ScenarioResult(scenario.name, runtime, seed, report, digest)
+    result = ScenarioResult(scenario.name, runtime, seed, report, digest, planted)
     write_atomically(stage.run.path / SCENARIO_FILE, scenario.text)
     write_atomically(stage.run.path / RESULT_FILE, result.to_json())
     return result
@@ -128,6 +133,7 @@ def read_origin(folder: Path) -> RunOrigin:
             jsonfields.text(fields, "runtime"),
             jsonfields.integer(fields, "seed"),
             jsonfields.optional_text(fields, "digest"),
+            jsonfields.optional_text(fields, "planted"),
         )
     except FieldError as error:
         raise UsageError(f"{result_file}: {error}") from None

@@ -187,7 +187,7 @@ class SimulatedTarget:
 class SimulatedStage(SimulatedTarget):
     """Implements `scenario_stage.Stage`."""
 
-    def __init__(self, scenario: Scenario, seed: int, folder: Path) -> None:
+    def __init__(self, scenario: Scenario, seed: int, folder: Path, planted: str | None = None) -> None:
         plan = scenario.cluster
         self._workload = replace(scenario.workload, seed=seed)
         self._load: Load | None = None
@@ -196,6 +196,7 @@ class SimulatedStage(SimulatedTarget):
             members=plan.members,
             settings=profile_settings("test", sync_level=plan.sync_level),
             folder=RunFolder(folder),
+            planted=planted,
         )
         super().__init__(cluster)
 

@@ -26,6 +26,7 @@ class MemberPlan:
 
     `hosts` are the names of all members, in order of their ids. `component` is `all` for a whole member.
     `max_sessions` 0 leaves the system's own limit. `names` says where the member dials for an endpoint of another one.
+    `planted` is the bug of a test build, None for the system as it is.
     """
 
     member_id: int
@@ -37,6 +38,7 @@ class MemberPlan:
     component: str = "all"
     max_sessions: int = 0
     names: Mapping[str, str] = field(default_factory=dict)
+    planted: str | None = None
 
 
 class SystemUnderTest(Protocol):
@@ -45,6 +47,11 @@ class SystemUnderTest(Protocol):
     @property
     def image(self) -> str:
         """The tag of the image."""
+        ...
+
+    @property
+    def test_image(self) -> str:
+        """The tag of the image with a test build, which a bug can be planted in."""
         ...
 
     @property
@@ -84,6 +91,7 @@ class UpheavalNode:
     """The node of this repository. Implements `SystemUnderTest`."""
 
     image = f"upheaval/node:{__version__}"
+    test_image = f"upheaval/node-test:{__version__}"
     folder = PurePosixPath("/var/lib/upheaval")
     # ingress, consensus, log, catch-up, archive: the order of the members string.
     ports = (9001, 9002, 9003, 9004, 9005)
@@ -110,7 +118,8 @@ class UpheavalNode:
             "names": dict(plan.names),
             "settings": {"cluster": {"max_sessions": plan.max_sessions}} if plan.max_sessions else {},
         }
-        return {"UPHEAVAL_CONFIG": json.dumps(config), "UPHEAVAL_RUN_ID": plan.run_id}
+        environment = {"UPHEAVAL_CONFIG": json.dumps(config), "UPHEAVAL_RUN_ID": plan.run_id}
+        return environment if plan.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.planted}
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
         return ("--component", plan.component)

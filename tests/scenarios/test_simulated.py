@@ -9,6 +9,7 @@ import pytest
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.run_folder import RunFolder
+from upheaval.scenario import Inject
 from upheaval.scenario_run import FAULTS_PROVED, ScenarioResult, run_scenario
 from upheaval.scenario_simulated import SimulatedStage
 from upheaval.scenario_text import load_scenario, parse_scenario, scenario_names
@@ -56,9 +57,9 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Pa
     result = perform(name, tmp_path)
     assert result.verdict is Verdict.VALID, result.report.findings
     faults = list(RunFolder(tmp_path).read_faults())
-    assert len(faults) == 1
-    assert faults[0].heal_end_ns is not None
-    assert "; healed: " in faults[0].proof
+    assert len(faults) == sum(isinstance(step, Inject) for step in load_scenario(name).steps)
+    assert all(fault.heal_end_ns is not None for fault in faults)
+    assert all("; healed: " in fault.proof for fault in faults)
 
 
 @pytest.mark.parametrize("name", NAMES)

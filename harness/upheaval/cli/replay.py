@@ -12,7 +12,7 @@ DIFFERENT_STATUS = 3
 def replay(folder: Path, *, target: Path | None, as_json: bool) -> int:
     """The verdict of the new run; unknown when it should have been the same execution and was not."""
     origin = read_origin(folder)
-    result = perform(origin.scenario, origin.runtime, origin.seed, target)
+    result = perform(origin.scenario, origin.runtime, origin.seed, target, origin.planted)
     show(result, as_json=as_json)
     if origin.digest != result.digest:
         print(

@@ -11,6 +11,7 @@ from upheaval.scenario import Scenario
 from upheaval.scenario_run import ScenarioResult, run_scenario
 from upheaval.scenario_stage import Stage
 from upheaval.scenario_text import load_scenario
+from upheaval_chaos.planted.bug import bug_named
 
 
 class Progress:
@@ -23,26 +24,33 @@ class Progress:
         print(f"[{time.monotonic() - self._start:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-def run(name: str, *, runtime: str | None, seed: int, folder: Path | None, as_json: bool) -> int:
+def run(
+    name: str, *, runtime: str | None, seed: int, folder: Path | None, as_json: bool, planted: str | None = None
+) -> int:
     """Run a scenario of the library, or of a file, and print how it went."""
     scenario = load_scenario(name)
-    result = perform(scenario, runtime or scenario.runtimes[0], seed, folder)
+    result = perform(scenario, runtime or scenario.runtimes[0], seed, folder, planted)
     show(result, as_json=as_json)
     return result.verdict.exit_status
 
 
-def perform(scenario: Scenario, runtime: str, seed: int, folder: Path | None) -> ScenarioResult:
+def perform(
+    scenario: Scenario, runtime: str, seed: int, folder: Path | None, planted: str | None = None
+) -> ScenarioResult:
     """Raises `UsageError` before anything is started when the scenario cannot run there."""
     if runtime not in scenario.runtimes:
         where = ", ".join(scenario.runtimes)
         raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}")
+    bug = None if planted is None else bug_named(planted)
     path = (folder or _new_folder(scenario.name)).absolute()
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
     progress = Progress()
     progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
-    stage = _stage(scenario, runtime, seed, path)
-    return run_scenario(scenario, stage, runtime=runtime, seed=seed, say=progress.say)
+    if bug is not None:
+        progress.say(f"test build with a planted bug, {bug.name}: {bug.breaks}")
+    stage = _stage(scenario, runtime, seed, path, planted)
+    return run_scenario(scenario, stage, runtime=runtime, seed=seed, say=progress.say, planted=planted)
 
 
 def show(result: ScenarioResult, *, as_json: bool) -> None:
@@ -54,15 +62,15 @@ def show(result: ScenarioResult, *, as_json: bool) -> None:
     print_report(result.report)
 
 
-def _stage(scenario: Scenario, runtime: str, seed: int, path: Path) -> Stage:
+def _stage(scenario: Scenario, runtime: str, seed: int, path: Path, planted: str | None) -> Stage:
     # Each runtime is imported when it is used: one needs no sockets, the other no simulation.
     if runtime == "simulated":
         from upheaval.scenario_simulated import SimulatedStage
 
-        return SimulatedStage(scenario, seed, path)
+        return SimulatedStage(scenario, seed, path, planted)
     from upheaval.scenario_live import LiveStage
 
-    return LiveStage(scenario, runtime, seed, path)
+    return LiveStage(scenario, runtime, seed, path, planted)
 
 
 def _new_folder(name: str) -> Path:

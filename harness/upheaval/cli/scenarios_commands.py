@@ -1,4 +1,4 @@
-"""The arguments of `upheaval scenarios`, `run` and `replay`.
+"""The arguments of `upheaval scenarios`, `planted`, `run` and `replay`.
 
 Each command imports what it needs, so that `upheaval --help` and a wrong option answer at once.
 """
@@ -11,14 +11,20 @@ _Commands = argparse._SubParsersAction  # argparse has no public name for it
 
 
 def add_commands(commands: "_Commands[Any]") -> None:
-    """Add the three commands."""
+    """Add the four commands."""
     listing = commands.add_parser("scenarios", help="the scenarios that come with upheaval")
     listing.add_argument("--json", action="store_true")
     listing.set_defaults(command=_scenarios)
+    bugs = commands.add_parser("planted", help="the bugs that a test build of the node can have")
+    bugs.add_argument("--json", action="store_true")
+    bugs.set_defaults(command=_planted)
     run = commands.add_parser("run", help="run a scenario: start a cluster, break it, heal it, judge it")
     run.add_argument("name", metavar="NAME", help="see `upheaval scenarios`, or the path of a .scenario file")
     run.add_argument("--runtime", choices=["simulated", "process"], help="default: the first that it runs on")
     run.add_argument("--seed", type=int, default=1)
+    run.add_argument(
+        "--planted", metavar="BUG", help="run a test build of the node that has this bug: see `upheaval planted`"
+    )
     _add_output(run)
     run.set_defaults(command=_run)
     replay = commands.add_parser("replay", help="run again what made a run folder")
@@ -38,10 +44,23 @@ def _scenarios(options: argparse.Namespace) -> int:
     return scenarios.scenarios(as_json=options.json)
 
 
+def _planted(options: argparse.Namespace) -> int:
+    from upheaval.cli import planted
+
+    return planted.planted(as_json=options.json)
+
+
 def _run(options: argparse.Namespace) -> int:
     from upheaval.cli import run
 
-    return run.run(options.name, runtime=options.runtime, seed=options.seed, folder=options.dir, as_json=options.json)
+    return run.run(
+        options.name,
+        runtime=options.runtime,
+        seed=options.seed,
+        folder=options.dir,
+        as_json=options.json,
+        planted=options.planted,
+    )
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -17,6 +17,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.jsonfields import FieldError, Json
 from upheaval.run_folder import write_atomically
 from upheaval.runtimes.ports import HOST, member_ports
+from upheaval_chaos.planted.bug import bug_named
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError
 from upheaval_node.service.loader import load_service
@@ -44,6 +45,8 @@ class ClusterConfig:
     python_path: tuple[str, ...] = ()
     max_sessions: int = 0
     """How many clients a member lets in; 0 for the node's own limit."""
+    planted: str | None = None
+    """The bug of a test build of the node that the members are; None for the node of the product."""
     version: str = __version__
 
     def ingress_endpoints(self) -> dict[int, str]:
@@ -82,6 +85,8 @@ def check_config(config: ClusterConfig, *, is_service_here: bool = True) -> None
         raise UsageError(f"--members {config.members}: a cluster has 1 to {MEMBERS_MAX} members")
     if config.components not in (TOGETHER, SPLIT):
         raise UsageError(f"--components {config.components!r}: use {TOGETHER} or {SPLIT}")
+    if config.planted is not None:
+        bug_named(config.planted)
     try:
         profile_settings(config.profile, sync_level=config.sync_level)
         if is_service_here:
@@ -134,6 +139,7 @@ def load(folder: Path) -> ClusterConfig:
             base_port=jsonfields.integer(fields, "base_port"),
             python_path=_texts(fields, "python_path"),
             max_sessions=jsonfields.optional_integer(fields, "max_sessions") or 0,
+            planted=jsonfields.optional_text(fields, "planted"),
         )
     except FieldError as error:
         raise UsageError(f"{path}: {error}") from None

@@ -297,6 +297,7 @@ def new_manifest(config: ClusterConfig, runtime: str) -> Manifest:
         host=platform.node(),
         boot_id=_boot_id(),
         version=config.version,
+        planted=config.planted,
     )
 
 

@@ -169,10 +169,12 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         source: Path | None = None,
         max_sessions: int = 0,
         base_port: int | None = None,
+        planted: str | None = None,
     ) -> "ProcessCluster":
         """Make a new cluster in a new or empty folder; nothing runs yet. Raises `HarnessError` with one clear line.
 
-        A service of one's own is looked for in the folder `source`, by default the current one.
+        A service of one's own is looked for in the folder `source`, by default the current one. With `planted` the
+        members are a test build of the node that has this bug.
         """
         path = Path(folder).absolute()
         config = ClusterConfig(
@@ -185,6 +187,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             base_port=0 if base_port is None else base_port,
             python_path=() if ":" not in service else (str(source or Path.cwd()),),
             max_sessions=max_sessions,
+            planted=planted,
         )
         cluster_file.check_config(config)
         if base_port is None:
@@ -274,7 +277,10 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         """Start one process of a member."""
         folder = self.run.member(member_id).path
         log = folder / f"{component}.log"
-        command = [sys.executable, "-m", "upheaval_node.runtime.main", "--config", str(folder / "config.json")]
+        program = ["upheaval_node.runtime.main"]
+        if self.config.planted is not None:
+            program = ["upheaval_chaos.planted.main", "--planted", self.config.planted]
+        command = [sys.executable, "-m", *program, "--config", str(folder / "config.json")]
         environment = {
             **os.environ,
             RUN_ID_VARIABLE: self.config.run_id,

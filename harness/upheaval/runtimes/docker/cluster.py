@@ -226,11 +226,13 @@ class DockerCluster(LiveCluster[DockerMember]):
         base_port: int | None = None,
         image: str | None = None,
         kept: bool = False,
+        planted: str | None = None,
     ) -> "DockerCluster":
         """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: it shall outlive this process.
 
         A service of one's own comes from the folder `source` (copied in), or is in the `image` already. What killed
-        harnesses have left in the engine is removed first. Raises `HarnessError` with one clear line.
+        harnesses have left in the engine is removed first. With `planted` the members are a test build of the node
+        that has this bug. Raises `HarnessError` with one clear line.
         """
         path = Path(folder).absolute()
         config = ClusterConfig(
@@ -243,9 +245,11 @@ class DockerCluster(LiveCluster[DockerMember]):
             base_port=0 if base_port is None else base_port,
             python_path=files.service_path(service, source, image),
             max_sessions=max_sessions,
+            planted=planted,
         )
         cluster_file.check_config(config, is_service_here=image is None)
-        docker_config = DockerConfig(config, image or UpheavalNode.image, files.require_source(source))
+        image = image or (UpheavalNode.image if planted is None else UpheavalNode.test_image)
+        docker_config = DockerConfig(config, image, files.require_source(source))
         client = connect()
         require_image(client, docker_config.image)
         labels.remove_abandoned(client)
@@ -317,6 +321,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             component,
             config.max_sessions,
             self._names.get(member_id, {}),
+            config.planted,
         )
         holds_sockets = component == self.members[member_id].components[0]
         earlier = self.run.member(member_id).path

@@ -24,13 +24,14 @@ from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.trace import ErrorLog, Journal, SimulatedTracer
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import Load, WorkloadSettings
+from upheaval_chaos.planted.bug import build_with
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters
 from upheaval_node.errors import TerminationError
 from upheaval_node.files import layout
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, build_together, close_agents
+from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, close_agents
 from upheaval_node.ports import Agent
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
@@ -106,7 +107,7 @@ class SimulatedMember:
             pid=self.incarnations,
             now_ms=process.now().epoch_ms,
         )
-        self._agents = build_together(config, ports, [load_service(cluster.service)])
+        self._agents = cluster.build(config, ports, [load_service(cluster.service)])
         return self._agents
 
     def kill(self, component: str | None = None) -> None:
@@ -165,12 +166,16 @@ class SimulatedCluster:
         service: str = "workbench",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
+        planted: str | None = None,
     ) -> None:
+        """With `planted` the members of this cluster, and of no other one, have the bug of that name."""
         self.world = world
         self.fabric = Fabric(world, links)
         self.journal = Journal()
         self.settings = settings or profile_settings("test")
         self.service = service
+        self.planted = planted
+        self.build = build_with(planted)
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
@@ -397,6 +402,7 @@ class SimulatedCluster:
                 sync_level=self.settings.cluster.file_sync_level,
                 service=self.service,
                 seed=self.world.seed,
+                planted=self.planted,
                 workload=self._workload,
                 converge=self.converged,
             )

@@ -1,0 +1,23 @@
+"""Planted bugs of the rule that a leader commits only what a quorum has recorded. Knows the consensus module."""
+
+from collections.abc import Container, Sequence
+
+from upheaval_node.cluster.consensus_module import ConsensusModule
+from upheaval_node.member import MemberAgent
+from upheaval_node.types import Now
+
+
+def commit_without_a_quorum(agents: Sequence[MemberAgent]) -> None:
+    """What this member has recorded counts as recorded by a quorum."""
+    for agent in agents:
+        if isinstance(agent, ConsensusModule):
+            _count_alone(agent)
+
+
+def _count_alone(module: ConsensusModule) -> None:
+    own = module.members[module.member_id]
+
+    def own_position(now: Now, log_terms: Container[int]) -> int:  # noqa: ARG001 - in place of the module's own
+        return max(own.log_position, 0)
+
+    module.quorum_position = own_position  # type: ignore[method-assign]
