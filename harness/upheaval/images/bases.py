@@ -18,7 +18,7 @@ from upheaval.images.catalogue import DEBIAN_SUITE, DebianBase, GoBase
 from upheaval.runtimes.docker.engine import Client, engine_errors
 
 RECIPE_LABEL: Final = "upheaval.recipe"
-_RECIPE: Final = 3
+_RECIPE: Final = "3"
 """To be raised when this module makes something else of the same words."""
 
 # Left empty in a base of Debian.
@@ -57,7 +57,11 @@ def require_base(client: Client, base: DebianBase | GoBase, say: Say) -> str:
 
 def recipe(base: DebianBase | GoBase) -> str:
     """One value for everything that a base is made from."""
-    return hashlib.sha256(f"{_RECIPE} {DEBIAN_SUITE} {base!r}".encode()).hexdigest()
+    if isinstance(base, DebianBase):
+        parts = ["debian", DEBIAN_SUITE, *base.include, *(f"without {each}" for each in base.without)]
+    else:
+        parts = ["go", base.version, base.linker_flags, *(" ".join(each) for each in base.programs)]
+    return hashlib.sha256("\n".join([_RECIPE, *parts]).encode()).hexdigest()
 
 
 def _recipe_in(client: Client, tag: str) -> str | None:

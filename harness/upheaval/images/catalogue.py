@@ -3,7 +3,7 @@
 Values only; this module knows no engine, no files and no programs.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final
 
 from upheaval.errors import UsageError
@@ -15,7 +15,7 @@ TOXIPROXY_VERSION: Final = "2.12.0"
 
 @dataclass(frozen=True, slots=True)
 class DebianBase:
-    """A base made by debootstrap from Debian's packages. `without` are files that an image of it does not need."""
+    """A base made by debootstrap from Debian's packages; `without` are folders that no image on it needs."""
 
     tag: str
     include: tuple[str, ...]
@@ -53,7 +53,7 @@ class Image:
     must_be_root: bool = False
     has_health_check: bool = True
     has_volume: bool = True
-    is_for_tests: bool = field(default=False)
+    is_for_tests: bool = False
     """Built and checked only when it is named."""
 
     @property
@@ -157,10 +157,10 @@ PROMETHEUS: Final = Image(
     DebianBase(
         f"upheaval/base-prometheus:{DEBIAN_SUITE}",
         ("prometheus",),
-        without=("usr/bin/promtool", "usr/share/prometheus/web", "usr/share/javascript", "usr/share/fonts"),
+        without=("usr/share/javascript/moment-timezone/data",),
     ),
-    limit_mb=320,
-    commands=(("/bin/prometheus", "--version"),),
+    limit_mb=250,
+    commands=(("/bin/prometheus", "--version"), ("/bin/promtool", "--version")),
 )
 
 IMAGES: Final = (NODE, TOXIPROXY, NETFAULT, LOAD, ANALYSIS, PROMETHEUS, NODE_TEST)
