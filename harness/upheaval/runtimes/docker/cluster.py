@@ -206,7 +206,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         self.client = client
         self.system: SystemUnderTest = UpheavalNode()
         self.cleaning = choose_cleaning(client, kept=kept)
-        self._labels = labels.labels_of_run(self.config.run_id, kept=kept) | dict(self.cleaning.labels)
+        self._labels = labels.labels_of_run(self.config.run_id, kept=kept)
         self._names: dict[int, Mapping[str, str]] = {}
 
     # --- making and opening ---
@@ -333,6 +333,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             network=network_name(config.run_id) if holds_sockets else None,
             ingress_host_port=ports.member_ports(config.base_port, member_id)[0],
             labels=self._labels,
+            volume_labels=self.cleaning.labels,
             source=self.docker_config.source if holds_sockets else "",
             restore=earlier if holds_sockets and earlier.is_dir() else None,
         )

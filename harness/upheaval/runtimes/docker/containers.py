@@ -8,7 +8,7 @@ import random
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -32,6 +32,7 @@ MEMBER_USER: Final = 10001
 class ContainerPlan:
     """One container of a member. `network` None: it has none, its member's sockets are another container's.
 
+    `volume_labels` are those that testcontainers gives to containers and networks by itself.
     Into a new volume go the folder `source` (a user's own service) and all of `restore` (what the member wrote before).
     """
 
@@ -42,6 +43,7 @@ class ContainerPlan:
     network: str | None
     ingress_host_port: int
     labels: Mapping[str, str]
+    volume_labels: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     restore: Path | None = None
 
@@ -114,7 +116,7 @@ def _require_volume(client: Client, plan: ContainerPlan, system: SystemUnderTest
     try:
         client.volumes.get(plan.volume)
     except docker.errors.NotFound:
-        client.volumes.create(name=plan.volume, labels=dict(labels))
+        client.volumes.create(name=plan.volume, labels={**labels, **plan.volume_labels})
     else:
         return
     if not plan.source and plan.restore is None:
