@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_table import processes_of
 from upheaval.waits import wait_until
@@ -54,6 +55,15 @@ class LoadCommands:
         for process in self._started:
             with process:
                 process.kill()
+
+
+def kill_the_leader(cluster: AnyCluster) -> None:
+    """And bring it back when there is another one."""
+    leader = cluster.wait_until_leader()
+    cluster.member(leader).kill()
+    cluster.wait_until_leader(other_than=leader)
+    cluster.member(leader).start()
+    cluster.flush_faults()
 
 
 def finish(process: Command, status: int) -> dict[str, Any]:

@@ -28,7 +28,9 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 from upheaval_node.settings import profile_settings
 
-# Sessions beside those of the users: the command line's client, and one that reconnects before its old one is closed.
+# A user that reconnects, as all do when a leader is gone, has two sessions until the cluster gives up the old one.
+SESSIONS_A_USER: Final = 2
+# Beside those of the users: the command line's client.
 SPARE_SESSIONS: Final = 8
 DURATION_S: Final = 10.0
 WEB_PORT: Final = 8089
@@ -94,7 +96,7 @@ def _page(options: argparse.Namespace) -> Iterator[socket.socket | None]:
 
 
 def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
-    limit = max(options.users + SPARE_SESSIONS, _default_limit("test"))
+    limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, _default_limit("test"))
     service = options.service or cluster_file.DEFAULT_SERVICE
     source = Path.cwd() if ":" in service else None
     return create_cluster(

@@ -20,6 +20,7 @@ from upheaval.jsonfields import Json
 from upheaval.load.settings import LoadSettings
 from upheaval.service_messages import call_digest, decode_operation, decode_result, encode_operation
 from upheaval.workload import APPENDS_A_LIST
+from upheaval_node.client.connect import ClusterError
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to
 from upheaval_node.errors import DecodeError, NodeError
@@ -191,7 +192,9 @@ class ClusterUser(User):  # type: ignore[misc]
                 client.reconnect()
                 self._is_opened = True
         except NodeError as error:
-            raise NotSent(f"no session: {type(error).__name__}") from error
+            # Few different texts, because statistics are kept for each.
+            reason = str(error) if isinstance(error, ClusterError) else type(error).__name__
+            raise NotSent(f"no session: {reason}") from error
 
     def _fire(self, attempt: _Attempt) -> None:
         end_ns = attempt.complete_ns or time.monotonic_ns()
