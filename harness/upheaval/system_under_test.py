@@ -96,6 +96,7 @@ class UpheavalNode:
     # ingress, consensus, log, catch-up, archive: the order of the members string.
     ports = (9001, 9002, 9003, 9004, 9005)
     ingress_port = ports[0]
+    metrics_port = 9006
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command = ("python3", "-m", "upheaval_node.runtime.health", "--json")
 
@@ -116,6 +117,8 @@ class UpheavalNode:
             "run_id": plan.run_id,
             "python_path": [SOURCE_FOLDER],
             "names": dict(plan.names),
+            "metrics_port": self.metrics_port,
+            "metrics_host": "0.0.0.0",
             "settings": {"cluster": {"max_sessions": plan.max_sessions}} if plan.max_sessions else {},
         }
         environment = {"UPHEAVAL_CONFIG": json.dumps(config), "UPHEAVAL_RUN_ID": plan.run_id}

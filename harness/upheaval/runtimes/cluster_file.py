@@ -16,7 +16,7 @@ from upheaval import jsonfields
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.jsonfields import FieldError, Json
 from upheaval.run_folder import write_atomically
-from upheaval.runtimes.ports import HOST, member_ports
+from upheaval.runtimes.ports import HOST, member_ports, metrics_port
 from upheaval_chaos.planted.bug import bug_named
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError
@@ -72,6 +72,7 @@ class ClusterConfig:
             "run_id": self.run_id,
             "trace": "trace.jsonl",
             "python_path": list(self.python_path),
+            "metrics_port": metrics_port(self.base_port, member_id),
             "settings": settings,
         }
 

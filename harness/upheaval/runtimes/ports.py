@@ -13,7 +13,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 
 HOST: Final = "127.0.0.1"
 
-# ingress, consensus, log, catch-up, archive; the rest of the ten is room for what comes later.
+# ingress, consensus, log, catch-up, archive, metrics; the rest of the ten is room for what comes later.
 PORTS_A_MEMBER: Final = 10
 PORTS_USED: Final = 5
 
@@ -29,8 +29,18 @@ def member_ports(base_port: int, member_id: int) -> list[int]:
     return list(range(first, first + PORTS_USED))
 
 
+def metrics_port(base_port: int, member_id: int) -> int:
+    """The port of a member's metrics and health, behind those that are in the members string."""
+    return member_ports(base_port, member_id)[-1] + 1
+
+
 def cluster_ports(base_port: int, members: int) -> list[int]:
-    return [port for member_id in range(members) for port in member_ports(base_port, member_id)]
+    """Every port that the members listen on."""
+    return [
+        port
+        for member_id in range(members)
+        for port in (*member_ports(base_port, member_id), metrics_port(base_port, member_id))
+    ]
 
 
 def is_free(port: int) -> bool:
