@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 RUNS ?= runs
+# What `make test` may not leave out: `core` is everything without extras, `all` also installs the extras first.
+REQUIRE ?=
+EXTRAS := docker load spark
 
-.PHONY: help setup setup-dev demo check test sim load-test spark-test docker-test bench clean
+.PHONY: help setup setup-dev setup-all demo check test sim load-test spark-test docker-test bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,6 +26,12 @@ $(VENV)/.dev: $(VENV)/.runtime requirements/dev.txt
 	@$(PIP) install --quiet --require-hashes -r requirements/dev.txt
 	@touch $@
 
+setup-all: $(VENV)/.dev $(EXTRAS:%=$(VENV)/.%) ## Add the extras: docker, load, spark
+
+$(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: requirements/%.txt | $(VENV)/.dev
+	@$(PIP) install --quiet --require-hashes -r $<
+	@touch $@
+
 demo: $(VENV)/.runtime ## Start a cluster, break it, heal it, judge it
 	@$(BIN)/upheaval demo
 
@@ -33,22 +42,19 @@ check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports
 	@$(BIN)/yamllint .github
 
-test: $(VENV)/.dev check ## Everything that this machine can run, and what it could not
-	@$(BIN)/python tools/run_tests.py
+test: $(if $(filter all,$(REQUIRE)),setup-all,$(VENV)/.dev) check ## Everything that this machine can run, and what it could not
+	@$(BIN)/python tools/run_tests.py --require "$(REQUIRE)"
 
 sim: $(VENV)/.dev ## The simulated runtime: digests and seeds
 	@$(BIN)/pytest tests/simulation
 
-load-test: $(VENV)/.dev requirements/load.txt ## The suite that needs locust
-	@$(PIP) install --quiet --require-hashes -r requirements/load.txt
+load-test: $(VENV)/.load ## The suite that needs locust
 	@$(BIN)/python tools/run_tests.py --only load --require all
 
-spark-test: $(VENV)/.dev requirements/spark.txt ## The suite that needs PySpark and Java
-	@$(PIP) install --quiet --require-hashes -r requirements/spark.txt
+spark-test: $(VENV)/.spark ## The suite that needs PySpark and Java
 	@$(BIN)/python tools/run_tests.py --only pipeline --require all
 
-docker-test: $(VENV)/.dev requirements/docker.txt ## The suite that needs a Docker engine
-	@$(PIP) install --quiet --require-hashes -r requirements/docker.txt
+docker-test: setup-all ## The suite that needs a Docker engine
 	@$(BIN)/python tools/run_tests.py --only docker --require all
 
 bench: $(VENV)/.dev ## Measure beside etcd and PySyncObj; writes bench/results.json

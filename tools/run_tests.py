@@ -1,12 +1,11 @@
 """Run every suite that this machine can run, independent ones side by side, and say what could not run and why.
 
-`--require core` (or UPHEAVAL_REQUIRE=core) makes a suite without extras that cannot run a failure, `all` any suite.
+`--require core` makes a suite without extras that cannot run a failure, `all` any suite.
 Suites that make promises about time run alone, at the end.
 """
 
 import argparse
 import importlib.util
-import os
 import re
 import shutil
 import subprocess
@@ -93,7 +92,7 @@ def main() -> int:
     parser.add_argument(
         "--require",
         choices=("", "core", "all"),
-        default=os.environ.get("UPHEAVAL_REQUIRE", ""),
+        default="",
         help="what may not be left out: `core` is every suite without extras",
     )
     arguments = parser.parse_args()
