@@ -10,18 +10,21 @@ if TYPE_CHECKING:
     from upheaval.checkers.run import verify_run
     from upheaval.checkers.verdict import Finding, Report, Verdict
     from upheaval.cluster import Member, MemberStatus
-    from upheaval.errors import HarnessError
+    from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
+    from upheaval.load.users import ClusterUser as ClusterUser  # needs locust, therefore not in __all__
     from upheaval.run_folder import RunFolder
-    from upheaval.testing.chaos import Chaos
+    from upheaval.testing.chaos import ActiveFault, Chaos
     from upheaval.testing.cluster import Client, Cluster, Workload
     from upheaval_node.client.driver import NotSent, OutcomeUnknown
     from upheaval_node.service.api import ClusteredService
 
 __all__ = [
+    "ActiveFault",
     "Chaos",
     "Client",
     "Cluster",
     "ClusteredService",
+    "EnvironmentFault",
     "Finding",
     "HarnessError",
     "Member",
@@ -30,16 +33,21 @@ __all__ = [
     "OutcomeUnknown",
     "Report",
     "RunFolder",
+    "UnknownOutcome",
+    "UsageError",
     "Verdict",
     "Workload",
     "verify_run",
 ]
 
 _MODULES = {
+    "ActiveFault": "upheaval.testing.chaos",
     "Chaos": "upheaval.testing.chaos",
     "Client": "upheaval.testing.cluster",
     "Cluster": "upheaval.testing.cluster",
+    "ClusterUser": "upheaval.load.users",
     "ClusteredService": "upheaval_node.service.api",
+    "EnvironmentFault": "upheaval.errors",
     "Finding": "upheaval.checkers.verdict",
     "HarnessError": "upheaval.errors",
     "Member": "upheaval.cluster",
@@ -48,6 +56,8 @@ _MODULES = {
     "OutcomeUnknown": "upheaval_node.client.driver",
     "Report": "upheaval.checkers.verdict",
     "RunFolder": "upheaval.run_folder",
+    "UnknownOutcome": "upheaval.errors",
+    "UsageError": "upheaval.errors",
     "Verdict": "upheaval.checkers.verdict",
     "Workload": "upheaval.testing.cluster",
     "verify_run": "upheaval.checkers.run",

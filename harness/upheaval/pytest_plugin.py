@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import shutil
+import sys
 import time
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 MARKER = "upheaval"
 RUN_PROPERTY = "upheaval_run"
 REPLAY_PROPERTY = "upheaval_replay"
-_MARKER_OPTIONS = ("service", "source", "members", "seed", "sync_level", "components")
+RUNTIMES = ("process", "simulated", "docker")
+_MARKER_OPTIONS = ("service", "source", "image", "members", "seed", "sync_level", "components", "links")
+_PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 
 class _Run:
@@ -40,12 +43,13 @@ _RUN = pytest.StashKey[_Run]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("upheaval", "clusters of replicated state machines")
-    group.addoption("--runtime", choices=("process", "simulated"), default="process", help="where clusters run")
+    group.addoption("--runtime", choices=RUNTIMES, default="process", help="where clusters run")
     group.addoption("--members", type=int, default=None, help="members of a cluster (default 3)")
     group.addoption("--seed", type=int, default=None, help="seed of workload and simulation (default 1)")
     group.addoption("--keep-runs", action="store_true", help="keep the run folders of tests that passed, too")
     parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
+    parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,33 +64,33 @@ def pytest_configure(config: pytest.Config) -> None:
 def cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
     """A cluster of its own for the test, up and with a leader; it is gone when the test is over."""
     from upheaval.testing.cluster import Cluster
+    from upheaval.testing.signals import signals_interrupt
 
     item: pytest.Item = request.node
     options = _cluster_options(item)
     folder = _new_folder(item)
-    item.stash[_RUN] = run = _Run(folder, _replay_line(item, folder, options))
-    try:
-        made = Cluster(folder=folder, **options)
-    except BaseException:
-        # Nothing was started: an empty folder helps nobody.
-        del item.stash[_RUN]
-        _remove(folder)
-        raise
-    try:
-        made.up()
-        yield made
-    finally:
-        made.down()
+    item.stash[_RUN] = run = _Run(folder, _replay_line(item, options))
+    with signals_interrupt():
+        try:
+            made = Cluster(folder=folder, **options)
+        except BaseException:
+            # Nothing was started: an empty folder helps nobody.
+            del item.stash[_RUN]
+            _remove(folder)
+            raise
+        try:
+            made.up()
+            yield made
+        finally:
+            made.down()
     if not run.has_failed and not item.config.getoption("--keep-runs"):
         _remove(folder)
 
 
 @pytest.fixture
 def chaos(cluster: "Cluster") -> "Chaos":
-    """Kill, stop, pause and restart members of the test's cluster."""
-    from upheaval.testing.chaos import Chaos
-
-    return Chaos(cluster)
+    """Faults of members and links of the test's cluster, each proved and written down."""
+    return cluster.chaos
 
 
 @pytest.fixture
@@ -99,10 +103,9 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     """Command line before marker before configuration file before the defaults of `Cluster`."""
     config = item.config
     options: dict[str, Any] = {}
-    if config.getini("upheaval_service"):
-        options["service"] = config.getini("upheaval_service")
-    if config.getini("upheaval_source"):
-        options["source"] = config.getini("upheaval_source")
+    for name in ("service", "source", "image"):
+        if config.getini(f"{MARKER}_{name}"):
+            options[name] = config.getini(f"{MARKER}_{name}")
     for mark in reversed(list(item.iter_markers(MARKER))):
         unknown = sorted(set(mark.kwargs) - set(_MARKER_OPTIONS))
         if unknown or mark.args:
@@ -112,11 +115,19 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     for name in ("members", "seed"):
         if config.getoption(f"--{name}") is not None:
             options[name] = config.getoption(f"--{name}")
-    if "source" in options:
+    options["runtime"] = config.getoption("--runtime")
+    if options["runtime"] != "docker":
+        options.pop("image", None)
+    if "image" in options:
+        # It brings the service.
+        options.pop("source", None)
+    elif "source" in options:
         options["source"] = config.rootpath / options["source"]
     elif ":" in options.get("service", ""):
         options["source"] = config.rootpath
-    return {**options, "runtime": config.getoption("--runtime")}
+    # Proxies cost something: only a test that may want to break links gets them.
+    options.setdefault("links", "chaos" in getattr(item, "fixturenames", ()))
+    return options
 
 
 def _new_folder(item: pytest.Item) -> Path:
@@ -143,14 +154,12 @@ def _remove(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-def _replay_line(item: pytest.Item, folder: Path, options: dict[str, Any]) -> str:
-    """A simulated test is made again from its seed; of a test with real processes the run is judged."""
-    if options["runtime"] != "simulated":
-        return shlex.join(["upheaval", "verify", str(folder)])
+def _replay_line(item: pytest.Item, options: dict[str, Any]) -> str:
+    """The same test with the same seed; on the simulated runtime that is the same execution."""
     path, separator, rest = item.nodeid.partition("::")
     where = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
     members, seed = str(options.get("members", 3)), str(options.get("seed", 1))
-    chosen = ["--runtime", "simulated", "--members", members, "--seed", seed]
+    chosen = ["--runtime", options["runtime"], "--members", members, "--seed", seed]
     return shlex.join(["pytest", f"{where}{separator}{rest}", *chosen])
 
 
@@ -159,28 +168,60 @@ def _replay_line(item: pytest.Item, folder: Path, options: dict[str, Any]) -> st
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(
-    item: pytest.Item,
+    item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    is_ours = call.excinfo is not None and _is_ours(call.excinfo.value)
+    if is_ours and call.excinfo is not None and not item.config.getoption("fulltrace"):
+        _shorten(call.excinfo)
     report = yield
+    if is_ours and call.excinfo is not None and report.when == "setup" and not item.config.getoption("fulltrace"):
+        report.longrepr = f"{MARKER}: {call.excinfo.value}"
     run = item.stash.get(_RUN, None)
     if run is not None and report.failed:
         if not run.has_failed:
             # The properties of the test go into JUnit files, those of this report to the end of the output.
-            item.user_properties += [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
-            report.user_properties += [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
+            properties = [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
+            item.user_properties += properties
+            report.user_properties += properties
         run.has_failed = True
     return report
 
 
+def _is_ours(error: BaseException) -> bool:
+    """Whether it is an error of the harness or of the client, whose message says everything."""
+    if isinstance(error, pytest.UsageError):
+        return str(error).startswith(f"marker {MARKER}:")
+    errors = sys.modules.get("upheaval.errors")
+    return errors is not None and isinstance(error, errors.HarnessError)
+
+
+def _shorten(excinfo: "pytest.ExceptionInfo[BaseException]") -> None:
+    """Leave the frames of the test, and the one line that the error is."""
+    for entry in excinfo.traceback:
+        names = entry.frame.f_globals
+        if str(names.get("__name__")).partition(".")[0] in _PACKAGES:
+            # By this name pytest knows frames that it shall not show, here for errors like this one only.
+            names["__tracebackhide__"] = _hides
+    excinfo.value.__cause__ = None
+    excinfo.value.__suppress_context__ = True
+
+
+def _hides(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
+    return _is_ours(excinfo.value)
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    lines: dict[str, str] = {}
+    lines: dict[str, list[str]] = {}
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):
             properties = dict(getattr(report, "user_properties", ()))
             if REPLAY_PROPERTY in properties:
-                run = Path(str(properties[RUN_PROPERTY])).name
-                lines[report.nodeid] = f"{report.nodeid} left runs/{run}: {properties[REPLAY_PROPERTY]}"
+                folder = str(properties[RUN_PROPERTY])
+                lines[report.nodeid] = [
+                    f"{report.nodeid} left runs/{Path(folder).name}: {properties[REPLAY_PROPERTY]}",
+                    f"    what it left is judged by: {shlex.join(['upheaval', 'verify', folder])}",
+                ]
     if lines:
         terminalreporter.section("upheaval runs")
-        for line in lines.values():
+        for line in (line for test in lines.values() for line in test):
             terminalreporter.write_line(line)

@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from upheaval import Chaos, Cluster, HarnessError, Verdict
+from upheaval import Cluster, HarnessError, Verdict
 
 
 @pytest.mark.heavy
 def test_a_component_is_killed_alone_and_the_run_is_judged(tmp_path: Path) -> None:
     with Cluster(components="split", folder=tmp_path / "run") as cluster:
-        chaos = Chaos(cluster)
+        chaos = cluster.chaos
         cluster.workload.wait_for(100)
         leader = cluster.wait_until_leader()
         chaos.kill(leader, "archive")
@@ -26,7 +26,8 @@ def test_a_component_is_killed_alone_and_the_run_is_judged(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"runtime": "docker"}, "runtime 'docker': use one of process, simulated"),
+        ({"runtime": "moon"}, "runtime 'moon': use one of process, simulated, docker"),
+        ({"image": "bank:1"}, "an image is for containers: use runtime docker"),
         ({"members": 0}, "a cluster has 1 to 9 members"),
         ({"service": "a.b:C", "source": "nowhere"}, "nowhere is not a folder"),
         ({"runtime": "simulated", "components": "split"}, "run their components together"),
@@ -46,5 +47,5 @@ def test_what_a_run_does_not_have_is_refused(tmp_path: Path) -> None:
         with pytest.raises(HarnessError, match="unknown member 3: this cluster has members 0 to 2"):
             cluster.kill(3)
         cluster.kill(1)
-        with pytest.raises(HarnessError, match="member 1 is not running: nothing to pause"):
+        with pytest.raises(HarnessError, match="member 1 is under fault 'kill-1': heal it first"):
             cluster.pause(1)

@@ -30,7 +30,7 @@ def test_load(cluster, chaos, workload):
     workload.wait_for(50)
     report = cluster.verify()
     assert report.verdict is Verdict.VALID, report
-    assert [fault.what for fault in cluster.run.read_faults()] == ["kill", "pause", "stop"]
+    assert [fault.what for fault in cluster.run.read_faults()] == ["kill", "pause", "restart"]
     assert all(fault.heal_end_ns for fault in cluster.run.read_faults())
 """
 
@@ -99,7 +99,7 @@ def test_failed_tests_of_several_workers_leave_their_runs(tmp_path: Path, python
     done = pytest_in(tmp_path, python, "-n", "2", "--members", "1", "--junit-xml", "report.xml")
     assert done.returncode == 1, done.stdout
     assert len(run_ids(tmp_path)) == 2
-    lines = [line for line in done.stdout.splitlines() if ": upheaval verify " in line]
+    lines = [line for line in done.stdout.splitlines() if "is judged by: upheaval verify " in line]
     folders = {shlex.split(line.partition(": ")[2])[-1] for line in lines}
     assert folders == {str(path) for path in (tmp_path / "runs").iterdir()}
     cases = ET.parse(tmp_path / "report.xml").findall(".//testcase")
@@ -146,5 +146,5 @@ def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path: Path, python: P
     done = pytest_in(tmp_path, python)
     assert done.returncode == 1
     assert "service 'no.such:Service': there is no module 'no' on the Python path" in done.stdout
-    assert "marker upheaval: unknown color: use service, source, members" in done.stdout
+    assert "marker upheaval: unknown color: use service, source, image, members" in done.stdout
     assert not (tmp_path / "runs").exists()

@@ -1,10 +1,11 @@
-"""What a runtime does for `Cluster`: one shape for real processes and for the simulation."""
+"""What a runtime does for `Cluster`: one shape for members in processes, in containers and in the simulation."""
 
 from typing import Protocol
 
 from upheaval.cluster import MemberStatus
-from upheaval.run_folder import Converge, RunFolder
+from upheaval.run_folder import Converge, FaultRecord, RunFolder
 from upheaval.workload import LoadCounts, WorkloadSettings
+from upheaval_chaos.target import Target
 
 
 class Requests(Protocol):
@@ -28,8 +29,8 @@ class RunningLoad(Protocol):
     def finish(self) -> LoadCounts: ...
 
 
-class Backend(Protocol):
-    """A cluster of one runtime. Faults that it does go into its run folder."""
+class Backend(Target, Protocol):
+    """A cluster of one runtime, as faults see it and as a test sees it."""
 
     @property
     def run(self) -> RunFolder: ...
@@ -38,21 +39,11 @@ class Backend(Protocol):
 
     def status(self) -> list[MemberStatus]: ...
 
-    def leader(self) -> int | None: ...
-
     def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int: ...
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None: ...
 
-    def kill(self, member_id: int, component: str | None) -> None: ...
-
-    def stop(self, member_id: int) -> None: ...
-
-    def start(self, member_id: int) -> None: ...
-
-    def pause(self, member_id: int) -> None: ...
-
-    def resume(self, member_id: int) -> None: ...
+    def record_fault(self, fault: FaultRecord) -> None: ...
 
     def client(self, timeout_s: float) -> Requests: ...
 

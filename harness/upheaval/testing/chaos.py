@@ -1,41 +1,302 @@
-"""`Chaos`: what can be done to the members of a cluster, under one name and written down as faults of the run."""
+"""`Chaos`: the faults that a test can do to its cluster, each proved and written down.
 
-from upheaval.testing.cluster import Cluster
+A fault that is not proved raises `UnknownOutcome` with one line. What faults are and how they are proved is the
+catalogue's (`upheaval_chaos`); this module says it in the words of a test.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from types import TracebackType
+from typing import Final, Self
+
+from upheaval.cluster import COMPONENTS
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.runtimes.cluster_file import SPLIT
+from upheaval.scenario import Inject
+from upheaval.scenario_text import parse_scenario
+from upheaval.testing.backend import Backend
+from upheaval_chaos.driver import NOT_PROVED, FaultDriver
+from upheaval_chaos.faults import Fault, MemberFault, MemberFaultKind, Members, Proof, Selector
+from upheaval_chaos.link_faults import LinkFault, LinkFaultKind
+from upheaval_chaos.target import Target
+
+WAIT_S: Final = 30.0
+
+Who = int | str | Sequence[int]
+"""A member by its id, several by theirs, or `leader`, `follower`, `followers`, `all`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group(Members):
+    """Members by their ids, in this order."""
+
+    ids: tuple[int, ...] = ()
+
+    def select(self, target: Target) -> list[int]:
+        everyone = list(target.member_ids)
+        for member_id in self.ids:
+            if member_id not in everyone:
+                raise UsageError(f"unknown member {member_id}: this cluster has members 0 to {len(everyone) - 1}")
+        return list(self.ids)
+
+    def __str__(self) -> str:
+        return ", ".join(f"member-{member_id}" for member_id in self.ids)
+
+
+class ActiveFault:
+    """A fault that is there until it is healed; in a `with` statement, until its end.
+
+    `member_ids` are those of a fault of members, `links` those (source, target) of a fault of links.
+    """
+
+    def __init__(self, chaos: "Chaos", name: str, fault: Fault, member_ids: Sequence[int], proof: str) -> None:
+        self.name = name
+        self.member_ids = tuple(member_ids)
+        self.proof = proof
+        self.fault = fault
+        self._chaos = chaos
+
+    @property
+    def kind(self) -> str:
+        return _kind_of(self.fault)
+
+    @property
+    def component(self) -> str | None:
+        return self.fault.component if isinstance(self.fault, MemberFault) else None
+
+    def heal(self) -> None:
+        """Take it away, and prove that."""
+        self._chaos.heal(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is None and self in self._chaos.active:
+            self.heal()
+
+    def __repr__(self) -> str:
+        return f"<fault {self.name!r}: {self.proof}>"
 
 
 class Chaos:
-    """A thin handle; the cluster does it and notes the proof."""
+    """Every fault has a name, chosen by the caller or after its kind (`kill-1`), by which it can be healed."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+    def __init__(self, backend: Backend, *, components: str) -> None:
+        self._backend = backend
+        self._components = components
+        self._driver = FaultDriver(backend, backend.record_fault)
+        self._active: dict[str, ActiveFault] = {}
+        self._counts: Counter[str] = Counter()
 
-    def kill(self, member_id: int, component: str | None = None) -> None:
-        self._cluster.kill(member_id, component)
+    @property
+    def active(self) -> list[ActiveFault]:
+        """The faults that are there now, in the order in which they came."""
+        return list(self._active.values())
 
-    def stop(self, member_id: int) -> None:
-        self._cluster.stop(member_id)
+    # --- members ---
+
+    def kill(self, who: Who, component: str | None = None, *, name: str | None = None) -> ActiveFault:
+        """End members, or one component of each, without any notice."""
+        return self._do_to_members(MemberFaultKind.KILL, who, component, name)
+
+    def stop(self, who: Who, component: str | None = None, *, name: str | None = None) -> ActiveFault:
+        """Let members end in an orderly way."""
+        return self._do_to_members(MemberFaultKind.STOP, who, component, name)
+
+    def pause(self, who: Who, component: str | None = None, *, name: str | None = None) -> ActiveFault:
+        """Let members not run, as SIGSTOP does: they hold their connections and answer nothing."""
+        return self._do_to_members(MemberFaultKind.PAUSE, who, component, name)
+
+    def restart(self, who: Who, component: str | None = None, *, name: str | None = None) -> None:
+        """Let members end, start them again, and wait until they have caught up."""
+        fault = self._do_to_members(MemberFaultKind.RESTART, who, component, name)
+        fault.heal()
+        for member_id in fault.member_ids:
+            self._backend.wait_until_caught_up(member_id, WAIT_S)
 
     def start(self, member_id: int) -> None:
-        self._cluster.start(member_id)
-
-    def pause(self, member_id: int) -> None:
-        self._cluster.pause(member_id)
+        """Start what is not running of a member: heals the fault that ended it. It joins by itself."""
+        for fault in self._faults_of(member_id):
+            if fault.kind != MemberFaultKind.PAUSE:
+                self.heal(fault)
+                return
+        self._backend.start(member_id)
 
     def resume(self, member_id: int) -> None:
-        self._cluster.resume(member_id)
-
-    def restart(self, member_id: int) -> None:
-        """Let the member end, start it again, and wait until it has caught up."""
-        self._cluster.stop(member_id)
-        self._cluster.start(member_id)
-        self._cluster.wait_until_caught_up(member_id)
+        """Let a paused member go on: heals the fault that paused it."""
+        for fault in self._faults_of(member_id):
+            if fault.kind == MemberFaultKind.PAUSE:
+                self.heal(fault)
 
     def kill_leader(self) -> int:
         """Kill the member that leads, and say which one that was."""
-        leader = self._cluster.wait_until_leader()
-        self._cluster.kill(leader)
+        leader = self._backend.wait_until_leader(WAIT_S, None)
+        self.kill(leader)
         return leader
 
-    def heal(self) -> None:
-        """Undo everything, and wait until all members follow one leader."""
-        self._cluster.heal()
+    # --- links ---
+
+    def partition(
+        self,
+        one: Who,
+        other: Who,
+        *,
+        kind: str = LinkFaultKind.BLACKHOLE.value,
+        one_way: bool = False,
+        name: str | None = None,
+    ) -> ActiveFault:
+        """Cut the links between two groups of members, or only those from the first to the second.
+
+        `blackhole`: what is sent vanishes, and nobody is told. `reset`: connections are reset, new ones too.
+        """
+        cuts = (LinkFaultKind.BLACKHOLE.value, LinkFaultKind.RESET.value)
+        if kind not in cuts:
+            raise UsageError(f"a partition of kind {kind!r}: use one of {', '.join(cuts)}")
+        fault = LinkFault(LinkFaultKind(kind), self._members(one), self._members(other), both_ways=not one_way)
+        return self.inject(fault, name=name)
+
+    def isolate(self, who: Who, *, kind: str = LinkFaultKind.BLACKHOLE.value, name: str | None = None) -> ActiveFault:
+        """Cut members off from all others, both ways. Clients still reach them."""
+        alone = self._members(who).select(self._backend)
+        others = [member_id for member_id in self._backend.member_ids if member_id not in alone]
+        return self.partition(alone, others, kind=kind, name=name)
+
+    def cut(self, source: Who, target: Who, *, name: str | None = None) -> ActiveFault:
+        """What `source` sends to `target` vanishes; the other way, bytes go on to arrive."""
+        return self.partition(source, target, one_way=True, name=name)
+
+    def slow(
+        self,
+        source: Who,
+        target: Who,
+        *,
+        latency_ms: int = 0,
+        bytes_per_second: int = 0,
+        both_ways: bool = False,
+        name: str | None = None,
+    ) -> ActiveFault:
+        """Let bytes from `source` to `target` arrive later, or fewer of them."""
+        source_members, target_members = self._members(source), self._members(target)
+        kind = LinkFaultKind.SLOW
+        fault = LinkFault(kind, source_members, target_members, both_ways, latency_ms, bytes_per_second)
+        return self.inject(fault, name=name)
+
+    # --- all of them ---
+
+    def inject(self, fault: Fault | str, *, name: str | None = None) -> ActiveFault:
+        """Put in any fault of the catalogue, as an object or in the words of a scenario: `pause follower`."""
+        kind = _kind_of(fault)
+        name = name or f"{kind}-{self._counts[kind] + 1}"
+        if isinstance(fault, str):
+            fault = self._parsed(name, fault)
+        member_ids: Sequence[int] = ()
+        if isinstance(fault, MemberFault):
+            self._require_component(fault.component)
+            member_ids = fault.members.select(self._backend)
+            self._require_free(member_ids, fault.component)
+            fault = replace(fault, members=Group(ids=tuple(member_ids)))
+        proof = self._driver.inject(name, fault)
+        self._counts[kind] += 1
+        active = self._active[name] = ActiveFault(self, name, fault, member_ids, proof.text)
+        _require(f"fault {name!r}", proof)
+        return active
+
+    def heal(self, fault: ActiveFault | str | None = None) -> None:
+        """Take a fault away, by itself or by its name, and prove that.
+
+        Without any: all of them; then start what is down, and wait until all members follow one leader.
+        """
+        if fault is not None:
+            self._heal(fault if isinstance(fault, str) else fault.name)
+            return
+        self.heal_faults()
+        for status in self._backend.status():
+            if not status.alive:
+                self._backend.start(status.member_id)
+        self._backend.wait_until_leader(WAIT_S, None)
+        for member_id in self._backend.member_ids:
+            self._backend.wait_until_caught_up(member_id, WAIT_S)
+
+    def heal_faults(self) -> None:
+        """Take all faults away. Those that cannot be proved to be healed are told when all was tried."""
+        failures = []
+        for name in list(self._active):
+            try:
+                self._heal(name)
+            except UnknownOutcome as error:
+                failures.append(str(error))
+        if failures:
+            raise UnknownOutcome("; ".join(failures))
+
+    def give_up(self) -> None:
+        """The run ends: write down what was not healed."""
+        self._active.clear()
+        self._driver.give_up()
+
+    # --- how ---
+
+    def _do_to_members(self, kind: MemberFaultKind, who: Who, component: str | None, name: str | None) -> ActiveFault:
+        return self.inject(MemberFault(kind, self._members(who), component), name=name)
+
+    def _members(self, who: Who) -> Members:
+        if isinstance(who, int):
+            return Group(ids=(who,))
+        if not isinstance(who, str):
+            return Group(ids=tuple(who))
+        if who not in list(Selector):
+            raise UsageError(f"unknown member {who!r}: use an id, a list of ids, or one of {', '.join(Selector)}")
+        return Members(Selector(who))
+
+    def _parsed(self, name: str, text: str) -> Fault:
+        cluster = f"cluster members={len(self._backend.member_ids)} components={self._components}"
+        lines = ("title one fault", cluster, "wait operations 1", f"inject {name} {text}")
+        try:
+            scenario = parse_scenario("\n".join(lines), name=name, where="fault")
+        except UsageError as error:
+            raise UsageError(f"fault {text!r}: {str(error).partition(': ')[2]}") from None
+        step = scenario.steps[-1]
+        assert isinstance(step, Inject)
+        return step.fault
+
+    def _faults_of(self, member_id: int) -> list[ActiveFault]:
+        self._members(member_id).select(self._backend)
+        return [fault for fault in self._active.values() if member_id in fault.member_ids]
+
+    def _require_component(self, component: str | None) -> None:
+        if component is None:
+            return
+        if component not in COMPONENTS:
+            raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
+        if self._components != SPLIT:
+            raise UsageError(
+                f"members of this cluster run their components together: make it with components={SPLIT!r}"
+            )
+
+    def _require_free(self, member_ids: Sequence[int], component: str | None) -> None:
+        """One fault of members at a time for each: whose healing would it be otherwise?"""
+        for member_id in member_ids:
+            for fault in self._faults_of(member_id):
+                if component is None or fault.component in (None, component):
+                    raise UsageError(f"member {member_id} is under fault {fault.name!r}: heal it first")
+
+    def _heal(self, name: str) -> None:
+        if self._active.pop(name, None) is None:
+            known = ", ".join(self._active) or "none"
+            raise UsageError(f"fault {name!r} is not there: there is {known}")
+        _require(f"fault {name!r} healed", self._driver.heal(name))
+
+
+def _require(what: str, proof: Proof) -> None:
+    if not proof.holds:
+        raise UnknownOutcome(f"{what}, {NOT_PROVED}{proof.text}")
+
+
+def _kind_of(fault: Fault | str) -> str:
+    """The word by which a scenario calls it."""
+    if isinstance(fault, str):
+        return (fault.split() or ["fault"])[0]
+    return fault.kind.value if isinstance(fault, MemberFault | LinkFault) else "fault"

@@ -5,18 +5,21 @@ import uuid
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cluster import MemberStatus
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.run_folder import Converge, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.testing.backend import Backend, Requests, RunningLoad
+from upheaval.testing.chaos import ActiveFault, Chaos, Who
 from upheaval.workload import LoadCounts, WorkloadSettings
 
-RUNTIMES: Final = ("process", "simulated", "docker")
+SIMULATED: Final = "simulated"
+DOCKER: Final = "docker"
+RUNTIMES: Final = ("process", SIMULATED, DOCKER)
 WAIT_S: Final = 30.0
 CLIENT_TIMEOUT_S: Final = 10.0
 
@@ -84,7 +87,9 @@ class Cluster:
     """A cluster of members that run one service; use it in a `with` statement, or call `up` and `down`.
 
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
-    the Python path. `runtime` is `process` or `simulated`. Everything the run leaves behind lies in `folder`.
+    the Python path; containers get a copy of that folder, unless an `image` of one's own brings the service. `runtime`
+    is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which faults of links
+    need; simulated ones always do. Everything the run leaves behind lies in `folder`.
     """
 
     def __init__(
@@ -97,38 +102,46 @@ class Cluster:
         seed: int = 1,
         sync_level: int = 0,
         components: str = cluster_file.TOGETHER,
+        image: str | None = None,
+        links: bool = False,
         folder: str | os.PathLike[str] | None = None,
     ) -> None:
         if runtime not in RUNTIMES:
             raise UsageError(f"runtime {runtime!r}: use one of {', '.join(RUNTIMES)}")
+        if image is not None and runtime != DOCKER:
+            raise UsageError(f"an image is for containers: use runtime {DOCKER}")
         self.runtime = runtime
         self.service = service
         self.size = members
         self.seed = seed
-        self._source = source_folder(service, source)
+        source_path = None if image is not None and source is None else source_folder(service, source)
         path = Path(folder) if folder is not None else Path("runs") / f"cluster-{uuid.uuid4().hex[:12]}"
-        self._backend = self._make(path, sync_level, components)
+        if runtime == SIMULATED:
+            self._backend = self._make_simulated(path, source_path, sync_level, components)
+        else:
+            options = {"source": source_path, "sync_level": sync_level, "components": components, "image": image}
+            self._backend = self._make_live(path, options, links)
+        self.chaos = Chaos(self._backend, components=components)
         self.workload = Workload(self)
         self._clients: list[Client] = []
         self._is_down = False
 
-    def _make(self, folder: Path, sync_level: int, components: str) -> Backend:
-        if self.runtime != "simulated":
-            from upheaval.testing.live import LiveBackend
+    def _make_live(self, folder: Path, options: dict[str, Any], links: bool) -> Backend:
+        from upheaval.testing.live import LiveBackend
 
-            return LiveBackend(
-                self.runtime,
-                folder,
-                members=self.size,
-                service=self.service,
-                source=self._source,
-                sync_level=sync_level,
-                components=components,
-                seed=self.seed,
-            )
+        size = {"members": self.size, "service": self.service}
+        try:
+            return LiveBackend(self.runtime, folder, seed=self.seed, links=links, **size, **options)
+        except EnvironmentFault as error:
+            if self.runtime != DOCKER:
+                raise
+            others = " and ".join(name for name in RUNTIMES if name != DOCKER)
+            raise EnvironmentFault(f"{error} (without containers: runtimes {others})") from error
+
+    def _make_simulated(self, folder: Path, source: Path | None, sync_level: int, components: str) -> Backend:
         from upheaval.testing.simulation import SimulatedBackend
 
-        path = () if self._source is None else (str(self._source),)
+        path = () if source is None else (str(source),)
         config = cluster_file.ClusterConfig("", self.size, components, "test", sync_level, self.service, 0, path)
         cluster_file.check_config(config)
         if components != cluster_file.TOGETHER:
@@ -157,6 +170,7 @@ class Cluster:
             for client in self._clients:
                 client.close()
         finally:
+            self.chaos.give_up()
             self._backend.down()
 
     def __enter__(self) -> Self:
@@ -174,6 +188,10 @@ class Cluster:
 
     # --- what it is and does ---
 
+    @property
+    def member_ids(self) -> list[int]:
+        return list(range(self.size))
+
     def status(self) -> list[MemberStatus]:
         return self._backend.status()
 
@@ -190,7 +208,7 @@ class Cluster:
         self._backend.wait_until_caught_up(self._known(member_id), timeout_s)
 
     def client(self, timeout_s: float = CLIENT_TIMEOUT_S) -> Client:
-        """A client for requests to a service of one's own; it is closed with the cluster."""
+        """A client for requests to a service of one's own, each in the history; it is closed with the cluster."""
         client = Client(self._backend.client(timeout_s))
         self._clients.append(client)
         return client
@@ -204,38 +222,35 @@ class Cluster:
             )
         return self._backend.load(settings)
 
-    # --- faults ---
+    # --- faults: the common ones, by the words of `chaos` ---
 
-    def kill(self, member_id: int, component: str | None = None) -> None:
-        """End a member, or one component of it, without any notice."""
-        self._backend.kill(self._known(member_id), component)
+    def kill(self, who: Who, component: str | None = None) -> ActiveFault:
+        """End members, or one component of each, without any notice."""
+        return self.chaos.kill(who, component)
 
-    def stop(self, member_id: int) -> None:
-        """Let a member end in an orderly way."""
-        self._backend.stop(self._known(member_id))
+    def stop(self, who: Who) -> ActiveFault:
+        """Let members end in an orderly way."""
+        return self.chaos.stop(who)
 
     def start(self, member_id: int) -> None:
-        """Start what is not running of a member. Returns at once; it joins by itself."""
-        self._backend.start(self._known(member_id))
+        """Start what is not running of a member. It joins by itself."""
+        self.chaos.start(member_id)
 
-    def pause(self, member_id: int) -> None:
-        """Stop a member as SIGSTOP does: it holds its connections and answers nothing."""
-        self._backend.pause(self._known(member_id))
+    def pause(self, who: Who) -> ActiveFault:
+        """Let members not run, as SIGSTOP does: they hold their connections and answer nothing."""
+        return self.chaos.pause(who)
 
     def resume(self, member_id: int) -> None:
         """Let a paused member go on."""
-        self._backend.resume(self._known(member_id))
+        self.chaos.resume(member_id)
 
-    def heal(self, timeout_s: float = WAIT_S) -> None:
-        """Resume what is paused, start what is down, and wait until all members follow one leader."""
-        for member_id in range(self.size):
-            self.resume(member_id)
-        for status in self.status():
-            if not status.alive:
-                self.start(status.member_id)
-        self.wait_until_leader(timeout_s)
-        for member_id in range(self.size):
-            self.wait_until_caught_up(member_id, timeout_s)
+    def partition(self, one: Who, other: Who) -> ActiveFault:
+        """Cut the links between two groups of members."""
+        return self.chaos.partition(one, other)
+
+    def heal(self) -> None:
+        """Undo every fault, start what is down, and wait until all members follow one leader."""
+        self.chaos.heal()
 
     # --- the verdict ---
 

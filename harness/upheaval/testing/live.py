@@ -1,93 +1,97 @@
 """A test's cluster of real members: processes on loopback, or containers."""
 
+import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from upheaval.cluster import MemberStatus
 from upheaval.errors import UsageError
-from upheaval.history import HistoryWriter
+from upheaval.history import HistoryWriter, Operation
 from upheaval.run_folder import Converge, RunFolder
-from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.scenario_links import ProxiedLinks
+from upheaval.scenario_live import LiveTarget
 from upheaval.testing.backend import Requests
+from upheaval.testing.calls import CallLog
 from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.errors import NodeError
 from upheaval_node.media.resolver import Resolver
 
 
-class LiveBackend:
+class LiveBackend(LiveTarget):
     """Implements `backend.Backend`. `options` are those of `opening.create_cluster`."""
 
-    def __init__(self, runtime: str, folder: Path, *, seed: int, **options: Any) -> None:
-        self._cluster: AnyCluster = create_cluster(runtime, folder, **options)
-        self.run: RunFolder = self._cluster.run
+    def __init__(self, runtime: str, folder: Path, *, seed: int, links: bool, **options: Any) -> None:
+        super().__init__()
+        self._cluster = cluster = create_cluster(runtime, folder, **options)
+        self.run: RunFolder = cluster.run
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
-        self._paused: set[int] = set()
+        self._history: HistoryWriter | None = None
+        self._calls = CallLog(self._add_call, time.monotonic_ns)
+        self._has_calls = ":" in cluster.config.service
+        if links:
+            try:
+                self.proxy_links(seed)
+            except BaseException:
+                self.down()
+                raise
+
+    @property
+    def links(self) -> ProxiedLinks:
+        if self._links is None:
+            raise UsageError(
+                "this cluster has no proxies in its links, which faults of links need: make it with links=True"
+            )
+        return self._links
 
     def up(self, timeout_s: float) -> int:
-        return self._cluster.up(timeout_s)
+        return self.cluster.up(timeout_s)
 
     def status(self) -> list[MemberStatus]:
-        return self._cluster.status()
-
-    def leader(self) -> int | None:
-        return self._cluster.leader()
+        return self.cluster.status()
 
     def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int:
-        return self._cluster.wait_until_leader(timeout_s, other_than=other_than)
+        return self.cluster.wait_until_leader(timeout_s, other_than=other_than)
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None:
-        self._cluster.wait_until_caught_up(member_id, timeout_s)
-
-    # --- faults ---
-
-    def kill(self, member_id: int, component: str | None) -> None:
-        self._paused.discard(member_id)
-        self._cluster.member(member_id).kill(component)
-
-    def stop(self, member_id: int) -> None:
-        member = self._cluster.member(member_id)
-        if not member.is_running():
-            raise UsageError(f"member {member_id} is not running: nothing to stop")
-        self.resume(member_id)
-        member.stop()
-
-    def start(self, member_id: int) -> None:
-        self._cluster.member(member_id).start()
-
-    def pause(self, member_id: int) -> None:
-        self._cluster.member(member_id).pause()
-        self._paused.add(member_id)
-
-    def resume(self, member_id: int) -> None:
-        if member_id in self._paused:
-            self._paused.discard(member_id)
-            self._cluster.member(member_id).resume()
+        self.cluster.wait_until_caught_up(member_id, timeout_s)
 
     # --- clients and the end ---
 
     def client(self, timeout_s: float) -> Requests:
-        return LiveClient(self._cluster.ingress_endpoints(), self._cluster.resolver(), timeout_s)
+        endpoints, resolver = self.cluster.ingress_endpoints(), self.cluster.resolver()
+        return LiveClient(endpoints, resolver, timeout_s, self._calls if self._has_calls else None)
 
     def load(self, settings: WorkloadSettings) -> "HistoryLoad":
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
         self.run.write_manifest(manifest)
         history = self.run.history_writer()
-        cluster = self._cluster
+        cluster = self.cluster
         load = ProcessLoad(cluster.ingress_endpoints(), history, settings, resolver=cluster.resolver())
         owned = HistoryLoad(load, history)
         owned.start()
         return owned
 
     def converge(self, timeout_s: float) -> Converge:
-        return self._cluster.converge(timeout_s)
+        return self.cluster.converge(timeout_s)
 
     def down(self) -> None:
-        self._cluster.down()
+        with ExitStack() as stack:
+            if self._history is not None:
+                stack.callback(self._history.close)
+            stack.callback(self.close_links)
+            self.cluster.down()
+
+    def _add_call(self, operation: Operation) -> None:
+        """Written at once: a test that is killed leaves what it asked for."""
+        if self._history is None:
+            self._history = self.run.history_writer(buffer_length=1)
+        self._history.add(operation)
 
 
 class HistoryLoad:
@@ -117,21 +121,35 @@ class HistoryLoad:
 class LiveClient:
     """Requests over real sockets; opens another session when the last one is of no use. Implements `Requests`."""
 
-    def __init__(self, endpoints: Mapping[int, str], resolver: Resolver, timeout_s: float) -> None:
+    def __init__(
+        self, endpoints: Mapping[int, str], resolver: Resolver, timeout_s: float, calls: CallLog | None
+    ) -> None:
         self._client = BlockingClient(endpoints, timeout_s, client_name="upheaval test", resolver=resolver)
         self._is_opened = False
+        self._calls = calls
+        self._slot = -1 if calls is None else calls.new_process()
 
     def request(self, payload: bytes) -> bytes:
         self._require_session()
+        if self._calls is None:
+            return self._ask(payload)
+        try:
+            with self._calls.call(self._slot, payload):
+                return self._ask(payload)
+        except OutcomeUnknown:
+            self._slot = self._calls.new_process()
+            raise
+
+    def close(self) -> None:
+        self._client.close()
+
+    def _ask(self, payload: bytes) -> bytes:
         try:
             return self._client.request(payload)
         except OutcomeUnknown:
             # A late answer must not be taken for that of the next request.
             self._client.session.close()
             raise
-
-    def close(self) -> None:
-        self._client.close()
 
     def _has_ended(self) -> bool:
         """Ended, or never begun: a session that only looks for the next leader is kept."""

@@ -1,12 +1,13 @@
 """A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
 
-from upheaval.cluster import ELECTION_CLOSED, MemberStatus
-from upheaval.errors import UsageError
-from upheaval.run_folder import Converge, FaultRecord, RunFolder
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster, SimulatedMember
+from upheaval.cluster import MemberStatus
+from upheaval.run_folder import Converge, RunFolder
+from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
+from upheaval.scenario_simulated import SimulatedTarget
 from upheaval.testing.backend import Requests
+from upheaval.testing.calls import CallLog
 from upheaval.workload import Load, LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.session import ClusterClient
@@ -20,110 +21,55 @@ RETRY_NS = SECOND // 100
 LOAD_END_S = 30.0
 
 
-class SimulatedBackend:
+class SimulatedBackend(SimulatedTarget):
     """Implements `backend.Backend`."""
 
     def __init__(self, folder: RunFolder, *, members: int, service: str, sync_level: int, seed: int) -> None:
-        self.run = folder
-        self._cluster = SimulatedCluster(
+        cluster = SimulatedCluster(
             World(seed),
             members=members,
             settings=profile_settings("test", sync_level=sync_level),
             service=service,
             folder=folder,
         )
-        self._open_faults: dict[int, FaultRecord] = {}
+        super().__init__(cluster)
         self._clients = 0
+        self._calls = CallLog(cluster.history.append, self.now_ns)
 
     def up(self, timeout_s: float) -> int:
-        self._cluster.start_all()
-        return self._cluster.wait_until_leader(timeout_s)
+        self.cluster.start_all()
+        return self.cluster.wait_until_leader(timeout_s)
 
     def status(self) -> list[MemberStatus]:
-        return self._cluster.status()
-
-    def leader(self) -> int | None:
-        return self._cluster.leader()
+        return self.cluster.status()
 
     def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int:
-        cluster = self._cluster
-        cluster.wait_until(lambda: cluster.leader() not in (None, other_than), timeout_s, "leader")
-        leader = cluster.leader()
+        self.cluster.wait_until(lambda: self.leader() not in (None, other_than), timeout_s, "leader")
+        leader = self.leader()
         assert leader is not None
         return leader
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None:
-        def caught_up() -> bool:
-            status = self._cluster.status()[member_id]
-            return status.alive and status.leader_member_id >= 0 and status.election_state == ELECTION_CLOSED
-
-        self._cluster.wait_until(caught_up, timeout_s, f"member {member_id} that has caught up")
-
-    # --- faults ---
-
-    def kill(self, member_id: int, component: str | None) -> None:
-        self._alive(member_id, "kill").kill(component)
-        self._note("kill", member_id, "its process is dead")
-
-    def stop(self, member_id: int) -> None:
-        member = self._alive(member_id, "stop")
-        self.resume(member_id)
-        member.stop()
-        self._note("stop", member_id, "its process has ended")
-
-    def start(self, member_id: int) -> None:
-        self._cluster.start(member_id)
-        self._note_heal(member_id)
-
-    def pause(self, member_id: int) -> None:
-        self._alive(member_id, "pause")
-        self._cluster.pause(member_id)
-        self._note("pause", member_id, "its process is stopped")
-
-    def resume(self, member_id: int) -> None:
-        process = self._cluster.members[member_id].process
-        if process is not None and process.is_paused:
-            self._cluster.resume(member_id)
-            self._note_heal(member_id)
-
-    def _alive(self, member_id: int, what: str) -> SimulatedMember:
-        member = self._cluster.members[member_id]
-        if not member.alive:
-            raise UsageError(f"member {member_id} is not running: nothing to {what}")
-        return member
-
-    def _note(self, what: str, member_id: int, proof: str) -> None:
-        self._note_end(member_id, None)
-        now_ns = self._cluster.world.now_ns
-        self._open_faults[member_id] = FaultRecord(what, f"member-{member_id}", now_ns, now_ns, proof=proof)
-
-    def _note_heal(self, member_id: int) -> None:
-        self._note_end(member_id, self._cluster.world.now_ns)
-
-    def _note_end(self, member_id: int, heal_ns: int | None) -> None:
-        fault = self._open_faults.pop(member_id, None)
-        if fault is not None:
-            begin_ns = fault.inject_begin_ns
-            record = FaultRecord(fault.what, fault.where, begin_ns, begin_ns, heal_ns, heal_ns, fault.proof)
-            self._cluster.faults.append(record)
+        what = f"member {member_id} that has caught up"
+        self.cluster.wait_until(lambda: self.has_caught_up(member_id), timeout_s, what)
 
     # --- clients and the end ---
 
     def client(self, timeout_s: float) -> Requests:
         self._clients += 1
-        return SimulatedClient(self._cluster, f"test-{self._clients}", timeout_s)
+        calls = self._calls if ":" in self.cluster.service else None
+        return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, calls)
 
     def load(self, settings: WorkloadSettings) -> "SimulatedLoad":
-        return SimulatedLoad(self._cluster, self._cluster.start_load(settings))
+        return SimulatedLoad(self.cluster, self.cluster.start_load(settings))
 
     def converge(self, timeout_s: float) -> Converge:
-        return self._cluster.converge(timeout_s)
+        return self.cluster.converge(timeout_s)
 
     def down(self) -> None:
-        for member_id in range(len(self._cluster.members)):
-            self.resume(member_id)
-            self._note_end(member_id, None)
-        self._cluster.down()
+        for member_id in self.member_ids:
+            self.cluster.resume(member_id)
+        self.cluster.down()
 
 
 class SimulatedLoad:
@@ -150,8 +96,10 @@ class SimulatedLoad:
 class SimulatedClient:
     """Requests from a host of its own in the simulated world. Implements `Requests`, and is its process's agent."""
 
-    def __init__(self, cluster: SimulatedCluster, host: str, timeout_s: float) -> None:
+    def __init__(self, cluster: SimulatedCluster, host: str, timeout_s: float, calls: CallLog | None) -> None:
         self._cluster = cluster
+        self._calls = calls
+        self._slot = -1 if calls is None else calls.new_process()
         self._timeout_s = timeout_s
         self._random = cluster.world.stream(host)
         self._process = SimulatedProcess(cluster.world, host, host, on_exit=self._on_exit)
@@ -164,6 +112,16 @@ class SimulatedClient:
         self._process.start((self._media, self))
 
     def request(self, payload: bytes) -> bytes:
+        if self._calls is None:
+            return self._ask(payload)
+        try:
+            with self._calls.call(self._slot, payload):
+                return self._ask(payload)
+        except OutcomeUnknown:
+            self._slot = self._calls.new_process()
+            raise
+
+    def _ask(self, payload: bytes) -> bytes:
         self._wanted, self._is_sent, self._answer = payload, False, None
         self._process.post(lambda: None)
         self._cluster.world.run_until(self._is_settled, int(self._timeout_s * SECOND))

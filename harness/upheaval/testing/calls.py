@@ -1,0 +1,60 @@
+"""Requests of a test to a service of its own, each written into the history of the run as a call.
+
+Their payloads mean nothing here: the history holds their digests, by which the log is searched. This module knows
+neither clusters nor files.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from upheaval.history import Function, Operation, Outcome
+from upheaval.service_messages import call_digest
+from upheaval_node.client.driver import NotSent
+
+NAME: Final = "request"
+
+
+class CallLog:
+    """All calls of one run. Clients of several threads may share it."""
+
+    def __init__(self, add: Callable[[Operation], None], clock_ns: Callable[[], int]) -> None:
+        self._add = add
+        self._clock_ns = clock_ns
+        self._lock = threading.Lock()
+        self._ids = itertools.count()
+        self._processes = itertools.count()
+
+    def new_process(self) -> int:
+        """A client slot: one call at a time, and none after one whose outcome is unknown."""
+        return next(self._processes)
+
+    @contextmanager
+    def call(self, process: int, payload: bytes) -> Iterator[None]:
+        """Around one call. What ends it by anything but an answer or `NotSent` leaves its outcome unknown."""
+        invoke_ns, outcome = self._clock_ns(), Outcome.UNKNOWN
+        try:
+            yield
+            outcome = Outcome.OK
+        except NotSent:
+            outcome = Outcome.FAIL
+            raise
+        finally:
+            complete_ns = self._clock_ns() if outcome is Outcome.OK else None
+            with self._lock:
+                self._add(
+                    Operation(
+                        id=next(self._ids),
+                        process=process,
+                        f=Function.CALL,
+                        key=NAME,
+                        value=call_digest(payload),
+                        invoke_ns=invoke_ns,
+                        complete_ns=complete_ns,
+                        outcome=outcome,
+                        result=None,
+                        position=None,
+                    )
+                )
