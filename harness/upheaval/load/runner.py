@@ -56,7 +56,10 @@ class Load:
         self._context = user_class.context_of_load = LoadContext(settings)
         self._end_timeout_s = 2 * settings.timeout_s + STOP_MARGIN_S
         self._environment = Environment(
-            user_classes=[user_class], stop_timeout=self._end_timeout_s, parsed_options=_form(settings)
+            user_classes=[user_class],
+            stop_timeout=self._end_timeout_s,
+            parsed_options=_form(settings),
+            host=settings.endpoints,
         )
         self._environment.events.request.add_listener(self._count)
         self._environment.events.test_start.add_listener(self._begin)

@@ -114,7 +114,7 @@ class ClusterUser(User):  # type: ignore[misc]
 
     def perform(self, function: Function, key: str, value: Json = None) -> Json:
         """One operation of a shipped service, into the history and locust's statistics; its result, None without."""
-        operation_id = next(self.load.ids)
+        operation_id = self.new_id()
         payload = encode_operation(operation_id, function, key, value)
         attempt = _Attempt(
             function, key, value, payload, lambda received: is_response_to(operation_id, received), _decoded
@@ -130,8 +130,12 @@ class ClusterUser(User):  # type: ignore[misc]
         """
         payload = bytes(payload)
         attempt = _Attempt(Function.CALL, name, call_digest(payload), payload, accepts, lambda _: (None, None))
-        self._try(attempt, next(self.load.ids))
+        self._try(attempt, self.new_id())
         return attempt.answer
+
+    def new_id(self) -> int:
+        """A number that no other operation of this run has: something to put into the payloads of calls."""
+        return next(self.load.ids)
 
     def _try(self, attempt: _Attempt, operation_id: int) -> None:
         if self.load.is_over:
