@@ -42,7 +42,7 @@ IO_MODULES = {
     "time",
     "uuid",
 }
-SHELLS = {"node/upheaval_node/client/driver.py"}
+SHELLS = {"node/upheaval_node/client/driver.py", "node/upheaval_node/client/asyncio_driver.py"}
 """Modules inside core folders that are thin shells around a core, and so may do I/O."""
 
 

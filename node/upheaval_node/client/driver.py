@@ -10,49 +10,41 @@ import time
 from collections.abc import Callable, Mapping
 from random import Random, SystemRandom
 from types import TracebackType
-from typing import Final, Self
+from typing import Self, Unpack
 
 from upheaval_node.client import operations
-from upheaval_node.client.connect import CredentialsSupplier
-from upheaval_node.client.ingress import parse_ingress_endpoints
+from upheaval_node.client.driving import (
+    CLOSE_TIMEOUT_NS,
+    RETRY_INTERVAL_NS,
+    ClientDriver,
+    ClientOptions,
+    NotSent,
+    OperationFailed,
+    OutcomeUnknown,
+    check_connected,
+    check_response,
+    not_sent,
+    outcome_unknown,
+    read_response,
+)
 from upheaval_node.client.operations import Response, Status
 from upheaval_node.client.session import ClusterClient
-from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageError
-from upheaval_node.media.driver import MediaDriver
-from upheaval_node.media.resolver import Resolver, StaticResolver
 from upheaval_node.ports import Buffer
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.settings import MS, MediaSettings, S
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.settings import S
 
-RETRY_INTERVAL_NS: Final = MS
-"""How long to wait before offering again what the transport did not take; nothing announces that it would."""
-
-CLOSE_TIMEOUT_NS: Final = 200 * MS
-POLL_LIMIT: Final = 100
+__all__ = ["BlockingClient", "NotSent", "OperationFailed", "OutcomeUnknown"]
 
 
-class NotSent(NodeError):
-    """The request did not leave the client: it has no effect, now or later."""
+class BlockingClient(ClientDriver):
+    """A client whose calls wait. Usable in a `with` statement, which connects and closes.
 
-
-class OutcomeUnknown(TimeoutExpired):
-    """The request was sent and no answer came: it may have happened, may still happen, or never happen."""
-
-
-class OperationFailed(NodeError):
-    """The service refused the operation; it had no effect."""
-
-
-class BlockingClient:
-    """Connects to the cluster behind `endpoints` (`{0: "host:port"}` or `"0=host:port,..."`) and calls its service.
-
-    `timeout` (seconds) bounds connecting and each call. Usable in a `with` statement, which connects and closes.
-    After each call `invoke_ns` and `complete_ns` hold the monotonic times right before the first offer and right after
-    the response was read, and `response_position` the log position that a shipped service told.
+    `options` are those of `ClientOptions`. After each call `invoke_ns` and `complete_ns` hold the monotonic times right
+    before the first offer and right after the response was read, and `response_position` the log position that a
+    shipped service told.
     """
 
     def __init__(
@@ -60,90 +52,34 @@ class BlockingClient:
         endpoints: Mapping[int, str] | str,
         timeout: float = 5.0,
         *,
-        egress_channel: str | None = None,
-        credentials: CredentialsSupplier | None = None,
-        client_name: str = "",
-        resolver: Resolver | None = None,
-        media_settings: MediaSettings | None = None,
-        new_leader_timeout: float | None = None,
         random: Random | None = None,
+        **options: Unpack[ClientOptions],
     ) -> None:
-        if timeout <= 0:
-            raise UsageError(f"time-out of {timeout} s")
-        self._endpoints = parse_ingress_endpoints(endpoints) if isinstance(endpoints, str) else dict(endpoints)
-        self._timeout_ns = round(timeout * S)
-        self._egress_channel = egress_channel
-        self._credentials = credentials
-        self._client_name = client_name
-        self._new_leader_timeout_ns = None if new_leader_timeout is None else round(new_leader_timeout * S)
-        self._random = random or SystemRandom()
+        super().__init__(endpoints, timeout, random or SystemRandom(), **options)
         self._loop = Loop()
         self._network = SelectorNetwork(self._loop)
-        self._media = MediaDriver(
-            self._network, resolver or StaticResolver(), media_settings or MediaSettings(), self._random, None
-        )
-        self._client: ClusterClient | None = None
+        self._media = self._make_media(self._network)
         self._cycle = DutyCycle(self._loop, SystemClock(), (self._media, self))
-        self._is_closed = False
         self._accepts: Callable[[Buffer], bool] | None = None
         self._received: list[bytes] = []
-        # Ids of this client only have to differ from those of every other client of the same cluster.
-        self._next_operation_id = self._random.getrandbits(62)
         self.invoke_ns = 0
         self.complete_ns = 0
         self.response_position = -1
 
     # --- connection ---
 
-    @property
-    def session(self) -> ClusterClient:
-        """The session underneath. Raises `UsageError` before `connect`."""
-        if self._client is None:
-            raise UsageError("the client is not connected: call connect() or use it in a with statement")
-        return self._client
-
-    @property
-    def is_connected(self) -> bool:
-        return self._client is not None and self._client.is_connected
-
-    @property
-    def leader_member_id(self) -> int:
-        return self.session.leader_member_id
-
-    @property
-    def session_id(self) -> int:
-        return self.session.session_id
-
     def connect(self) -> None:
         """Open a session. Raises `TimeoutExpired`, or what the cluster answered."""
-        if self._is_closed:
-            raise UsageError("the client is closed")
-        if self._client is not None and not self._client.is_closed:
-            raise UsageError("the client is connected already")
-        client = self._client = ClusterClient(
-            self._media,
-            self._endpoints,
-            random=self._random,
-            egress_channel=self._egress_channel,
-            credentials=self._credentials,
-            client_name=self._client_name,
-            message_timeout_ns=self._timeout_ns,
-            new_leader_timeout_ns=self._new_leader_timeout_ns,
-        )
+        self._refuse_to_connect_again()
+        client = self._begin_session(self._media)
         # The session has the same time-out and ends itself; the margin only lets it say why.
         deadline_ns = time.monotonic_ns() + self._timeout_ns + S
         self._cycle.run_until(lambda: client.is_connected or client.is_closed, deadline_ns)
-        if client.error is not None:
-            raise client.error
-        if not client.is_connected:
-            client.close()
-            raise TimeoutExpired("no session within the time-out")
+        check_connected(client)
 
     def reconnect(self) -> None:
         """Give up the session, if there still is one, and open another, with the members that were last known."""
-        if self._client is not None:
-            self._endpoints = {**self._endpoints, **self._client.ingress_endpoints}
-            self._client.close()
+        self._give_up_session()
         self.connect()
 
     def close(self) -> None:
@@ -193,8 +129,7 @@ class BlockingClient:
         finally:
             self._accepts = None
         if not self._received:
-            why = f"the session ended ({client.error})" if client.is_closed else "no answer within the time-out"
-            raise OutcomeUnknown(f"{why}: the outcome of the request is unknown")
+            raise outcome_unknown(client)
         self.complete_ns = time.monotonic_ns()
         return self._received.pop()
 
@@ -220,44 +155,23 @@ class BlockingClient:
     def read_list(self, key: str, *, operation_id: int | None = None) -> list[bytes]:
         return list(self._call(operations.read_list_request, operation_id, key).values or ())
 
-    def new_operation_id(self) -> int:
-        self._next_operation_id += 1
-        return self._next_operation_id
-
     def _call(self, make: Callable[..., bytes], operation_id: int | None, *arguments: object) -> Response:
         chosen = self.new_operation_id() if operation_id is None else operation_id
         payload = make(chosen, *arguments)
-        encoded = self.request(payload, lambda received: operations.is_response_to(chosen, received))
-        try:
-            response = operations.decode_response(encoded)
-        except PeerError as error:
-            raise OutcomeUnknown(f"the answer cannot be read ({error}): the outcome is unknown") from error
+        response = read_response(self.request(payload, lambda received: operations.is_response_to(chosen, received)))
         self.response_position = response.position
-        if response.status is Status.ERROR:
-            raise OperationFailed(response.error)
+        check_response(response)
         return response
 
     def _send(self, client: ClusterClient, payload: Buffer, deadline_ns: int) -> None:
         self.invoke_ns = time.monotonic_ns()
         while client.is_closed or client.offer(payload) <= 0:
-            if client.is_closed:
-                raise NotSent(f"the session has ended ({client.error}): nothing was sent, reconnect() opens another")
             now_ns = time.monotonic_ns()
-            if now_ns >= deadline_ns:
-                raise NotSent(f"nothing was sent within the time-out: the session is {client.state.name}")
+            if client.is_closed or now_ns >= deadline_ns:
+                raise not_sent(client)
             self._cycle.run_once(min(RETRY_INTERVAL_NS, deadline_ns - now_ns))
         # On its way before anything is waited for.
         self._cycle.run_once(0)
-
-    # --- the agent that the duty cycle runs ---
-
-    def do_work(self, now: Now) -> int:
-        if self._client is None:
-            return 0
-        return self._client.do_work(now) + self._client.poll(self._on_message, POLL_LIMIT)
-
-    def next_deadline_ns(self) -> int:
-        return MAX_POSITION if self._client is None else self._client.next_deadline_ns()
 
     def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
         if self._accepts is not None and not self._received and self._accepts(payload):

@@ -25,6 +25,7 @@ __all__ = [
     "echo_request",
     "encode_request",
     "is_response_to",
+    "peek_operation_id",
     "read_list_request",
     "read_request",
     "write_request",

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_node.errors import NetworkError
-from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.loop import EventSource
 
 UNIX_PREFIX: Final = "unix:"
 MAX_UNIX_PATH: Final = 107  # sizeof(sun_path) less the terminating zero (Linux, unix(7))
@@ -73,7 +73,7 @@ def look_up(host: str, port: int) -> LookupResult:
 class NameLookup:
     """Looks names up without holding up the loop; the answer arrives as a call from the loop."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, loop: EventSource) -> None:
         self._loop = loop
         self._requests: queue.SimpleQueue[tuple[str, int, Callable[[LookupResult | NetworkError], None]]]
         self._requests = queue.SimpleQueue()

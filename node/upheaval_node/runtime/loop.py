@@ -11,12 +11,38 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 READABLE: Final = selectors.EVENT_READ
 WRITABLE: Final = selectors.EVENT_WRITE
 
 _WAKE_READ_LENGTH: Final = 4096
+
+
+class Cancellable(Protocol):
+    def cancel(self) -> None: ...
+
+
+class EventSource(Protocol):
+    """What sockets need of whatever loop they live on. Times are those of `time.monotonic_ns`."""
+
+    def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        """Call `callback(ready events)` whenever `fd` is ready for one of `events`."""
+        ...
+
+    def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None: ...
+
+    def unregister(self, fd: int) -> None: ...
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call back from the loop, never from inside this call."""
+        ...
+
+    def call_from_thread(self, callback: Callable[[], None]) -> None:
+        """Hand work over from another thread."""
+        ...
+
+    def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> Cancellable: ...
 
 
 class Timer:
@@ -42,7 +68,7 @@ class Timer:
 
 
 class Loop:
-    """Waits for input with `run_once`, and calls back whoever the input is for."""
+    """Waits for input with `run_once`, and calls back whoever the input is for. An `EventSource`."""
 
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()

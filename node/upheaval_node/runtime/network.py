@@ -1,4 +1,4 @@
-"""`SelectorNetwork`: the network port over real TCP and Unix stream sockets.
+"""`SocketNetwork` and `SelectorNetwork`: the network port over real TCP and Unix stream sockets.
 
 Knows bytes and connections, nothing of frames or streams. Every callback comes from the loop, none from inside the
 call that caused it. Kernel buffers of TCP are left to the kernel: setting them would switch its tuning off, and the
@@ -26,7 +26,7 @@ from upheaval_node.runtime.addresses import (
     unix_path,
     without_lookup,
 )
-from upheaval_node.runtime.loop import READABLE, WRITABLE, Loop
+from upheaval_node.runtime.loop import READABLE, WRITABLE, EventSource, Loop
 
 READ_BUFFER_LENGTH: Final = 256 * 1024
 UNIX_SOCKET_BUFFER_LENGTH: Final = 2 * 1024 * 1024  # asked for; the kernel gives at most net.core.wmem_max
@@ -44,10 +44,10 @@ _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUF
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
-class SelectorNetwork:
-    """Implements `ports.Network` on one loop."""
+class SocketNetwork:
+    """Implements `ports.Network` on one loop, whichever that is."""
 
-    def __init__(self, loop: Loop, *, unacknowledged_timeout_ms: int = UNACKNOWLEDGED_TIMEOUT_MS) -> None:
+    def __init__(self, loop: EventSource, *, unacknowledged_timeout_ms: int = UNACKNOWLEDGED_TIMEOUT_MS) -> None:
         self.loop = loop
         self.read_buffer = memoryview(bytearray(READ_BUFFER_LENGTH))
         self.unacknowledged_timeout_ms = unacknowledged_timeout_ms
@@ -100,6 +100,14 @@ class SelectorNetwork:
         for connection in tuple(self.open_connections):
             connection.abandon()
 
+
+class SelectorNetwork(SocketNetwork):
+    """On the loop of a process, which it can turn by itself."""
+
+    def __init__(self, loop: Loop, *, unacknowledged_timeout_ms: int = UNACKNOWLEDGED_TIMEOUT_MS) -> None:
+        super().__init__(loop, unacknowledged_timeout_ms=unacknowledged_timeout_ms)
+        self.loop: Loop = loop
+
     def drain(self, timeout_ns: int) -> None:
         """Give closed connections at most this long to hand over what they still hold: for the end of a process."""
         deadline_ns = time.monotonic_ns() + timeout_ns
@@ -110,7 +118,7 @@ class SelectorNetwork:
 class SelectorConnection:
     """Implements `ports.Connection`; made by `dial` or by a listener."""
 
-    def __init__(self, network: SelectorNetwork, peer: str, handler: ConnectionHandler | None) -> None:
+    def __init__(self, network: SocketNetwork, peer: str, handler: ConnectionHandler | None) -> None:
         self._network = network
         self._loop = network.loop
         self._peer = peer
@@ -366,7 +374,7 @@ class SelectorListener:
 
     def __init__(
         self,
-        network: SelectorNetwork,
+        network: SocketNetwork,
         sock: socket.socket,
         address: str,
         accept: Callable[[Connection], ConnectionHandler],

@@ -1,0 +1,188 @@
+"""What the drivers of a client share: the session they drive, and how much is known of a request that failed.
+
+A driver owns a loop and waits in its own way. This module knows neither: it makes sessions on a given network, and
+runs them when it is told to.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from random import Random
+from typing import Final, TypedDict, Unpack
+
+from upheaval_node.client import operations
+from upheaval_node.client.connect import CredentialsSupplier
+from upheaval_node.client.ingress import parse_ingress_endpoints
+from upheaval_node.client.operations import Response, Status
+from upheaval_node.client.session import ClusterClient
+from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageError
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import Resolver, StaticResolver
+from upheaval_node.ports import Buffer, Network
+from upheaval_node.settings import MS, MediaSettings, S
+from upheaval_node.types import MAX_POSITION, Now
+
+RETRY_INTERVAL_NS: Final = MS
+"""How long to wait before offering again what the transport did not take; nothing announces that it would."""
+
+CLOSE_TIMEOUT_NS: Final = 200 * MS
+POLL_LIMIT: Final = 100
+
+
+class NotSent(NodeError):
+    """The request did not leave the client: it has no effect, now or later."""
+
+
+class OutcomeUnknown(TimeoutExpired):
+    """The request was sent and no answer came: it may have happened, may still happen, or never happen."""
+
+
+class OperationFailed(NodeError):
+    """The service refused the operation; it had no effect."""
+
+
+class ClientOptions(TypedDict, total=False):
+    """What a client may be given beside endpoints and time-out.
+
+    Without an `egress_channel` the cluster answers on the connections that the client dials; `resolver` says what to
+    dial for an endpoint; `new_leader_timeout` (seconds) is twice the cluster's leader heartbeat time-out by default.
+    """
+
+    egress_channel: str | None
+    credentials: CredentialsSupplier | None
+    client_name: str
+    resolver: Resolver | None
+    media_settings: MediaSettings | None
+    new_leader_timeout: float | None
+
+
+class ClientDriver(ABC):
+    """Connects to the cluster behind `endpoints` (`{0: "host:port"}` or `"0=host:port,..."`).
+
+    `timeout` (seconds) bounds connecting and each call. Implements `ports.Agent` for the session.
+    """
+
+    def __init__(
+        self,
+        endpoints: Mapping[int, str] | str,
+        timeout: float,
+        random: Random,
+        **options: Unpack[ClientOptions],
+    ) -> None:
+        if timeout <= 0:
+            raise UsageError(f"time-out of {timeout} s")
+        self._endpoints = parse_ingress_endpoints(endpoints) if isinstance(endpoints, str) else dict(endpoints)
+        self._timeout_ns = round(timeout * S)
+        self._options = options
+        self._random = random
+        self._client: ClusterClient | None = None
+        self._is_closed = False
+        # Ids of this client only have to differ from those of every other client of the same cluster.
+        self._next_operation_id = random.getrandbits(62)
+
+    @property
+    def session(self) -> ClusterClient:
+        """The session underneath. Raises `UsageError` before `connect`."""
+        if self._client is None:
+            raise UsageError("the client is not connected: call connect() or use it in a with statement")
+        return self._client
+
+    @property
+    def is_connected(self) -> bool:
+        return self._client is not None and self._client.is_connected
+
+    @property
+    def leader_member_id(self) -> int:
+        return self.session.leader_member_id
+
+    @property
+    def session_id(self) -> int:
+        return self.session.session_id
+
+    def new_operation_id(self) -> int:
+        self._next_operation_id += 1
+        return self._next_operation_id
+
+    # --- the agent that a driver runs ---
+
+    def do_work(self, now: Now) -> int:
+        if self._client is None:
+            return 0
+        return self._client.do_work(now) + self._client.poll(self._on_message, POLL_LIMIT)
+
+    def next_deadline_ns(self) -> int:
+        return MAX_POSITION if self._client is None else self._client.next_deadline_ns()
+
+    @abstractmethod
+    def _on_message(self, timestamp: int, payload: Buffer) -> None:
+        """A message of the service."""
+
+    # --- for drivers ---
+
+    def _make_media(self, network: Network) -> MediaDriver:
+        resolver = self._options.get("resolver") or StaticResolver()
+        settings = self._options.get("media_settings") or MediaSettings()
+        return MediaDriver(network, resolver, settings, self._random, None)
+
+    def _begin_session(self, media: MediaDriver) -> ClusterClient:
+        """A session that is still connecting; the driver runs it until it is connected or closed."""
+        options = self._options
+        new_leader_timeout = options.get("new_leader_timeout")
+        client = self._client = ClusterClient(
+            media,
+            self._endpoints,
+            random=self._random,
+            egress_channel=options.get("egress_channel"),
+            credentials=options.get("credentials"),
+            client_name=options.get("client_name", ""),
+            message_timeout_ns=self._timeout_ns,
+            new_leader_timeout_ns=None if new_leader_timeout is None else round(new_leader_timeout * S),
+        )
+        return client
+
+    def _refuse_to_connect_again(self) -> None:
+        if self._is_closed:
+            raise UsageError("the client is closed")
+        if self._client is not None and not self._client.is_closed:
+            raise UsageError("the client is connected already")
+
+    def _give_up_session(self) -> None:
+        """Close the session, if there is one, and remember the members that it was told of."""
+        if self._client is not None:
+            self._endpoints = {**self._endpoints, **self._client.ingress_endpoints}
+            self._client.close()
+
+
+def check_connected(client: ClusterClient) -> None:
+    """Raise why a session whose time is up was not opened."""
+    if client.error is not None:
+        raise client.error
+    if not client.is_connected:
+        client.close()
+        raise TimeoutExpired("no session within the time-out")
+
+
+def not_sent(client: ClusterClient) -> NotSent:
+    """Why a request was not sent, and will not be any more."""
+    if client.is_closed:
+        return NotSent(f"the session has ended ({client.error}): nothing was sent, reconnect() opens another")
+    return NotSent(f"nothing was sent within the time-out: the session is {client.state.name}")
+
+
+def outcome_unknown(client: ClusterClient) -> OutcomeUnknown:
+    """Why a request that was sent has no answer."""
+    why = f"the session ended ({client.error})" if client.is_closed else "no answer within the time-out"
+    return OutcomeUnknown(f"{why}: the outcome of the request is unknown")
+
+
+def read_response(encoded: bytes) -> Response:
+    """What a shipped service answered."""
+    try:
+        return operations.decode_response(encoded)
+    except PeerError as error:
+        raise OutcomeUnknown(f"the answer cannot be read ({error}): the outcome is unknown") from error
+
+
+def check_response(response: Response) -> None:
+    """Raise `OperationFailed` when the service refused the operation."""
+    if response.status is Status.ERROR:
+        raise OperationFailed(response.error)

@@ -1,0 +1,77 @@
+"""`AsyncioLoop`: sockets of the process runtime on a running asyncio event loop.
+
+Readiness comes from `add_reader` and `add_writer`; there is no selector and no thread of its own. Knows nothing of
+what the sockets carry.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+
+from upheaval_node.runtime.loop import READABLE, WRITABLE
+
+
+class AsyncioLoop:
+    """Implements `loop.EventSource`.
+
+    `on_event` is called after every callback, because agents have to look at what it brought. What a callback raises
+    goes to `on_error`: on an event loop nobody else would hear of it.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        on_event: Callable[[], None],
+        on_error: Callable[[Exception], None],
+    ) -> None:
+        self._loop = loop
+        self._on_event = on_event
+        self._on_error = on_error
+        self._registered: dict[int, int] = {}
+
+    def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        self._registered[fd] = 0
+        self.modify(fd, events, callback)
+
+    def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        before = self._registered[fd]
+        self._registered[fd] = events
+        if events & ~before & READABLE:
+            self._loop.add_reader(fd, self._deliver, callback, READABLE)
+        elif before & ~events & READABLE:
+            self._loop.remove_reader(fd)
+        if events & ~before & WRITABLE:
+            self._loop.add_writer(fd, self._deliver, callback, WRITABLE)
+        elif before & ~events & WRITABLE:
+            self._loop.remove_writer(fd)
+
+    def unregister(self, fd: int) -> None:
+        events = self._registered.pop(fd)
+        if events & READABLE:
+            self._loop.remove_reader(fd)
+        if events & WRITABLE:
+            self._loop.remove_writer(fd)
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self._loop.call_soon(self._run, callback)
+
+    def call_from_thread(self, callback: Callable[[], None]) -> None:
+        # The event loop may be closed by the time that the thread has its answer; then nobody wants it.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._run, callback)
+
+    def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        delay_s = max(0.0, (deadline_ns - time.monotonic_ns()) / 1e9)
+        return self._loop.call_later(delay_s, self._run, callback)
+
+    def _deliver(self, callback: Callable[[int], None], events: int) -> None:
+        self._run(lambda: callback(events))
+
+    def _run(self, callback: Callable[[], None]) -> None:
+        try:
+            callback()
+        except Exception as error:  # noqa: BLE001 - whatever it is, somebody waits for what it prevented
+            self._on_error(error)
+        self._on_event()
