@@ -88,3 +88,22 @@ def test_no_permission_on_the_socket(tmp_path: Path) -> None:
         )
     assert "no permission to use the Docker engine's socket" in said(done)
     assert not folder.exists()
+
+
+def test_what_cannot_be_collected_is_not_lost(tmp_path: Path, node_image: str) -> None:
+    """A file where a member's folder is to be stands for a disk that takes nothing."""
+    folder = tmp_path / "run"
+    where = ("--dir", str(folder))
+    assert upheaval("up", "--runtime", "docker", "--members", "1", *where).returncode == 0
+    try:
+        assert upheaval("client", *where, "register", "write", "k", "5").returncode == 0
+        in_the_way = folder / "member-0.new"
+        in_the_way.write_text("")
+        done = upheaval("down", *where)
+        assert "cannot bring what" in said(done)
+        in_the_way.unlink()
+        assert upheaval("up", *where).returncode == 0
+        assert upheaval("client", *where, "--timeout", "30", "register", "read", "k").stdout == "5\n"
+    finally:
+        assert upheaval("down", *where).returncode == 0
+    assert (folder / "member-0" / "cluster" / "recording.log").is_file()

@@ -205,6 +205,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         self.docker_config = config
         self.client = client
         self.system: SystemUnderTest = UpheavalNode()
+        self._is_kept = kept
         self.cleaning = choose_cleaning(client, kept=kept)
         self._labels = labels.labels_of_run(self.config.run_id, kept=kept)
         self._names: dict[int, Mapping[str, str]] = {}
@@ -348,13 +349,19 @@ class DockerCluster(LiveCluster[DockerMember]):
         self.for_all(DockerMember.collect)
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End everything, collect what it wrote, and remove it from the engine."""
+        """End everything, collect what it wrote, and remove it from the engine.
+
+        When that cannot be collected, a cluster that was to be kept stays in the engine, so that nothing is lost.
+        """
+        is_safe = not self._is_kept
         try:
             self.for_all(lambda member: member.stop_now(None, timeout_s))
             self.collect()
+            is_safe = True
         finally:
             self.flush_faults()
-            labels.remove_run(self.client, self.config.run_id)
+            if is_safe:
+                labels.remove_run(self.client, self.config.run_id)
             self.client.close()
 
     @contextlib.contextmanager

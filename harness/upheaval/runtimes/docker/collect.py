@@ -14,13 +14,25 @@ from upheaval.runtimes.docker.engine import engine_errors
 
 
 def collect_folder(container: Any, source: str, target: Path) -> None:
-    """Copy a folder of a container, running or not, over the one in the run folder."""
-    with engine_errors(f"copying {source} of {container.name}"), tempfile.TemporaryFile() as spool:
-        chunks, _ = container.get_archive(f"{source}/.")
-        for chunk in chunks:
-            spool.write(chunk)
-        spool.seek(0)
-        _unpack(spool, target)
+    """Copy a folder of a container, running or not, in place of the one in the run folder.
+
+    What is there already stays until the copy is complete. Raises `EnvironmentFault` when it cannot be made.
+    """
+    fresh = target.with_name(target.name + ".new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    try:
+        with engine_errors(f"copying {source} of {container.name}"), tempfile.TemporaryFile() as spool:
+            chunks, _ = container.get_archive(f"{source}/.")
+            for chunk in chunks:
+                spool.write(chunk)
+            spool.seek(0)
+            _unpack(spool, fresh)
+        shutil.rmtree(target, ignore_errors=True)
+        fresh.replace(target)
+    except (OSError, tarfile.TarError) as error:
+        raise EnvironmentFault(f"cannot bring what {container.name} wrote into {target}: {error}") from error
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
 
 
 def collect_output(container: Any, target: Path) -> None:
@@ -32,12 +44,8 @@ def collect_output(container: Any, target: Path) -> None:
 def _unpack(stream: Any, target: Path) -> None:
     """Files and folders only, none of them outside of the target, owned by whoever runs this."""
     target.mkdir(parents=True, exist_ok=True)
-    try:
-        with tarfile.open(fileobj=stream) as archive:
-            for entry in archive:
-                if entry.isreg() or entry.isdir():
-                    entry.mode |= 0o700 if entry.isdir() else 0o600
-                    archive.extract(entry, target, filter="data")
-    except (OSError, tarfile.TarError) as error:
-        shutil.rmtree(target, ignore_errors=True)
-        raise EnvironmentFault(f"cannot unpack what was collected into {target}: {error}") from error
+    with tarfile.open(fileobj=stream) as archive:
+        for entry in archive:
+            if entry.isreg() or entry.isdir():
+                entry.mode |= 0o700 if entry.isdir() else 0o600
+                archive.extract(entry, target, filter="data")
