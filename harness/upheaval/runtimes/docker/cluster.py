@@ -249,8 +249,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             planted=planted,
         )
         cluster_file.check_config(config, is_service_here=image is None)
-        image = image or (UpheavalNode.image if planted is None else UpheavalNode.test_image)
-        docker_config = DockerConfig(config, image, files.require_source(source))
+        docker_config = DockerConfig(config, files.choose_image(image, planted), files.require_source(source))
         client = connect()
         require_image(client, docker_config.image)
         labels.remove_abandoned(client)

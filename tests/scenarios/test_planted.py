@@ -1,0 +1,69 @@
+"""Every planted bug breaks the promise that is to find it, on virtual and on real members; without it nothing breaks."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.live_clusters import end_without_trace
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.main import main
+from upheaval.run_folder import RunFolder
+from upheaval.runtimes.process import ProcessCluster
+from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
+
+BUGS = pytest.mark.parametrize("bug", CATALOGUE, ids=[bug.name for bug in CATALOGUE])
+
+
+def run(bug: PlantedBug, runtime: str, folder: Path, *, planted: bool) -> int:
+    """The exit status of `upheaval run`; in the run folder is what it says."""
+    options = ["--runtime", runtime, "--dir", str(folder)]
+    return main(["run", bug.scenario, *options, *(["--planted", bug.name] if planted else [])])
+
+
+def broken(folder: Path) -> list[str]:
+    """The promises that a run broke."""
+    promises = json.loads((folder / "result.json").read_text())["promises"]
+    return [promise["promise"] for promise in promises if promise["verdict"] == Verdict.INVALID.text]
+
+
+def named_bugs(folder: Path) -> set[str | None]:
+    """The bug as the files of a run name it."""
+    return {RunFolder(folder).read_manifest().planted, json.loads((folder / "result.json").read_text())["planted"]}
+
+
+@BUGS
+def test_simulated(bug: PlantedBug, tmp_path: Path) -> None:
+    assert run(bug, "simulated", tmp_path / "before", planted=False) == 0
+    assert run(bug, "simulated", tmp_path / "wrong", planted=True) == 1
+    assert broken(tmp_path / "wrong") == [bug.caught_by]
+    assert named_bugs(tmp_path / "wrong") == {bug.name}
+    # The bug went with its run: the next one in this process is the same execution as the one before.
+    assert run(bug, "simulated", tmp_path / "after", planted=False) == 0
+    assert digest(tmp_path / "after") == digest(tmp_path / "before") != digest(tmp_path / "wrong")
+    assert named_bugs(tmp_path / "after") == {None}
+
+
+@BUGS
+def test_a_replay_has_the_bug_too(bug: PlantedBug, tmp_path: Path) -> None:
+    assert run(bug, "simulated", tmp_path / "wrong", planted=True) == 1
+    assert main(["replay", str(tmp_path / "wrong"), "--dir", str(tmp_path / "again")]) == 1
+    assert digest(tmp_path / "again") == digest(tmp_path / "wrong")
+    assert named_bugs(tmp_path / "again") == {bug.name}
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("planted", [False, True])
+@BUGS
+def test_processes(bug: PlantedBug, planted: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    status = run(bug, "process", folder, planted=planted)
+    end_without_trace(ProcessCluster.open(folder))
+    assert (status, broken(folder)) == ((1, [bug.caught_by]) if planted else (0, []))
+    assert named_bugs(folder) == {bug.name if planted else None}
+    said = (folder / "member-0" / "all.log").read_text()
+    assert (f"test build with a planted bug, {bug.name}" in said) is planted
+
+
+def digest(folder: Path) -> str:
+    return str(json.loads((folder / "result.json").read_text())["digest"])
