@@ -118,7 +118,7 @@ def test_a_client_that_does_not_wait_for_the_new_leader_opens_another_session(cl
             call = asyncio.create_task(client.write("k", b"2"))
             await asyncio.sleep(0)
             await client.reconnect()
-            with pytest.raises((NotSent, OutcomeUnknown), match="the session (has )?ended"):
+            with pytest.raises((NotSent, OutcomeUnknown), match=r"the session (has )?ended"):
                 await call
             assert client.session_id != before[0]
             assert client.leader_member_id != before[1]
