@@ -1,20 +1,28 @@
-"""What a member *is*, once for each system under test: the image, how it is configured, how it says what it does.
+"""What a member *is*, once for each system under test: its ports, how it is configured, started, asked and checked.
 
-Runtimes that put members into containers know members only through this. Ours is the first system; another one (real
-Aeron, in Java) is another object of the same shape.
+Runtimes know members only through this, whether they put them into processes or into containers. Ours is the first
+system; another one (real Aeron, in Java) is another object of the same shape.
 """
 
+import contextlib
 import json
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from upheaval import jsonfields
 from upheaval.cluster import MemberStatus
-from upheaval.jsonfields import FieldError
+from upheaval.errors import UsageError
+from upheaval.jsonfields import FieldError, Json
+from upheaval.runtimes.member_status import read_member_status
+from upheaval_chaos.planted.bug import bug_named
 from upheaval_node import __version__
+from upheaval_node.errors import NodeError
 from upheaval_node.runtime.exit_status import ExitStatus
+from upheaval_node.service.loader import load_service
+from upheaval_node.settings import profile_settings
 
 SOURCE_FOLDER: Final = "source"
 """Where in a member's folder the code of a user's own service is put."""
@@ -24,17 +32,21 @@ SOURCE_FOLDER: Final = "source"
 class MemberPlan:
     """One member, or one component of it, as a runtime wants it.
 
-    `hosts` are the names of all members, in order of their ids. `component` is `all` for a whole member.
-    `max_sessions` 0 leaves the system's own limit. `names` says where the member dials for an endpoint of another one.
-    `planted` is the bug of a test build, None for the system as it is.
+    `endpoints` are those of all members in order of their ids, each in the order of the system's `ports`; `metrics` is
+    where this one shows its metrics. `component` is `all` for a whole member. `max_sessions` 0 leaves the system's own
+    limit. `names` says where the member dials for an endpoint of another one. `planted` is the bug of a test build,
+    None for the system as it is.
     """
 
     member_id: int
-    hosts: Sequence[str]
+    endpoints: Sequence[Sequence[str]]
+    metrics: str
+    folder: str
     run_id: str
     service: str
     profile: str
     sync_level: int
+    python_path: Sequence[str] = ()
     component: str = "all"
     max_sessions: int = 0
     names: Mapping[str, str] = field(default_factory=dict)
@@ -42,7 +54,44 @@ class MemberPlan:
 
 
 class SystemUnderTest(Protocol):
-    """What a runtime has to know of a system whose members run in containers."""
+    """What a runtime has to know of a system."""
+
+    @property
+    def ports(self) -> Sequence[int]:
+        """What a member listens on in a container, ingress first."""
+        ...
+
+    @property
+    def metrics_port(self) -> int:
+        """Where a member in a container shows its metrics."""
+        ...
+
+    @property
+    def expected_exit_statuses(self) -> Sequence[int]:
+        """Of a component that ended because another one of its member had."""
+        ...
+
+    def check(
+        self, service: str, profile: str, sync_level: int, planted: str | None, python_path: Sequence[str] | None
+    ) -> None:
+        """Raises `UsageError` for what could never start. `python_path` None: the service is not on this machine."""
+        ...
+
+    def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
+        """What stands in a member's configuration file."""
+        ...
+
+    # --- in processes ---
+
+    def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
+        """What runs a member, or one component of it, on this machine."""
+        ...
+
+    def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
+        """The status of a member whose files are on this machine; `leader_member_id` is left to the runtime."""
+        ...
+
+    # --- in containers ---
 
     @property
     def image(self) -> str:
@@ -60,18 +109,8 @@ class SystemUnderTest(Protocol):
         ...
 
     @property
-    def ingress_port(self) -> int:
-        """Where clients connect."""
-        ...
-
-    @property
     def status_command(self) -> Sequence[str]:
         """A command inside the container that prints what `parse_status` reads."""
-        ...
-
-    @property
-    def expected_exit_statuses(self) -> Sequence[int]:
-        """Of a component that ended because another one of its member had."""
         ...
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
@@ -95,33 +134,54 @@ class UpheavalNode:
     folder = PurePosixPath("/var/lib/upheaval")
     # ingress, consensus, log, catch-up, archive: the order of the members string.
     ports = (9001, 9002, 9003, 9004, 9005)
-    ingress_port = ports[0]
     metrics_port = 9006
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command = ("python3", "-m", "upheaval_node.runtime.health", "--json")
 
-    def members_text(self, hosts: Sequence[str]) -> str:
-        """The members string of Aeron Cluster: `id,ingress,consensus,log,catchup,archive|...`."""
-        return "|".join(
-            ",".join([str(member_id), *(f"{host}:{port}" for port in self.ports)])
-            for member_id, host in enumerate(hosts)
-        )
+    def check(
+        self, service: str, profile: str, sync_level: int, planted: str | None, python_path: Sequence[str] | None
+    ) -> None:
+        if planted is not None:
+            bug_named(planted)
+        try:
+            profile_settings(profile, sync_level=sync_level)
+            if python_path is not None:
+                with _on_python_path(python_path):
+                    load_service(service)
+        except NodeError as error:
+            raise UsageError(str(error)) from error
 
-    def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        config = {
+    def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
+        """See `upheaval_node.member_config`. Members are Aeron's `id,ingress,consensus,log,catchup,archive|...`."""
+        members = "|".join(",".join([str(number), *each]) for number, each in enumerate(plan.endpoints))
+        metrics_host, _, metrics_port = plan.metrics.rpartition(":")
+        return {
             "member_id": plan.member_id,
-            "members": self.members_text(plan.hosts),
+            "members": members,
+            "folder": plan.folder,
             "service": plan.service,
             "profile": plan.profile,
             "sync_level": plan.sync_level,
             "run_id": plan.run_id,
-            "python_path": [SOURCE_FOLDER],
+            "trace": "trace.jsonl",
+            "python_path": list(plan.python_path),
             "names": dict(plan.names),
-            "metrics_port": self.metrics_port,
-            "metrics_host": "0.0.0.0",
+            "metrics_host": metrics_host,
+            "metrics_port": int(metrics_port),
             "settings": {"cluster": {"max_sessions": plan.max_sessions}} if plan.max_sessions else {},
         }
-        environment = {"UPHEAVAL_CONFIG": json.dumps(config), "UPHEAVAL_RUN_ID": plan.run_id}
+
+    def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
+        program = ["upheaval_node.runtime.main"]
+        if plan.planted is not None:
+            program = ["upheaval_chaos.planted.main", "--planted", plan.planted]
+        return [sys.executable, "-m", *program, "--config", str(configuration), *self.arguments(plan)]
+
+    def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
+        return read_member_status(folder, member_id, run_id)
+
+    def environment(self, plan: MemberPlan) -> Mapping[str, str]:
+        environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.run_id}
         return environment if plan.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.planted}
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
@@ -146,3 +206,19 @@ class UpheavalNode:
             )
         except FieldError:
             return MemberStatus(member_id, alive=False)
+
+
+SYSTEM: Final[SystemUnderTest] = UpheavalNode()
+"""The system that runtimes put under test."""
+
+
+@contextlib.contextmanager
+def _on_python_path(folders: Sequence[str]) -> Iterator[None]:
+    """Look for modules where the members will, without leaving it so."""
+    sys.path[:0] = folders
+    try:
+        yield
+    finally:
+        for folder in folders:
+            with contextlib.suppress(ValueError):
+                sys.path.remove(folder)

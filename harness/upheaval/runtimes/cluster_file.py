@@ -3,11 +3,9 @@
 This module knows files; it starts nothing.
 """
 
-import contextlib
 import json
 import os
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
@@ -17,11 +15,8 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.jsonfields import FieldError, Json
 from upheaval.run_folder import write_atomically
 from upheaval.runtimes.ports import HOST, member_ports, metrics_port
-from upheaval_chaos.planted.bug import bug_named
+from upheaval.system_under_test import SYSTEM, MemberPlan
 from upheaval_node import __version__
-from upheaval_node.errors import NodeError
-from upheaval_node.service.loader import load_service
-from upheaval_node.settings import profile_settings
 
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
@@ -52,30 +47,6 @@ class ClusterConfig:
     def ingress_endpoints(self) -> dict[int, str]:
         return {member: f"{HOST}:{member_ports(self.base_port, member)[0]}" for member in range(self.members)}
 
-    def members_text(self) -> str:
-        """The members string of Aeron Cluster: `id,ingress,consensus,log,catchup,archive|...`."""
-        return "|".join(
-            ",".join([str(member), *(f"{HOST}:{port}" for port in member_ports(self.base_port, member))])
-            for member in range(self.members)
-        )
-
-    def member_config(self, member_id: int, folder: Path) -> dict[str, Json]:
-        """The configuration of one member process (see upheaval_node.runtime.main)."""
-        settings: dict[str, Json] = {"cluster": {"max_sessions": self.max_sessions}} if self.max_sessions else {}
-        return {
-            "member_id": member_id,
-            "members": self.members_text(),
-            "folder": str(folder),
-            "service": self.service,
-            "profile": self.profile,
-            "sync_level": self.sync_level,
-            "run_id": self.run_id,
-            "trace": "trace.jsonl",
-            "python_path": list(self.python_path),
-            "metrics_port": metrics_port(self.base_port, member_id),
-            "settings": settings,
-        }
-
 
 def check_config(config: ClusterConfig, *, is_service_here: bool = True) -> None:
     """Raises `UsageError` for anything that could never start: one clear line before any process is made.
@@ -86,27 +57,28 @@ def check_config(config: ClusterConfig, *, is_service_here: bool = True) -> None
         raise UsageError(f"--members {config.members}: a cluster has 1 to {MEMBERS_MAX} members")
     if config.components not in (TOGETHER, SPLIT):
         raise UsageError(f"--components {config.components!r}: use {TOGETHER} or {SPLIT}")
-    if config.planted is not None:
-        bug_named(config.planted)
-    try:
-        profile_settings(config.profile, sync_level=config.sync_level)
-        if is_service_here:
-            with _on_python_path(config.python_path):
-                load_service(config.service)
-    except NodeError as error:
-        raise UsageError(str(error)) from error
+    python_path = config.python_path if is_service_here else None
+    SYSTEM.check(config.service, config.profile, config.sync_level, config.planted, python_path)
 
 
-@contextlib.contextmanager
-def _on_python_path(folders: Sequence[str]) -> Iterator[None]:
-    """Look for modules where the members will, without leaving it so."""
-    sys.path[:0] = folders
-    try:
-        yield
-    finally:
-        for folder in folders:
-            with contextlib.suppress(ValueError):
-                sys.path.remove(folder)
+def member_plan(config: ClusterConfig, member_id: int, folder: Path, component: str = "all") -> MemberPlan:
+    """A member of a cluster of processes."""
+    return MemberPlan(
+        member_id=member_id,
+        endpoints=[
+            [f"{HOST}:{port}" for port in member_ports(config.base_port, member)] for member in range(config.members)
+        ],
+        metrics=f"{HOST}:{metrics_port(config.base_port, member_id)}",
+        folder=str(folder),
+        run_id=config.run_id,
+        service=config.service,
+        profile=config.profile,
+        sync_level=config.sync_level,
+        python_path=config.python_path,
+        component=component,
+        max_sessions=config.max_sessions,
+        planted=config.planted,
+    )
 
 
 def save(config: ClusterConfig, folder: Path) -> None:
@@ -117,7 +89,7 @@ def save(config: ClusterConfig, folder: Path) -> None:
             member_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EnvironmentFault(f"cannot make the folder {member_folder}: {error.strerror}") from error
-        member = json.dumps(config.member_config(member_id, member_folder), indent=2)
+        member = json.dumps(SYSTEM.configuration(member_plan(config, member_id, member_folder)), indent=2)
         write_atomically(member_folder / "config.json", member + "\n")
     write_atomically(folder / CLUSTER_FILE, json.dumps({"format": FORMAT, **asdict(config)}, indent=2) + "\n")
 

@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import sys
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,9 +19,10 @@ from upheaval.cluster import COMPONENTS, MemberStatus
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.run_folder import write_atomically
 from upheaval.runtimes import cluster_file, ports
+from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.cluster_file import SPLIT, ClusterConfig
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest
-from upheaval.runtimes.member_status import member_pids, read_member_status
+from upheaval.runtimes.member_status import member_pids
 from upheaval.runtimes.process_table import (
     COMPONENT_VARIABLE,
     MEMBER_VARIABLE,
@@ -34,10 +34,10 @@ from upheaval.runtimes.process_table import (
     send_signal,
     wait_until_gone,
 )
+from upheaval.system_under_test import SYSTEM
 from upheaval.waits import wait_until
 from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.runtime.exit_status import ExitStatus
 
 ALL: Final = "all"
 # Within this time the rest of a member ends when one of its components has died.
@@ -86,7 +86,7 @@ class ProcessMember(LiveMember):
     # --- eyes ---
 
     def status(self) -> MemberStatus:
-        return read_member_status(self.folder, self.member_id, self._cluster.config.run_id)
+        return SYSTEM.read_status(self.folder, self.member_id, self._cluster.config.run_id)
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
         return frozenset(f"process {process.pid}" for process in self.processes(component))
@@ -148,11 +148,12 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     runtime = "process"
 
-    def __init__(self, folder: Path, config: ClusterConfig) -> None:
+    def __init__(self, folder: Path, config: ClusterConfig, *, kept: bool = False) -> None:
         members: list[ProcessMember] = []
         super().__init__(folder, config, members)
         members.extend(ProcessMember(self, member_id) for member_id in range(config.members))
         self._spawned: list[_Spawned] = []
+        self._owner = owner_variables(kept=kept)
 
     # --- making and opening ---
 
@@ -170,11 +171,13 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         max_sessions: int = 0,
         base_port: int | None = None,
         planted: str | None = None,
+        kept: bool = False,
     ) -> "ProcessCluster":
-        """Make a new cluster in a new or empty folder; nothing runs yet. Raises `HarnessError` with one clear line.
+        """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: it shall outlive this process.
 
-        A service of one's own is looked for in the folder `source`, by default the current one. With `planted` the
-        members are a test build of the node that has this bug.
+        A service of one's own is looked for in the folder `source`, by default the current one. What killed harnesses
+        have left running is ended first. With `planted` the members are a test build of the node that has this bug.
+        Raises `HarnessError` with one clear line.
         """
         path = Path(folder).absolute()
         config = ClusterConfig(
@@ -190,13 +193,14 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             planted=planted,
         )
         cluster_file.check_config(config)
+        end_abandoned()
         if base_port is None:
             config = replace(config, base_port=ports.choose_base_port(members))
         else:
             ports.require_free(base_port, members)
         cluster_file.require_usable(path)
         cluster_file.save(config, path)
-        cluster = cls(path, config)
+        cluster = cls(path, config, kept=kept)
         cluster.run.create(new_manifest(config, cls.runtime))
         return cluster
 
@@ -204,7 +208,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     def open(cls, folder: str | os.PathLike[str]) -> "ProcessCluster":
         """The cluster of a folder, running or not. Raises `UsageError` when there is none or of another version."""
         path = Path(folder).absolute()
-        return cls(path, cluster_file.load(path))
+        return cls(path, cluster_file.load(path), kept=True)
 
     # --- handles ---
 
@@ -277,17 +281,16 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         """Start one process of a member."""
         folder = self.run.member(member_id).path
         log = folder / f"{component}.log"
-        program = ["upheaval_node.runtime.main"]
-        if self.config.planted is not None:
-            program = ["upheaval_chaos.planted.main", "--planted", self.config.planted]
-        command = [sys.executable, "-m", *program, "--config", str(folder / "config.json")]
+        plan = cluster_file.member_plan(self.config, member_id, folder, component)
+        command = SYSTEM.command(plan, folder / "config.json")
         environment = {
             **os.environ,
+            **self._owner,
             RUN_ID_VARIABLE: self.config.run_id,
             MEMBER_VARIABLE: str(member_id),
             COMPONENT_VARIABLE: component,
         }
-        arguments = [*self.members[member_id].wrapper, *command, "--component", component]
+        arguments = [*self.members[member_id].wrapper, *command]
         try:
             with log.open("ab") as stream:
                 start = stream.tell()
@@ -316,7 +319,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             self._spawned.remove(spawned)
             is_asked = member_id is None or spawned.member_id == member_id
             # Killed by a signal was our doing, and the other components of a killed one follow it.
-            if status > 0 and status != ExitStatus.COMPONENT_LOST and is_asked:
+            if status > 0 and status not in SYSTEM.expected_exit_statuses and is_asked:
                 raise EnvironmentFault(
                     f"member {spawned.member_id} ended with status {status}: {_last_line(spawned)} (see {spawned.log})"
                 )

@@ -31,7 +31,7 @@ from upheaval.runtimes.docker.engine import Client, connect, engine_errors, engi
 from upheaval.runtimes.docker.files import DockerConfig
 from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest
-from upheaval.system_under_test import MemberPlan, SystemUnderTest, UpheavalNode
+from upheaval.system_under_test import SOURCE_FOLDER, SYSTEM, MemberPlan
 from upheaval.waits import wait_until
 from upheaval_node.media.resolver import StaticResolver
 
@@ -204,7 +204,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         members.extend(DockerMember(self, member_id) for member_id in range(self.config.members))
         self.docker_config = config
         self.client = client
-        self.system: SystemUnderTest = UpheavalNode()
+        self.system = SYSTEM
         self._is_kept = kept
         self.cleaning = choose_cleaning(client, kept=kept)
         self._labels = labels.labels_of_run(self.config.run_id, kept=kept)
@@ -278,7 +278,7 @@ class DockerCluster(LiveCluster[DockerMember]):
     def ingress_endpoints(self) -> dict[int, str]:
         """The members' ingress under the names that they know each other by."""
         hosts = member_hosts(self.config.members)
-        return {member_id: f"{host}:{self.system.ingress_port}" for member_id, host in enumerate(hosts)}
+        return {member_id: f"{host}:{self.system.ports[0]}" for member_id, host in enumerate(hosts)}
 
     def resolver(self) -> StaticResolver:
         """Published ports."""
@@ -311,22 +311,27 @@ class DockerCluster(LiveCluster[DockerMember]):
     def create_container(self, member_id: int, component: str) -> None:
         """Make and start a container of a member."""
         config = self.config
+        hosts = member_hosts(config.members)
         member = MemberPlan(
-            member_id,
-            member_hosts(config.members),
-            config.run_id,
-            config.service,
-            config.profile,
-            config.sync_level,
-            component,
-            config.max_sessions,
-            self._names.get(member_id, {}),
-            config.planted,
+            member_id=member_id,
+            endpoints=[[f"{host}:{port}" for port in self.system.ports] for host in hosts],
+            metrics=f"0.0.0.0:{self.system.metrics_port}",
+            folder=str(self.system.folder),
+            run_id=config.run_id,
+            service=config.service,
+            profile=config.profile,
+            sync_level=config.sync_level,
+            python_path=(SOURCE_FOLDER,),
+            component=component,
+            max_sessions=config.max_sessions,
+            names=self._names.get(member_id, {}),
+            planted=config.planted,
         )
         holds_sockets = component == self.members[member_id].components[0]
         earlier = self.run.member(member_id).path
         plan = ContainerPlan(
             member,
+            host=hosts[member_id],
             name=self.container_name(member_id, component),
             volume=self.container_name(member_id, ALL),
             image=self.docker_config.image,

@@ -37,6 +37,7 @@ class ContainerPlan:
     """
 
     member: MemberPlan
+    host: str
     name: str
     volume: str
     image: str
@@ -87,7 +88,6 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest
     """Make a container of a member, with the member's volume if there is none yet, and start it."""
     from testcontainers.core.container import DockerContainer
 
-    host = plan.member.hosts[plan.member.member_id]
     labels = {**plan.labels, MEMBER: str(plan.member.member_id), COMPONENT: plan.member.component}
     with engine_errors(f"starting member {plan.member.member_id}"):
         _require_volume(client, plan, system, labels)
@@ -96,13 +96,13 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest
             .with_name(plan.name)
             .with_envs(**system.environment(plan.member))
             .with_command(list(system.arguments(plan.member)))
-            .with_kwargs(**_limits(), **_network_of(plan.network, host), hostname=host, labels=labels)
+            .with_kwargs(**_limits(), **_network_of(plan.network, plan.host), hostname=plan.host, labels=labels)
             .with_volume_mapping(plan.volume, str(system.folder), "rw")
             .with_tmpfs_mount("/tmp", "size=16m")
         )
         if plan.network is not None:
             bind = HOST if engine_host(client) == HOST else "0.0.0.0"
-            container.ports = {f"{system.ingress_port}/tcp": (bind, plan.ingress_host_port)}
+            container.ports = {f"{system.ports[0]}/tcp": (bind, plan.ingress_host_port)}
         try:
             container.start()
         finally:

@@ -14,7 +14,7 @@ from upheaval.jsonfields import FieldError
 from upheaval.run_folder import write_atomically
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.cluster_file import CLUSTER_FILE, FORMAT, ClusterConfig
-from upheaval.system_under_test import UpheavalNode
+from upheaval.system_under_test import SYSTEM
 
 RUNTIME: Final = "docker"
 
@@ -63,10 +63,10 @@ def load(folder: Path) -> DockerConfig:
 def choose_image(image: str | None, planted: str | None) -> str:
     """The image of the members. A bug can only be planted in the test build: another image would go without it."""
     if planted is None:
-        return image or UpheavalNode.image
+        return image or SYSTEM.image
     if image is not None:
-        raise UsageError(f"a bug can be planted in {UpheavalNode.test_image} only: leave out the image {image}")
-    return UpheavalNode.test_image
+        raise UsageError(f"a bug can be planted in {SYSTEM.test_image} only: leave out the image {image}")
+    return SYSTEM.test_image
 
 
 def service_path(service: str, source: Path | None, image: str | None) -> tuple[str, ...]:
