@@ -69,7 +69,9 @@ def require_image(client: Client, tag: str) -> str:
     try:
         return str(client.images.get(tag).id)
     except docker.errors.ImageNotFound:
-        raise EnvironmentFault(f"the image {tag} is missing: build it with `upheaval images build`") from None
+        name = tag.removeprefix("upheaval/").partition(":")[0]
+        build = "upheaval images build" + (f" {name}" if tag.startswith("upheaval/") else "")
+        raise EnvironmentFault(f"the image {tag} is missing: build it with `{build}`") from None
     except docker.errors.DockerException as error:
         raise EnvironmentFault(f"cannot look for the image {tag}: {_explain(error)}") from error
 
