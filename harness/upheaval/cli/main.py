@@ -174,14 +174,14 @@ def _add_verify(commands: "_Commands[_Parser]") -> None:
 
 
 def _add_demo(commands: "_Commands[_Parser]") -> None:
-    parser = commands.add_parser("demo", help="start a cluster, kill its leader under load, heal it, judge the run")
+    parser = commands.add_parser("demo", help="take a cluster's leader away twice under load, heal it, judge the run")
     parser.add_argument("--dir", type=Path, help="the run folder (default: a new one in ./runs)")
     parser.add_argument("--members", type=int, default=3)
     parser.add_argument("--runtime", choices=["process", "docker"], default="process", help="processes or containers")
     parser.add_argument("--components", choices=["together", "split"], default="together")
     parser.add_argument("--sync-level", type=int, choices=[0, 1, 2], default=0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--operations", type=int, default=2000, help="acknowledged operations in each of three phases")
+    parser.add_argument("--operations", type=int, default=2000, help="acknowledged operations in each of five phases")
     parser.set_defaults(command=_demo)
 
 
