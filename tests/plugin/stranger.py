@@ -1,5 +1,6 @@
 """A stranger's environment: a fresh one that holds the wheel of this tree and pytest, and nothing else of ours."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -10,6 +11,8 @@ from pathlib import Path
 from zipfile import ZipFile
 
 from packaging.requirements import Requirement
+
+from upheaval.runtimes.process_table import processes_of
 
 ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = ("node", "harness", "chaos", "pipeline", "pyproject.toml", "README.md", "LICENSE")
@@ -79,3 +82,12 @@ def pytest_in(folder: Path, python: Path, *options: str) -> "subprocess.Complete
     """Run the tests of a folder as its owner would."""
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
     return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120)
+
+
+def run_ids(folder: Path) -> list[str]:
+    """Of the clusters that tests in this folder have made and that are not removed."""
+    return [json.loads(path.read_text())["run_id"] for path in folder.glob("runs/*/cluster.json")]
+
+
+def require_nothing_running(folder: Path) -> None:
+    assert [process for run_id in run_ids(folder) for process in processes_of(run_id)] == []

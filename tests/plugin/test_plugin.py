@@ -1,19 +1,13 @@
-"""The plugin in a stranger's repository: what it costs, what a failed test leaves, and that nothing stays running."""
+"""The plugin in a stranger's repository: what it costs, what a failed test leaves and says."""
 
 import json
-import os
 import shlex
-import signal
-import subprocess
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from upheaval.runtimes.process_table import processes_of
-from upheaval.waits import wait_until
-
-from .stranger import environment, pytest_in
+from .stranger import pytest_in, require_nothing_running, run_ids
 
 WORKLOAD = """
 from upheaval import Verdict
@@ -40,15 +34,6 @@ def test_{name}(cluster, workload):
     assert sorted((s.append_position, s.role) for s in cluster.status()) == []
 """
 
-WAITING = """
-import threading
-from pathlib import Path
-
-def test_waits(cluster):
-    Path("is-up").touch()
-    threading.Event().wait()
-"""
-
 UNTOUCHED = """
 import sys
 
@@ -66,14 +51,6 @@ def test_a(cluster): pass
 @pytest.mark.upheaval(color="red")
 def test_b(cluster): pass
 """
-
-
-def run_ids(folder: Path) -> list[str]:
-    return [json.loads(path.read_text())["run_id"] for path in folder.glob("runs/*/cluster.json")]
-
-
-def require_nothing_running(folder: Path) -> None:
-    assert [process for run_id in run_ids(folder) for process in processes_of(run_id)] == []
 
 
 def test_a_repository_that_does_not_use_it_pays_nothing(tmp_path: Path, python: Path) -> None:
@@ -121,24 +98,6 @@ def test_the_line_of_a_simulated_failure_makes_it_again(tmp_path: Path, python: 
     assert second.returncode == 1
     for name in ("history.jsonl", "member-0/trace.jsonl", "member-1/trace.jsonl", "member-2/trace.jsonl"):
         assert (one / name).read_bytes() == (other / name).read_bytes()
-
-
-@pytest.mark.heavy
-@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
-def test_nothing_runs_after_an_interrupt(tmp_path: Path, python: Path, options: tuple[str, ...]) -> None:
-    (tmp_path / "test_it.py").write_text(WAITING)
-    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
-    ) as started:
-        wait_until(lambda: (tmp_path / "is-up").exists(), timeout_s=30, describe=lambda: "the test does not begin")
-        ids = run_ids(tmp_path)
-        assert len(processes_of(ids[0])) == 3
-        # As a terminal does: to the whole group.
-        os.killpg(started.pid, signal.SIGINT)
-        started.wait(30)
-    assert len(ids) == 1
-    assert processes_of(ids[0]) == []
 
 
 def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path: Path, python: Path) -> None:

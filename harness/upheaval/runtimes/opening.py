@@ -17,14 +17,14 @@ RUNTIMES: Final = (PROCESS, DOCKER)
 
 
 def create_cluster(runtime: str, folder: Path, *, kept: bool = False, **options: Any) -> AnyCluster:
-    """A new cluster; nothing runs yet. `kept`: it shall outlive this process, as clusters of processes always do.
+    """A new cluster; nothing runs yet. `kept`: it shall outlive this process.
 
     `options` are those of `ProcessCluster.create` and `DockerCluster.create`.
     """
     if runtime == PROCESS:
         if options.pop("image", None) is not None:
             raise UsageError("an image is for containers: use --runtime docker")
-        return ProcessCluster.create(folder, **options)
+        return ProcessCluster.create(folder, kept=kept, **options)
     if runtime != DOCKER:
         raise UsageError(f"runtime {runtime!r} has no live clusters: use {' or '.join(RUNTIMES)}")
     from upheaval.runtimes.docker.cluster import DockerCluster

@@ -7,7 +7,7 @@ Linux only: it reads /proc. This module knows nothing of clusters.
 import contextlib
 import os
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -23,6 +23,7 @@ COMPONENT_VARIABLE: Final = "UPHEAVAL_COMPONENT"
 KILL_TIMEOUT_S: Final = 10.0
 
 _PROC: Final = Path("/proc")
+_PREFIX: Final = b"UPHEAVAL_"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,27 +37,41 @@ class FoundProcess:
 
 def processes_of(run_id: str) -> list[FoundProcess]:
     """All live processes with this run id in their environment, in order of their ids."""
-    found = []
-    for entry in _PROC.iterdir():
-        if entry.name.isdigit():
-            process = process_of(int(entry.name), run_id)
-            if process is not None:
-                found.append(process)
+    found = [_found(pid, variables) for pid, variables in environments() if variables.get(RUN_ID_VARIABLE) == run_id]
     return sorted(found, key=lambda process: process.pid)
 
 
 def process_of(pid: int, run_id: str) -> FoundProcess | None:
-    """The process if it lives and belongs to the run. A zombie has no environment any more, so it counts as gone."""
+    """The process if it lives and belongs to the run."""
+    variables = _environment(pid)
+    return _found(pid, variables) if variables.get(RUN_ID_VARIABLE) == run_id else None
+
+
+def environments() -> Iterator[tuple[int, Mapping[str, str]]]:
+    """The id of every live process, and of its environment the variables of ours; without any it is left out."""
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            variables = _environment(int(entry.name))
+            if variables:
+                yield int(entry.name), variables
+
+
+def _environment(pid: int) -> Mapping[str, str]:
+    """The variables of ours. A zombie has no environment any more, so it counts as gone."""
     try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
+        content = (_PROC / str(pid) / "environ").read_bytes()
     except OSError:
-        return None
-    variables = dict(entry.partition(b"=")[::2] for entry in environment.split(b"\0"))
-    if variables.get(RUN_ID_VARIABLE.encode()) != run_id.encode():
-        return None
-    member = variables.get(MEMBER_VARIABLE.encode(), b"")
-    component = variables.get(COMPONENT_VARIABLE.encode(), b"").decode("ascii", "replace")
-    return FoundProcess(pid, int(member) if member.isdigit() else -1, component)
+        return {}
+    if _PREFIX not in content:
+        return {}
+    texts = [entry.decode("utf-8", "replace") for entry in content.split(b"\0") if entry.startswith(_PREFIX)]
+    return dict(text.partition("=")[::2] for text in texts)
+
+
+def _found(pid: int, variables: Mapping[str, str]) -> FoundProcess:
+    member = variables.get(MEMBER_VARIABLE, "")
+    is_number = member.isascii() and member.isdigit()
+    return FoundProcess(pid, int(member) if is_number else -1, variables.get(COMPONENT_VARIABLE, ""))
 
 
 def send_signal(processes: Iterable[FoundProcess], number: signal.Signals) -> None:

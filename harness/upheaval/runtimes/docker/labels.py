@@ -1,19 +1,16 @@
 """Who owns what in an engine: labels on containers, networks and volumes, and the removal of what nobody owns any more.
 
 A harness that was killed removes nothing. Its labels say which process it was, so that the next start removes what is
-left of it, and nothing of a harness that lives. A process that cannot be judged from here (another host, another
-process name space) is taken for alive. This module knows nothing of members.
+left of it, and nothing of a harness that lives (see `owner`). This module knows nothing of members.
 """
 
 import contextlib
-import os
-import platform
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval.runtimes.owner import Owner
 
 RUN_ID: Final = "upheaval.run-id"
 MEMBER: Final = "upheaval.member"
@@ -22,8 +19,6 @@ _PID: Final = "upheaval.harness-pid"
 _START: Final = "upheaval.harness-start"
 _PLACE: Final = "upheaval.harness-place"
 _KEPT: Final = "upheaval.kept"
-
-_START_TIME_FIELD: Final = 19  # of /proc/PID/stat, counted behind the name (proc(5): starttime is the 22nd)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +35,16 @@ class Leftovers:
 
 def labels_of_run(run_id: str, *, kept: bool) -> dict[str, str]:
     """The labels of everything that this process makes for a run. `kept`: it shall outlive this process."""
-    labels = {RUN_ID: run_id, _PID: str(os.getpid()), _START: process_start(os.getpid()) or "", _PLACE: _place()}
+    me = Owner.me()
+    labels = {RUN_ID: run_id, _PID: me.pid, _START: me.start, _PLACE: me.place}
     return labels | ({_KEPT: "true"} if kept else {})
 
 
 def is_abandoned(labels: Mapping[str, str]) -> bool:
     """Whether the harness that made something is certainly gone, and wanted it gone with itself."""
-    if RUN_ID not in labels or _KEPT in labels or labels.get(_PLACE) != _place():
+    if RUN_ID not in labels or _KEPT in labels:
         return False
-    pid = labels.get(_PID, "")
-    return not pid.isdigit() or process_start(int(pid)) != labels.get(_START)
+    return Owner(labels.get(_PID, ""), labels.get(_START, ""), labels.get(_PLACE, "")).is_gone
 
 
 def remove_abandoned(client: Client) -> Leftovers:
@@ -60,24 +55,6 @@ def remove_abandoned(client: Client) -> Leftovers:
 def remove_run(client: Client, run_id: str) -> Leftovers:
     """Remove everything of one run, whoever made it."""
     return _remove(client, f"{RUN_ID}={run_id}", is_wanted=lambda _: True)
-
-
-def process_start(pid: int) -> str | None:
-    """When a process started, in ticks since the boot; None when there is no such process."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return stat.rpartition(")")[2].split()[_START_TIME_FIELD]
-
-
-def _place() -> str:
-    """Where process ids mean the same: one boot of one host, one process name space."""
-    boot_id, name_space = "", ""
-    with contextlib.suppress(OSError):
-        boot_id = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        name_space = str(Path("/proc/self/ns/pid").readlink())
-    return f"{platform.node()} {boot_id} {name_space}"
 
 
 def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> Leftovers:

@@ -1,0 +1,94 @@
+"""Whatever ends a pytest that has a cluster, nothing stays running: at once, or with the next start."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from upheaval.runtimes.abandoned import end_abandoned
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_table import processes_of
+from upheaval.waits import wait_until
+
+from .stranger import environment, run_ids
+
+pytestmark = pytest.mark.heavy
+
+WAITING = """
+import threading
+from pathlib import Path
+
+def test_waits(cluster):
+    Path("is-up").touch()
+    threading.Event().wait()
+"""
+
+
+@contextmanager
+def waiting_pytest(folder: Path, python: Path, *options: str) -> Iterator["tuple[subprocess.Popen[bytes], str]"]:
+    """A pytest in the middle of a test with three members, and the id of their run."""
+    folder.mkdir(exist_ok=True)
+    (folder / "test_it.py").write_text(WAITING)
+    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
+    ) as started:
+        try:
+            wait_until((folder / "is-up").exists, timeout_s=60, describe=lambda: "the test does not begin")
+            (run_id,) = run_ids(folder)
+            assert len(processes_of(run_id)) == 3
+            yield started, run_id
+        finally:
+            started.kill()
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
+def test_nothing_runs_after_an_interrupt(tmp_path: Path, python: Path, options: tuple[str, ...]) -> None:
+    with waiting_pytest(tmp_path, python, *options) as (started, run_id):
+        # As a terminal does: to the whole group.
+        os.killpg(started.pid, signal.SIGINT)
+        started.wait(30)
+        assert processes_of(run_id) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_nothing_runs_after_a_signal_to_end(tmp_path: Path, python: Path, number: signal.Signals) -> None:
+    with waiting_pytest(tmp_path, python) as (started, run_id):
+        started.send_signal(number)
+        assert started.wait(30) == pytest.ExitCode.INTERRUPTED
+        assert processes_of(run_id) == []
+        assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_workers_take_their_clusters_along(tmp_path: Path, python: Path, number: signal.Signals) -> None:
+    with waiting_pytest(tmp_path, python, "-n", "1") as (started, run_id):
+        started.send_signal(number)
+        started.wait(30)
+        wait_until(lambda: not processes_of(run_id), timeout_s=60, describe=lambda: "the worker goes on")
+
+
+def test_the_next_start_ends_what_a_killed_pytest_left_and_nothing_else(tmp_path: Path, python: Path) -> None:
+    kept = ProcessCluster.create(tmp_path / "kept", members=1, kept=True)
+    try:
+        kept.up()
+        with (
+            waiting_pytest(tmp_path / "other", python) as (_, other),
+            waiting_pytest(tmp_path / "killed", python) as (started, killed),
+        ):
+            assert killed not in end_abandoned()
+            started.kill()
+            started.wait(30)
+            assert len(processes_of(killed)) == 3
+            ProcessCluster.create(tmp_path / "next", members=1)
+            assert processes_of(killed) == []
+            assert len(processes_of(other)) == 3
+            assert kept.member(0).is_running()
+    finally:
+        kept.down()
+    ProcessCluster.create(tmp_path / "last", members=1)
+    assert processes_of(other) == []
