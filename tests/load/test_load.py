@@ -1,5 +1,6 @@
 """Locust users on real clusters: what locust counted, what the history says, and what the log holds agree."""
 
+import signal
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ class Caller(ClusterUser):
     @task
     def greet(self):
         assert self.call("greet", b"hello") == b"hello hello"
+
+class Doubtful(ClusterUser):
+    @task
+    def ask(self):
+        answer = self.call("ask", b"%d" % self.new_id())
+        assert answer == b"something else", "not what I thought"
 
 class Mistaken(ClusterUser):
     @task
@@ -118,4 +125,39 @@ def test_users_that_cannot_be_made_are_one_line_and_nothing_is_left(folder: Path
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, output) == (2, "")
     assert "No module named 'nowhere'" in errors.splitlines()[-1]
+    assert running(folder) == 0
+
+
+@pytest.mark.heavy
+def test_what_a_users_task_raises_is_told_and_is_no_success(folder: Path, load: LoadCommands) -> None:
+    (folder.parent / "doubler.py").write_text(OWN_SERVICE)
+    (folder.parent / "callers.py").write_text(OWN_USER)
+    own = ("--service", "doubler:Doubler", "--user", "callers:Doubtful")
+    result = load.run(*own, "--users", "2", "--rate", "50", "--duration", "2s", "--members", "1", status=1)
+    assert result["verdict"] == "valid"
+    assert result["statistics"]["raised"] == {"AssertionError: not what I thought": require_agreement(result)}
+
+
+@pytest.mark.heavy
+def test_a_history_that_cannot_be_written_ends_the_load(folder: Path, load: LoadCommands) -> None:
+    cluster = ProcessCluster.create(folder, members=1)
+    (folder / "history.jsonl").symlink_to("/dev/full")
+    cluster.up()
+    process = load.start("--users", "4", "--rate", "0", "--duration", "60s")
+    output, errors = process.communicate(timeout=45)
+    assert (process.returncode, output) == (2, "")
+    assert "cannot write" in errors.splitlines()[-1]
+    assert "No space left" in errors.splitlines()[-1]
+    assert load.users() == []
+
+
+@pytest.mark.heavy
+def test_ctrl_c_ends_users_and_cluster(folder: Path, load: LoadCommands) -> None:
+    process = load.start("--users", "4", "--duration", "60s", "--members", "1")
+    load.wait_until_loaded(process)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=45)
+    assert (process.returncode, output) == (130, "")
+    assert errors.splitlines()[-1] == "upheaval: interrupted: nothing was left running by this command"
+    assert load.users() == []
     assert running(folder) == 0

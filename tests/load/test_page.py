@@ -94,16 +94,9 @@ def test_users_end_when_their_command_is_killed(folder: Path, load: LoadCommands
     page = page_of(process)
     assert post(f"{page}/swarm", user_count=3, spawn_rate=3)["success"]
     wait_for_requests(page, 10, 3)
+    assert len(load.users()) == 1
     process.kill()
-
-    def is_gone() -> bool:
-        try:
-            socket.create_connection(("127.0.0.1", int(page.rsplit(":", 1)[1])), timeout=5).close()
-        except ConnectionRefusedError:
-            return True
-        return False
-
-    wait_until(is_gone, timeout_s=30, describe=lambda: "the users go on without their command")
+    wait_until(lambda: not load.users(), timeout_s=30, describe=lambda: "the users go on without their command")
 
 
 def test_a_port_that_is_taken_is_one_line_and_nothing_is_made(folder: Path, load: LoadCommands) -> None:

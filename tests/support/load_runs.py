@@ -1,9 +1,11 @@
 """`upheaval load` as a program, and what must be true of everything that it printed."""
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +53,23 @@ class LoadCommands:
 
         wait_until(is_loaded, timeout_s=60, describe=lambda: "there is no load")
 
+    def users(self) -> list[int]:
+        """The processes of locust users on this folder."""
+        wanted = (b"upheaval.load.runner", str(self.folder).encode())
+        return [pid for pid, command in _commands() if all(text in command for text in wanted)]
+
     def end(self) -> None:
         for process in self._started:
             with process:
                 process.kill()
+
+
+def _commands() -> Iterator[tuple[int, bytes]]:
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            # It may end while we look.
+            with contextlib.suppress(OSError):
+                yield int(entry.name), (entry / "cmdline").read_bytes()
 
 
 def kill_the_leader(cluster: AnyCluster) -> None:

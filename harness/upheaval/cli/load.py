@@ -61,10 +61,10 @@ def load(options: argparse.Namespace) -> int:
     report = verify_run(folder)
     outcomes = _outcomes(cluster.run, settings.first_id)
     if options.json:
-        print(_json(statistics, outcomes, report))
+        print(_json(statistics, outcomes, report, settings))
     else:
         _print(statistics, outcomes, report)
-    return report.verdict.exit_status
+    return report.verdict.exit_status or int(bool(statistics.raised))
 
 
 def _require_sense(options: argparse.Namespace) -> None:
@@ -212,15 +212,19 @@ def _print(statistics: Statistics, outcomes: dict[Outcome, int], report: Report)
     print(table(rows))
     for text, count in statistics.errors.items():
         print(f"{count} x {text}")
+    for text, count in statistics.raised.items():
+        print(f"{count} x a user's task raised {text}")
     print("history: " + ", ".join(f"{count} {outcome}" for outcome, count in outcomes.items()))
     print_report(report)
 
 
-def _json(statistics: Statistics, outcomes: dict[Outcome, int], report: Report) -> str:
+def _json(statistics: Statistics, outcomes: dict[Outcome, int], report: Report, settings: LoadSettings) -> str:
     findings = [{"promise": f.promise, "verdict": f.verdict.text, "detail": f.detail} for f in report.findings]
     fields = {"run": report.run, "verdict": report.verdict.text, "findings": findings}
     history = {outcome.value: count for outcome, count in outcomes.items()}
-    return json.dumps({**fields, "statistics": statistics.to_fields(), "history": history}, indent=2)
+    names = ("users", "duration_s", "user", "rate", "timeout_s", "seed")
+    load = {name: getattr(settings, name) for name in names}
+    return json.dumps({**fields, "load": load, "statistics": statistics.to_fields(), "history": history}, indent=2)
 
 
 def _say(text: str) -> None:

@@ -18,8 +18,9 @@ import socket
 import sys
 import time
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, TextIO
 
 import gevent
@@ -30,6 +31,7 @@ from locust.argument_parser import get_empty_argument_parser, setup_parser_argum
 from locust.env import Environment
 from locust.stats import RequestStats, stats_history
 
+from upheaval.errors import EnvironmentFault
 from upheaval.jsonfields import Json
 from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import ClusterUser, LoadContext
@@ -38,6 +40,8 @@ from upheaval.load.users import ClusterUser, LoadContext
 STOP_MARGIN_S = 5.0
 LOOK_S = 0.01
 TELL_S = 0.5
+# How many different texts of what tasks raise are told apart.
+TEXTS_MAX = 20
 
 Tell = Callable[[str, Json], None]
 
@@ -50,6 +54,8 @@ class Load:
         self.end_asked = gevent.event.Event()
         self.counted = RequestStats()
         """Everything since the beginning; locust's own statistics begin anew with each start from the page."""
+        self._raised: Counter[str] = Counter()
+        self._fault: EnvironmentFault | None = None
         self._tell = tell
         self._begin_s = 0.0
         user_class = find_user(settings.user)
@@ -62,10 +68,12 @@ class Load:
             host=settings.endpoints,
         )
         self._environment.events.request.add_listener(self._count)
+        self._environment.events.user_error.add_listener(self._on_raised)
         self._environment.events.test_start.add_listener(self._begin)
         self._runner = self._environment.create_local_runner()
 
     def run(self) -> Statistics:
+        """Raises `EnvironmentFault` when the history cannot be written."""
         settings = self.settings
         telling = gevent.spawn(self._tell_progress)
         try:
@@ -78,8 +86,10 @@ class Load:
         finally:
             telling.kill()
             self._runner.quit()
-            self._context.history.close()
-        return statistics(self.counted)
+            self._close_history()
+        if self._fault is not None:
+            raise self._fault
+        return replace(statistics(self.counted), raised=self._raised)
 
     def _begin(self, **_: Any) -> None:
         """Locust calls this at each start; the time runs from the first one."""
@@ -94,6 +104,12 @@ class Load:
         with gevent.Timeout(self._end_timeout_s, False):
             while self._context.in_flight:
                 gevent.sleep(LOOK_S)
+
+    def _close_history(self) -> None:
+        try:
+            self._context.history.close()
+        except EnvironmentFault as fault:
+            self._fault = self._fault or fault
 
     @contextlib.contextmanager
     def _page(self) -> Iterator[None]:
@@ -116,6 +132,15 @@ class Load:
         self.counted.log_request(request_type, name, response_time, response_length)
         if exception is not None:
             self.counted.log_error(request_type, name, exception)
+
+    def _on_raised(self, exception: Exception, **_: Any) -> None:
+        """A task raised. Without a history the load is worth nothing; all else is the user's own business."""
+        if isinstance(exception, EnvironmentFault):
+            self._fault = exception
+            self._context.is_over = True
+            self.end_asked.set()
+        text = f"{type(exception).__name__}: {exception}".splitlines()[0]
+        self._raised[text if text in self._raised or len(self._raised) < TEXTS_MAX else "others"] += 1
 
     def _tell_progress(self) -> None:
         while True:
@@ -189,7 +214,11 @@ def main() -> None:
 
     load = Load(settings, tell)
     gevent.spawn(_watch_input, load.end_asked)
-    tell(STATISTICS, load.run().to_fields())
+    try:
+        told = load.run()
+    except EnvironmentFault as fault:
+        sys.exit(str(fault))
+    tell(STATISTICS, told.to_fields())
 
 
 if __name__ == "__main__":

@@ -90,19 +90,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """All rows, their sum, and the failures by their text."""
+    """All rows, their sum, the failures by their text, and what the tasks of users raised by its text."""
 
     rows: tuple[Row, ...]
     total: Row
-    errors: dict[str, int]
+    errors: Mapping[str, int]
+    raised: Mapping[str, int] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, Json]:
         rows: list[Json] = [_fields_of(row) for row in self.rows]
-        return {"rows": rows, "total": _fields_of(self.total), "errors": dict(self.errors)}
+        total = _fields_of(self.total)
+        return {"rows": rows, "total": total, "errors": dict(self.errors), "raised": dict(self.raised)}
 
     @classmethod
     def from_fields(cls, fields: Any) -> "Statistics":
-        return cls(tuple(map(_row, fields["rows"])), _row(fields["total"]), dict(fields["errors"]))
+        return cls(tuple(map(_row, fields["rows"])), _row(fields["total"]), fields["errors"], fields["raised"])
 
 
 def _row(fields: dict[str, Any]) -> Row:

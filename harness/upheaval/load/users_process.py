@@ -6,12 +6,16 @@ import queue
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Final, Protocol
 
 from upheaval.errors import EnvironmentFault
 from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Statistics
+
+# What ending may take beside the users' own time-outs.
+END_MARGIN_S: Final = 15.0
 
 _Process = subprocess.Popen[str]
 _Messages = queue.SimpleQueue[dict[str, Any] | None]
@@ -42,7 +46,7 @@ def run_users(settings: LoadSettings, log: Path, listener: Listener) -> Statisti
                 raise
             assert process.stdin is not None
             process.stdin.close()
-            statistics = _follow(messages, listener)
+            statistics = _follow(messages, listener, time.monotonic() + _end_timeout_s(settings))
         status = process.wait()
     if statistics is None or status != 0:
         raise EnvironmentFault(f"the users ended with status {status}: {_last_line(log)}")
@@ -90,16 +94,26 @@ def _read(stream: IO[str], messages: _Messages) -> None:
     messages.put(None)
 
 
-def _follow(messages: _Messages, listener: Listener) -> Statistics | None:
-    """The statistics, None when the process ended without them."""
-    while (message := messages.get()) is not None:
+def _end_timeout_s(settings: LoadSettings) -> float:
+    """What ending in good order may take: users end their operation, then locust ends the users."""
+    return 2 * (2 * settings.timeout_s + END_MARGIN_S)
+
+
+def _follow(messages: _Messages, listener: Listener, deadline: float | None = None) -> Statistics | None:
+    """The statistics, None when the process ended without them. Raises `EnvironmentFault` when it does not end."""
+    while True:
+        try:
+            message = messages.get(timeout=None if deadline is None else max(deadline - time.monotonic(), 0.0))
+        except queue.Empty:
+            raise EnvironmentFault("the users do not end: one of them does not give up the processor") from None
+        if message is None:
+            return None
         if STATISTICS in message:
             return Statistics.from_fields(message[STATISTICS])
         if PROGRESS in message:
             listener.progress(Progress(**message[PROGRESS]))
         if READY in message:
             listener.ready()
-    return None
 
 
 def _last_line(log: Path) -> str:
