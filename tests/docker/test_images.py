@@ -1,65 +1,160 @@
-"""The node's image: what is in it, and what is said when it cannot be built."""
+"""The images: fit for use, built once, and each does its work in a container."""
+
+import io
+import json
+import shutil
+import tarfile
+from pathlib import Path
 
 import pytest
 
+from support.built_images import output_of, require, running
+from support.built_runs import good_run
+from support.docker_runs import upheaval
 from upheaval import images
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.images import sources
 from upheaval.runtimes.docker.engine import Client
+from upheaval.waits import wait_until
+
+ONE_MEMBER = json.dumps(
+    {
+        "member_id": 0,
+        "profile": "test",
+        "members": "0,127.0.0.1:9001,127.0.0.1:9002,127.0.0.1:9003,127.0.0.1:9004,127.0.0.1:9005",
+    }
+)
 
 
-def test_the_image_is_fit_for_use(engine: Client, node_image: str) -> None:
-    assert node_image == images.NODE.tag
-    assert images.problems_of(engine, images.NODE) == []
+@pytest.mark.parametrize("image", images.IMAGES, ids=[image.name for image in images.IMAGES])
+def test_an_image_is_fit_for_use(engine: Client, image: images.Image) -> None:
+    require(engine, image)
+    assert images.problems_of(engine, image) == []
 
 
-def test_equal_sources_are_built_into_the_same_image(engine: Client, node_image: str) -> None:
+def test_what_is_built_from_these_sources_is_not_built_again(engine: Client, node_image: str) -> None:
     before = images.image_state(engine, images.NODE)
-    after = images.build(engine, images.NODE, base=None, offline=True, say=print)
-    assert after.is_current
-    assert after.size_mb == before.size_mb < images.NODE.limit_mb
+    said: list[str] = []
+    after = images.build(engine, images.NODE, base=None, offline=True, say=said.append)
+    assert after == before
+    assert said == [f"{node_image} is built from these sources"]
+
+
+def test_nothing_without_a_name_is_left_by_a_build(engine: Client, node_image: str) -> None:
+    filters = {"dangling": True, "label": "upheaval.stage=node"}
+    assert engine.images.list(filters=filters) == []
+
+
+def test_the_command_line_tells_programs_what_there_is(node_image: str) -> None:
+    listed = {each["image"]: each for each in json.loads(upheaval("images", "list", "--json").stdout)}
+    assert listed.keys() == {image.name for image in images.IMAGES}
+    assert listed["node"]["is_current"]
+    assert 0 < listed["node"]["size_mb"] < listed["node"]["limit_mb"] == 200
+    built = json.loads(upheaval("images", "build", "--json", "node").stdout)
+    assert [each["id"] for each in built] == [listed["node"]["id"]]
+    done = upheaval("images", "check", "--json", "node")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)[0]["problems"] == []
+
+
+@pytest.mark.parametrize("changed", ["images/load/start.py", "harness/upheaval/load/users.py", "requirements/load.txt"])
+def test_a_digest_covers_all_that_goes_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, changed: str) -> None:
+    for folder in (*images.LOAD.context, "requirements"):
+        shutil.copytree(sources.ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    before = images.source_digest(images.LOAD)
+    monkeypatch.setattr(sources, "ROOT", tmp_path)
+    assert images.source_digest(images.LOAD) == before
+    with (tmp_path / changed).open("a") as file:
+        file.write("# changed\n")
+    assert images.source_digest(images.LOAD) != before
 
 
 def test_no_certificate_is_left_by_the_build(engine: Client, node_image: str) -> None:
-    base = _certificates(engine, images.OFFLINE_BASE)
-    assert _certificates(engine, node_image) == base
+    script = "find / -xdev -type f \\( -name '*.crt' -o -name '*.pem' -o -name 'ca-bundle*' \\) | sort"
+    base = output_of(engine, images.OFFLINE_BASE, script)
+    assert output_of(engine, node_image, script, user="0") == base
+    added = set(output_of(engine, require(engine, images.LOAD), script, user="0")) - set(base)
+    assert added == {"/opt/packages/certifi/cacert.pem"}
 
 
 def test_a_member_may_write_nothing_but_its_volume_and_tmp(engine: Client, node_image: str) -> None:
     script = (
         "for f in / /opt/upheaval /etc /usr; do touch $f/x 2>/dev/null && echo wrote $f; done; touch /tmp/x && id -u"
     )
-    output = engine.containers.run(
-        node_image,
-        ["-c", script],
-        entrypoint="sh",
-        remove=True,
+    assert output_of(engine, node_image, script) == ["10001"]
+
+
+@pytest.mark.parametrize("tables", ["iptables", "iptables-nft"])
+def test_packet_filters_work_in_the_network_of_a_member(engine: Client, node_image: str, tables: str) -> None:
+    """With the one capability NET_ADMIN, in a container beside the member, which itself has none."""
+    tag = require(engine, images.NETFAULT)
+    dial = ["python3", "-c", "import socket; socket.create_connection(('127.0.0.1', 9001), 0.5)"]
+    with (
+        running(
+            engine,
+            node_image,
+            network_mode="none",
+            read_only=True,
+            cap_drop=["ALL"],
+            environment={"UPHEAVAL_CONFIG": ONE_MEMBER},
+            tmpfs={"/tmp": ""},
+        ) as member,
+        running(
+            engine,
+            tag,
+            network_mode=f"container:{member.id}",
+            read_only=True,
+            cap_drop=["ALL"],
+            cap_add=["NET_ADMIN"],
+            init=True,
+        ) as helper,
+    ):
+        wait_until(lambda: member.exec_run(dial).exit_code == 0, timeout_s=20, describe=lambda: "no member")
+        rule = ["INPUT", "-p", "tcp", "--dport", "9001", "-j", "DROP"]
+        assert helper.exec_run([tables, "-A", *rule]).output == b""
+        assert b"TimeoutError" in member.exec_run(dial).output
+        assert helper.exec_run([tables, "-D", *rule]).output == b""
+        assert member.exec_run(dial).exit_code == 0
+
+
+def test_the_test_build_without_a_bug_is_the_node(engine: Client) -> None:
+    tag = require(engine, images.NODE_TEST)
+    with running(engine, tag, network_mode="none", environment={"UPHEAVAL_CONFIG": ONE_MEMBER}) as member:
+        health = ["python3", "-m", "upheaval_node.runtime.health"]
+        wait_until(lambda: member.exec_run(health).exit_code == 0, timeout_s=20, describe=lambda: str(member.logs()))
+
+
+def test_the_test_build_refuses_a_bug_that_nobody_planted(engine: Client) -> None:
+    tag = require(engine, images.NODE_TEST)
+    environment = {"UPHEAVAL_CONFIG": ONE_MEMBER, "UPHEAVAL_PLANTED": "no-such-bug"}
+    with running(engine, tag, network_mode="none", environment=environment) as member:
+        assert member.wait(timeout=20)["StatusCode"] != 0
+        assert "planted" in member.logs().decode()
+
+
+def test_load_says_what_is_missing(engine: Client) -> None:
+    with running(engine, require(engine, images.LOAD), network_mode="none") as load:
+        assert load.wait(timeout=20)["StatusCode"] == 2
+        assert load.logs().decode().startswith("upheaval-load: UPHEAVAL_ENDPOINTS is missing")
+
+
+def test_analysis_judges_a_run_with_spark(engine: Client, tmp_path: Path) -> None:
+    good_run().write(tmp_path / "run")
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as archive:
+        archive.add(tmp_path / "run", "run")
+    container = engine.containers.create(
+        require(engine, images.ANALYSIS),
+        ["verify", "--engine", "spark", "--json", "run"],
+        network_mode="none",
         read_only=True,
-        network_mode="none",
-        tmpfs={"/tmp": "", "/var/lib/upheaval": ""},
+        cap_drop=["ALL"],
+        tmpfs={"/tmp": "exec"},
     )
-    assert output.decode().split() == ["10001"]
-
-
-def test_a_base_that_is_not_there_is_one_line(engine: Client) -> None:
-    with pytest.raises(EnvironmentFault, match=r"upheaval/node.* failed|building upheaval/node") as raised:
-        images.build(engine, images.NODE, base="upheaval/no-such-base:1", offline=False, say=print)
-    assert "\n" not in str(raised.value)
-
-
-def test_an_unknown_image_is_named() -> None:
-    with pytest.raises(UsageError, match="no image 'nod': use node"):
-        images.image_named("nod")
-
-
-def _certificates(engine: Client, tag: str) -> list[str]:
-    script = "find / -xdev -type f \\( -name '*.crt' -o -name '*.pem' -o -name 'ca-bundle*' \\) | sort"
-    output = engine.containers.run(
-        tag,
-        ["-c", script],
-        entrypoint="sh",
-        user="0",
-        remove=True,
-        network_mode="none",
-        tmpfs={"/var/lib/upheaval": ""},
-    )
-    return list(output.decode().split())
+    try:
+        container.put_archive("/var/lib/upheaval", packed.getvalue())
+        container.start()
+        status = container.wait(timeout=180)["StatusCode"]
+        assert status == 0, container.logs().decode()
+        assert json.loads(container.logs(stderr=False))["verdict"] == "valid"
+    finally:
+        container.remove(force=True, v=True)

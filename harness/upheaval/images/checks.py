@@ -25,13 +25,14 @@ print(json.dumps({"python": sys.version_info[:2], "uid": os.getuid(), "missing":
 """
 
 
-def problems_of(client: Client, image: Image) -> list[str]:
-    """What is wrong with an image, a line each; none when it is fit for use."""
-    attributes = inspect(client, image.tag)
+def problems_of(client: Client, image: Image, tag: str | None = None) -> list[str]:
+    """What is wrong with an image, a line each; none when it is fit for use. `tag` names what is to stand for it."""
+    tag = tag or image.tag
+    attributes = inspect(client, tag)
     if attributes is None:
-        return [f"{image.tag} is missing: build it with `upheaval images build {image.name}`"]
-    found = [*_problems_described(image, attributes), *_problems_inside(client, image, attributes)]
-    return [f"{image.tag}: {problem}" for problem in found]
+        return [f"{tag} is missing: build it with `upheaval images build {image.name}`"]
+    found = [*_problems_described(image, attributes), *_problems_inside(client, image, tag, attributes)]
+    return [f"{tag}: {problem}" for problem in found]
 
 
 def _problems_described(image: Image, attributes: dict[str, Any]) -> list[str]:
@@ -43,7 +44,8 @@ def _problems_described(image: Image, attributes: dict[str, Any]) -> list[str]:
         found.append(f"{size_mb:.0f} MB, the limit is {image.limit_mb} MB")
     if is_root != image.must_be_root:
         found.append("its processes would run as root" if is_root else "its processes would not run as root")
-    if image.has_health_check and not config.get("Healthcheck"):
+    health_check = (config.get("Healthcheck") or {}).get("Test") or ["NONE"]
+    if image.has_health_check and health_check == ["NONE"]:
         found.append("it has no health check")
     if image.has_volume and not config.get("Volumes"):
         found.append("it names no volume")
@@ -55,15 +57,15 @@ def _problems_described(image: Image, attributes: dict[str, Any]) -> list[str]:
     return found
 
 
-def _problems_inside(client: Client, image: Image, attributes: dict[str, Any]) -> list[str]:
+def _problems_inside(client: Client, image: Image, tag: str, attributes: dict[str, Any]) -> list[str]:
     """Run it: which Python, whose rights, and whether its programs start."""
     found = []
     volumes = list(attributes["Config"].get("Volumes") or ())
     if image.imports:
-        status, output = _try(client, image, ("python3", "-c", _SCRIPT, *image.imports), volumes)
+        status, output = _try(client, tag, ("python3", "-c", _SCRIPT, *image.imports), volumes)
         found += _problems_of_python(image, status, output)
     for command in image.commands:
-        status, output = _try(client, image, command, volumes)
+        status, output = _try(client, tag, command, volumes)
         if status:
             found.append(f"`{' '.join(command)}` fails in it: {_last_line(output)}")
     return found
@@ -81,16 +83,16 @@ def _problems_of_python(image: Image, status: int, output: str) -> list[str]:
     return found
 
 
-def _try(client: Client, image: Image, command: tuple[str, ...], volumes: list[str]) -> tuple[int, str]:
+def _try(client: Client, tag: str, command: tuple[str, ...], volumes: list[str]) -> tuple[int, str]:
     """Exit status and output of a command in it, with a read-only root, nothing to write but tmpfs, and no network."""
     import docker
 
-    with engine_errors(f"running {image.tag}"):
+    with engine_errors(f"running {tag}"):
         container = client.containers.create(
-            image.tag,
+            tag,
             list(command[1:]),
             entrypoint=command[0],
-            labels={"upheaval.trial": image.name},
+            labels={"upheaval.trial": tag},
             network_mode="none",
             read_only=True,
             cap_drop=["ALL"],

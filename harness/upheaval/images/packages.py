@@ -6,6 +6,7 @@ that are published as sources only are made into wheels here. Knows no engine.
 
 import os
 import re
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,6 +36,9 @@ def fetch(image: Image, machine: str, folder: Path) -> Path | None:
         listed.write_text(sources, encoding="utf-8")
         _pip("wheel", "--no-deps", "--require-hashes", "--wheel-dir", str(made), "-r", str(listed))
         _pip("install", *_target(target), *(str(wheel) for wheel in sorted(made.glob("*.whl"))))
+    # Tests of packages: tens of megabytes, and keys and certificates among them.
+    for tests in [path for path in target.rglob("tests") if path.is_dir()]:
+        shutil.rmtree(tests, ignore_errors=True)
     return target
 
 

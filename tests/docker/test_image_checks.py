@@ -1,0 +1,181 @@
+"""What `upheaval images check` finds, one wrong image each, and what is said when an image cannot be built."""
+
+import dataclasses
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.built_images import require, spoilt
+from support.docker_runs import command, upheaval
+from upheaval import images
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.images import bases, programs
+from upheaval.images.catalogue import DebianBase, GoBase
+from upheaval.runtimes.docker.engine import Client
+
+NEVER_BUILT = "upheaval/never-built:1"
+OTHER_PYTHON = r"""printf '#!/bin/sh\necho %s\n' "'{\"python\": [3, 12], \"uid\": 10001, \"missing\": []}'" """
+
+
+@pytest.mark.parametrize(
+    ("instructions", "problem"),
+    [
+        (["USER 0:0"], "its processes would run as root"),
+        (["HEALTHCHECK NONE"], "it has no health check"),
+        (['LABEL upheaval.image=""'], "it lacks the label upheaval.image"),
+        (["LABEL upheaval.source=x"], "it was built from other sources than these: build it again"),
+        (["USER 0", "RUN rm -r /opt/upheaval/upheaval_node", "USER 10001"], "it lacks the module upheaval_node"),
+        (["USER 0", "RUN rm /usr/bin/python3", "USER 10001"], "its Python does not run"),
+        (
+            ["USER 0", f"RUN {OTHER_PYTHON} > /usr/local/bin/python3 && chmod +x /usr/local/bin/python3", "USER 10001"],
+            "it has Python 3.12, not 3.11",
+        ),
+    ],
+    ids=["root", "health", "label", "sources", "module", "no python", "other python"],
+)
+def test_a_wrong_node_image_is_found(engine: Client, node_image: str, instructions: list[str], problem: str) -> None:
+    with spoilt(engine, node_image, *instructions) as tag:
+        found = images.problems_of(engine, images.NODE, tag)
+    assert any(problem in each for each in found), found
+    assert all(each.startswith(f"{tag}: ") for each in found)
+
+
+def test_an_image_that_is_something_else_is_found(engine: Client, node_image: str) -> None:
+    found = "\n".join(images.problems_of(engine, images.TOXIPROXY, node_image))
+    assert "`/toxiproxy -version` fails in it" in found
+    found = "\n".join(images.problems_of(engine, images.NODE, images.OFFLINE_BASE))
+    assert "it names no volume" in found
+
+
+def test_packet_filters_without_their_rights_or_programs_are_found(engine: Client) -> None:
+    tag = require(engine, images.NETFAULT)
+    with spoilt(engine, tag, "RUN rm /usr/sbin/iptables-legacy", "USER 10001") as wrong:
+        found = "\n".join(images.problems_of(engine, images.NETFAULT, wrong))
+    assert "its processes would not run as root" in found
+    assert "`iptables-legacy --version` fails in it" in found
+
+
+def test_an_image_that_is_too_large_is_found(engine: Client, node_image: str) -> None:
+    size = images.image_state(engine, images.NODE).size_mb
+    found = images.problems_of(engine, dataclasses.replace(images.NODE, limit_mb=1), node_image)
+    assert f"{node_image}: {size:.0f} MB, the limit is 1 MB" in found
+
+
+def test_a_missing_image_is_found(engine: Client) -> None:
+    found = images.problems_of(engine, images.NODE, NEVER_BUILT)
+    assert found == [f"{NEVER_BUILT} is missing: build it with `upheaval images build node`"]
+
+
+def test_a_base_that_is_not_there_is_one_line(engine: Client) -> None:
+    with pytest.raises(EnvironmentFault, match=r"upheaval/node.* failed|building upheaval/node") as raised:
+        images.build(engine, images.NODE, base="upheaval/no-such-base:1", offline=False, say=print)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_base_without_python_is_one_line(engine: Client) -> None:
+    require(engine, images.TOXIPROXY)
+    before = images.image_state(engine, images.NODE)
+    with pytest.raises(EnvironmentFault, match=r"building upheaval/node.* failed: .*(sh|exec)") as raised:
+        images.build(engine, images.NODE, base=images.TOXIPROXY.tag, offline=False, say=print)
+    assert "\n" not in str(raised.value)
+    assert images.image_state(engine, images.NODE) == before
+
+
+def test_wrong_usage_is_one_line() -> None:
+    with pytest.raises(UsageError, match="no image 'nod': use node, toxiproxy"):
+        images.image_named("nod")
+    for arguments, line in (
+        (("build", "nod"), "there is no image 'nod'"),
+        (("build", "--base", "x"), "--base is the base of one image: name it"),
+        (("check", "nod"), "there is no image 'nod'"),
+    ):
+        done = upheaval("images", *arguments)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert line in done.stderr
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("build", "node"), ("check", "node")])
+def test_without_an_engine(arguments: tuple[str, ...]) -> None:
+    done = upheaval("images", *arguments, DOCKER_HOST="unix:///nonexistent/docker.sock")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "no Docker engine" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("base", "line"),
+    [
+        (DebianBase(NEVER_BUILT, ("python3",)), "--offline needs debootstrap: install"),
+        (GoBase(NEVER_BUILT, "v1", (), ""), "--offline needs go to compile"),
+    ],
+    ids=["debootstrap", "go"],
+)
+def test_a_missing_program_is_named(
+    engine: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, base: DebianBase | GoBase, line: str
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentFault, match=line):
+        bases.require_base(engine, base, print)
+
+
+def test_a_package_that_debian_lacks_is_one_line(
+    engine: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bases, "DEBIAN_SUITE", "no-such-suite")
+    with pytest.raises(EnvironmentFault, match=r"^debootstrap failed: .*no-such-suite") as raised:
+        bases.require_base(engine, DebianBase(NEVER_BUILT, ("python3",)), print)
+    assert "\n" not in str(raised.value)
+
+
+def test_debootstrap_is_not_tried_without_root(tmp_path: Path) -> None:
+    """A user name space without a mapping makes root nobody."""
+    script = (
+        "from upheaval.images import bases, catalogue\n"
+        f"bases._bootstrap(catalogue.DebianBase({NEVER_BUILT!r}, ('python3',)), None, print)"
+    )
+    program = shutil.which("setpriv")
+    assert program is not None, "setpriv is part of util-linux"
+    done = subprocess.run(
+        [program, "--reuid=65534", "--regid=65534", "--clear-groups", command()[0], "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert "EnvironmentFault: --offline needs root, because debootstrap does" in done.stderr
+
+
+def test_a_full_disk_is_one_line(tmp_path: Path, node_image: str, engine: Client) -> None:
+    """The context of a build goes to a file system of a megabyte, in a mount name space of its own."""
+    before = images.image_state(engine, images.NODE)
+    build = command("images", "build", "--base", require(engine, images.NETFAULT), "node")
+    script = 'mount -t tmpfs -o size=1m tmpfs "$0" && TMPDIR="$0" "$@"; status=$?; ls -A "$0"; exit $status'
+    done = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, str(tmp_path), *build],
+        env=dict(os.environ),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.splitlines()[-1].startswith(f"upheaval: building {node_image}: no space left on device")
+    assert images.image_state(engine, images.NODE) == before
+
+
+@pytest.mark.parametrize(
+    ("output", "line"),
+    [
+        ("a\nERROR: no such package\nhint: look it up\n", "ERROR: no such package"),
+        (
+            "W: slow\nE: cannot write: No space left on device\nE: giving up\n",
+            "E: cannot write: No space left on device",
+        ),
+        ("a\n\nlast\n\n", "last"),
+        ("", "it said nothing"),
+    ],
+)
+def test_the_line_that_says_why(output: str, line: str) -> None:
+    assert programs.reason_in(output) == line
