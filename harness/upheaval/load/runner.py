@@ -18,7 +18,7 @@ import socket
 import sys
 import time
 from argparse import Namespace
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
 from typing import Any, TextIO
@@ -40,6 +40,8 @@ from upheaval.load.users import ClusterUser, LoadContext
 STOP_MARGIN_S = 5.0
 LOOK_S = 0.01
 TELL_S = 0.5
+# The rate that is told is that of the last so many times of telling; locust's own lags by some seconds.
+RATE_OVER = 4
 # How many different texts of what tasks raise are told apart.
 TEXTS_MAX = 20
 
@@ -143,15 +145,19 @@ class Load:
         self._raised[text if text in self._raised or len(self._raised) < TEXTS_MAX else "others"] += 1
 
     def _tell_progress(self) -> None:
+        seen = deque([(time.monotonic(), 0)], maxlen=RATE_OVER)
         while True:
             gevent.sleep(TELL_S)
             total = self.counted.total
-            elapsed_s = time.monotonic() - self._begin_s if self._begin_s else 0.0
+            now = time.monotonic()
+            then, count = seen[0]
+            seen.append((now, total.num_requests))
+            elapsed_s = now - self._begin_s if self._begin_s else 0.0
             told = Progress(
                 self._runner.user_count,
                 total.num_requests,
                 total.num_failures,
-                total.current_rps,
+                (total.num_requests - count) / (now - then),
                 elapsed_s,
                 self.settings.duration_s,
             )
