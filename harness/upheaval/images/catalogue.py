@@ -77,11 +77,12 @@ _OUR_PACKAGES: Final = (
 
 NODE: Final = Image(
     "node",
-    ("images/node", "node/upheaval_node"),
+    # Services of users import the public names; of those, the ones that services need come from the node itself.
+    ("images/node", "node/upheaval_node", "harness/upheaval/__init__.py"),
     _PYTHON_IMAGE,
     PYTHON_BASE,
     limit_mb=200,
-    imports=("upheaval_node",),
+    imports=("upheaval_node", "upheaval"),
 )
 
 NODE_TEST: Final = Image(

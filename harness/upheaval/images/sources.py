@@ -37,7 +37,7 @@ def context_files(image: Image) -> list[Path]:
     """The repository's files in the image's context. Raises `UsageError` where there is no repository."""
     if not (ROOT / image.dockerfile).is_file():
         raise UsageError(f"{ROOT} has no {image.dockerfile}: images are built from a clone of the repository")
-    return _files_below(ROOT / folder for folder in image.context)
+    return _files_of(ROOT / name for name in image.context)
 
 
 def write_context(image: Image, packages: Path | None, file: IO[bytes]) -> None:
@@ -46,15 +46,16 @@ def write_context(image: Image, packages: Path | None, file: IO[bytes]) -> None:
         for path in context_files(image):
             _add(archive, path, path.relative_to(ROOT))
         if packages is not None:
-            for path in _files_below([packages]):
+            for path in _files_of([packages]):
                 _add(archive, path, PACKAGES / path.relative_to(packages))
 
 
-def _files_below(folders: Iterable[Path]) -> list[Path]:
+def _files_of(places: Iterable[Path]) -> list[Path]:
+    """Files, and those below folders."""
     return sorted(
         path
-        for folder in folders
-        for path in folder.rglob("*")
+        for place in places
+        for path in ([place] if place.is_file() else place.rglob("*"))
         if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".pyc"
     )
 
