@@ -1,4 +1,4 @@
-"""Every planted bug breaks the promise that is to find it, on virtual and on real members; without it nothing breaks."""
+"""Every planted bug breaks the promise that is to find it, on virtual and real members; without it nothing breaks."""
 
 import json
 from pathlib import Path
@@ -50,6 +50,15 @@ def test_a_replay_has_the_bug_too(bug: PlantedBug, tmp_path: Path) -> None:
     assert main(["replay", str(tmp_path / "wrong"), "--dir", str(tmp_path / "again")]) == 1
     assert digest(tmp_path / "again") == digest(tmp_path / "wrong")
     assert named_bugs(tmp_path / "again") == {bug.name}
+
+
+def test_a_member_that_refuses_to_go_on_leaves_no_valid_run(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    options = ["--planted", "commit-without-a-quorum", "--dir", str(folder)]
+    assert main(["run", "leader-isolated-blackhole", *options]) in (1, 3)
+    first = json.loads((folder / "result.json").read_text())["promises"][0]
+    assert (first["promise"], first["verdict"]) == ("the scenario ran to its end", Verdict.UNKNOWN.text)
+    assert "below the commit position" in first["detail"]
 
 
 @pytest.mark.heavy

@@ -17,7 +17,7 @@ from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, 
 from upheaval.runtimes.member_status import log_recording_id, status_from_counters, with_leaders
 from upheaval.runtimes.simulated.collect import write_files, write_trace
 from upheaval.runtimes.simulated.disk import Disk
-from upheaval.runtimes.simulated.errors import SimulationError
+from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.faults import Link
 from upheaval.runtimes.simulated.network import Fabric, LinkProfile
 from upheaval.runtimes.simulated.process import SimulatedProcess
@@ -224,7 +224,7 @@ class SimulatedCluster:
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Let time pass until `condition` holds. Raises `UnknownOutcome` when it does not in time, and
-        `SimulationError` when a process ended by a defect."""
+        `ProcessFailed` when a process ended by a defect."""
         self.world.run_until(lambda: bool(self.failures) or condition(), int(timeout_s * SECOND))
         self.require_no_failure()
         if not condition():
@@ -258,7 +258,7 @@ class SimulatedCluster:
     def require_no_failure(self) -> None:
         if self.failures:
             name, failure = self.failures[0]
-            raise SimulationError(f"seed {self.world.seed}: process {name} failed: {failure!r}") from failure
+            raise ProcessFailed(f"seed {self.world.seed}: process {name} failed: {failure!r}") from failure
 
     def describe(self) -> str:
         """The members' status, a line each, for messages to people."""

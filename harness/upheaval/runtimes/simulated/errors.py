@@ -1,7 +1,15 @@
 """Errors of the simulated runtime itself; what the simulated node raises keeps its own classes."""
 
-from upheaval.errors import HarnessError
+from typing import ClassVar
+
+from upheaval.errors import HarnessError, UnknownOutcome
 
 
 class SimulationError(HarnessError):
     """The simulation cannot go on: an event storm at one instant, or a handle used against its state."""
+
+
+class ProcessFailed(SimulationError):
+    """A process ended by itself where it should have gone on: a defect, or a member that saw what must not be."""
+
+    exit_status: ClassVar[int] = UnknownOutcome.exit_status

@@ -78,7 +78,7 @@ class Runner:
         )
 
     def run(self) -> SimulatedRun:
-        """Raises `SimulationError` when a process fails by a defect, `UnknownOutcome` when the cluster stays down."""
+        """Raises `ProcessFailed` when a process fails by a defect, `UnknownOutcome` when the cluster stays down."""
         cluster, world, settings = self.cluster, self.world, self.settings
         cluster.start_all()
         cluster.wait_until_leader()
