@@ -5,14 +5,12 @@ Holds what is injected at the moment, so that a run that ends early heals all of
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
 
 from upheaval.errors import UsageError
+from upheaval.run_folder import NOT_PROVED as NOT_PROVED
 from upheaval.run_folder import FaultRecord
 from upheaval_chaos.faults import Fault, Injection, Proof
 from upheaval_chaos.target import Target
-
-NOT_PROVED: Final = "not proved: "
 
 
 @dataclass(slots=True)
@@ -20,7 +18,12 @@ class _Active:
     injection: Injection
     begin_ns: int
     end_ns: int
+    operations: int
     proof: Proof
+
+
+# When it was healed: begin and end on the clock, and how many operations were acknowledged by then.
+_Healed = tuple[int | None, int | None, int | None]
 
 
 class FaultDriver:
@@ -31,15 +34,19 @@ class FaultDriver:
         self._record = record
         self._active: dict[str, _Active] = {}
         self._injections: dict[str, Injection] = {}
+        self.last_event_ns = 0
+        """When the last fault began or its healing did."""
 
     def inject(self, name: str, fault: Fault) -> Proof:
         """Do it and prove it. The name is for `heal` and for later conditions."""
         if name in self._active:
             raise UsageError(f"fault {name!r} is there already: heal it first")
-        begin_ns = self._target.now_ns()
+        begin_ns, operations = self._target.now_ns(), self._target.acknowledged()
+        self.last_event_ns = begin_ns
         injection = fault.inject(self._target)
         self._injections[name] = injection
-        active = self._active[name] = _Active(injection, begin_ns, self._target.now_ns(), Proof(False, "interrupted"))
+        end_ns = self._target.now_ns()
+        active = self._active[name] = _Active(injection, begin_ns, end_ns, operations, Proof(False, "interrupted"))
         active.proof = injection.prove()
         return active.proof
 
@@ -48,12 +55,13 @@ class FaultDriver:
         active = self._active.get(name)
         if active is None:
             raise UsageError(f"fault {name!r} is not there: nothing to heal")
-        begin_ns = self._target.now_ns()
+        begin_ns, operations = self._target.now_ns(), self._target.acknowledged()
+        self.last_event_ns = begin_ns
         active.injection.heal()
         end_ns = self._target.now_ns()
         healed = active.injection.prove_healed()
         del self._active[name]
-        self._write(active, (begin_ns, end_ns), healed)
+        self._write(name, active, (begin_ns, end_ns, operations), healed)
         return healed
 
     def heal_all(self) -> None:
@@ -64,7 +72,9 @@ class FaultDriver:
     def give_up(self) -> None:
         """The run ends early: record what was not healed, as not proved."""
         for name in list(self._active):
-            self._write(self._active.pop(name), None, Proof(False, "the run ended before it was healed"))
+            self._write(
+                name, self._active.pop(name), (None, None, None), Proof(False, "the run ended before it was healed")
+            )
 
     def victim(self, name: str) -> int:
         """The first member that the last fault of this name was about. Raises `UsageError` when there was none."""
@@ -72,10 +82,10 @@ class FaultDriver:
             raise UsageError(f"there was no fault {name!r} yet")
         return self._injections[name].member_ids[0]
 
-    def _write(self, active: _Active, healed_ns: tuple[int, int] | None, healed: Proof) -> None:
+    def _write(self, name: str, active: _Active, healed_at: _Healed, healed: Proof) -> None:
         proofs = (active.proof, healed)
         prefix = "" if all(proof.holds for proof in proofs) else NOT_PROVED
-        heal_begin_ns, heal_end_ns = healed_ns or (None, None)
+        heal_begin_ns, heal_end_ns, heal_operations = healed_at
         self._record(
             FaultRecord(
                 active.injection.what,
@@ -85,5 +95,9 @@ class FaultDriver:
                 heal_begin_ns,
                 heal_end_ns,
                 proof=prefix + f"{active.proof.text}; healed: {healed.text}",
+                name=name,
+                statement=active.injection.statement,
+                inject_operations=active.operations,
+                heal_operations=heal_operations,
             )
         )

@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval_chaos.target import Target
+from upheaval_chaos.target import CLIENTS, Target
 
 TAKES_EFFECT_S: Final = 10.0
 COMES_BACK_S: Final = 20.0
@@ -36,6 +36,11 @@ class Injection(Protocol):
 
     @property
     def where(self) -> str: ...
+
+    @property
+    def statement(self) -> str:
+        """What was done to whom, in the language of scenarios."""
+        ...
 
     @property
     def member_ids(self) -> Sequence[int]:
@@ -74,17 +79,27 @@ class Selector(StrEnum):
     FOLLOWERS = "followers"
     RUNNING = "running"
     ALL = "all"
+    CLIENTS = "clients"
+
+
+class Who(Protocol):
+    """Whom a fault hits, found when it begins."""
+
+    def select(self, target: Target) -> list[int]:
+        """Raises `UnknownOutcome` when there is no such member now, `UsageError` when there never will be."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """A named set of members; all but `all` and a member's id are looked up when the fault begins."""
+    """A named set of members, or the clients; all but `all` and a member's id are looked up when the fault begins."""
 
     selector: Selector | None = None
     member_id: int = -1
 
     def select(self, target: Target) -> list[int]:
-        """Raises `UnknownOutcome` when there is no such member now, `UsageError` when there never will be."""
+        if self.selector is Selector.CLIENTS:
+            return [CLIENTS]
         everyone = list(target.member_ids)
         if self.selector is None:
             if self.member_id not in everyone:
@@ -111,6 +126,29 @@ class Members:
         return f"member-{self.member_id}" if self.selector is None else self.selector.value
 
 
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Several sets as one."""
+
+    parts: tuple[Members, ...]
+
+    def select(self, target: Target) -> list[int]:
+        return list(dict.fromkeys(member_id for part in self.parts for member_id in part.select(target)))
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self.parts))
+
+
+def who_of(ends: Sequence[int]) -> str:
+    """Ends of links as a text names them: members by their ids, clients as such."""
+    return ",".join(Selector.CLIENTS if end == CLIENTS else f"member-{end}" for end in ends)
+
+
+def _has_clients(who: Who) -> bool:
+    parts = who.parts if isinstance(who, Group) else (who,)
+    return any(isinstance(part, Members) and part.selector is Selector.CLIENTS for part in parts)
+
+
 # --- members ---
 
 
@@ -126,12 +164,12 @@ class MemberFault:
     """Something done to whole members, or to one component of each."""
 
     kind: MemberFaultKind
-    members: Members
+    members: Who
     component: str | None = None
 
     def __post_init__(self) -> None:
-        if self.component is not None and self.kind in (MemberFaultKind.STOP, MemberFaultKind.RESTART):
-            raise UsageError(f"{self.kind} is done to a whole member: use kill or pause for a component")
+        if _has_clients(self.members):
+            raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
 
     def inject(self, target: Target) -> "MemberInjection":
         return MemberInjection(target, self, self.members.select(target))
@@ -147,6 +185,8 @@ class MemberInjection:
         self.what = fault.kind.value
         suffix = f"/{fault.component}" if fault.component else ""
         self.where = ", ".join(f"member-{member_id}{suffix}" for member_id in member_ids)
+        option = f" component={fault.component}" if fault.component else ""
+        self.statement = f"{fault.kind} {who_of(member_ids)}{option}"
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
         dead = [member_id for member_id, names in self._before.items() if not names]
         if dead:
@@ -172,11 +212,11 @@ class MemberInjection:
             case MemberFaultKind.KILL:
                 self._target.kill(member_id, self._fault.component)
             case MemberFaultKind.STOP:
-                self._target.stop(member_id)
+                self._target.stop(member_id, self._fault.component)
             case MemberFaultKind.PAUSE:
                 self._target.pause(member_id, self._fault.component)
             case MemberFaultKind.RESTART:
-                self._target.stop(member_id)
+                self._target.stop(member_id, self._fault.component)
                 self._target.start(member_id)
 
     def _incarnation(self, member_id: int) -> frozenset[str]:

@@ -1,110 +1,177 @@
-"""Faults of links between members, proved by bytes that do or do not come out at the far end.
+"""Faults of links, proved by bytes that do or do not come out at the far end.
 
-Every link that was named is tried, and for one-way faults the way back too: it has to deliver still.
+Every link that was named is tried, by connections made either way: along the link, so that what is sent travels it, and
+against it, so that the answer does. For one-way faults the way back is tried too: it has to deliver still.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Final
 
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval_chaos.faults import COMES_BACK_S, SETTLES_S, TAKES_EFFECT_S, Members, Proof, proof_of
-from upheaval_chaos.target import Answer, Link, Ping, Target
+from upheaval_chaos.faults import COMES_BACK_S, SETTLES_S, TAKES_EFFECT_S, Proof, Who, proof_of, who_of
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target
+from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
 
 SILENCE_S: Final = 0.5
 PING_TIMEOUT_S: Final = 3.0
 MS: Final = 1_000_000
-
-
-class LinkFaultKind(StrEnum):
-    BLACKHOLE = "blackhole"
-    RESET = "reset"
-    SLOW = "slow"
+# What a connection does that works: the other side answers, or has nothing to say and ends it.
+_WORKS: Final = (Answer.ANSWERED, Answer.ENDED)
+_ENDS: Final = (Answer.ENDED, Answer.RESET)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFault:
-    """Something done to the links from some members to others, or to both directions."""
+    """Something done to the links from some ends to others, or to both directions."""
 
     kind: LinkFaultKind
-    sources: Members
-    targets: Members
+    sources: Who
+    targets: Who
     both_ways: bool = False
     latency_ms: int = 0
     bytes_per_second: int = 0
+    timeout_ms: int = 0
+    channel: str = ""
+    means: Means = Means.PROXY
 
     def __post_init__(self) -> None:
-        if self.kind is LinkFaultKind.RESET and not self.both_ways:
-            raise UsageError("a reset ends both directions of a connection: write it with <->")
-        if self.kind is LinkFaultKind.SLOW and self.latency_ms <= 0 and self.bytes_per_second <= 0:
+        kind = self.kind
+        if kind in (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT) and not self.both_ways:
+            raise UsageError(f"a {kind} ends both directions of a connection: write it with <->")
+        if kind is LinkFaultKind.SLOW and self.latency_ms <= 0 and self.bytes_per_second <= 0:
             raise UsageError("slow needs latency-ms or bytes-per-second")
-        if self.kind is not LinkFaultKind.SLOW and (self.latency_ms or self.bytes_per_second):
-            raise UsageError(f"{self.kind} has neither latency-ms nor bytes-per-second: these belong to slow")
+        if kind is not LinkFaultKind.SLOW and (self.latency_ms or self.bytes_per_second):
+            raise UsageError(f"{kind} has neither latency-ms nor bytes-per-second: these belong to slow")
+        if (kind is LinkFaultKind.TIMEOUT) != (self.timeout_ms > 0):
+            raise UsageError("timeout needs timeout-ms" if not self.timeout_ms else f"{kind} has no timeout-ms")
+        if self.channel and self.channel not in (*CHANNELS, INGRESS):
+            raise UsageError(f"there is no channel {self.channel!r}: use {', '.join((*CHANNELS, INGRESS))}")
+        if self.means is Means.PACKETS and kind not in (LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET):
+            raise UsageError(f"filters of packets do no {kind}: leave out by=packets")
+
+    @property
+    def effect(self) -> LinkEffect:
+        return LinkEffect(self.kind, self.latency_ms, self.bytes_per_second, self.timeout_ms, self.means)
 
     def inject(self, target: Target) -> "LinkInjection":
-        pairs = [(a, b) for a in self.sources.select(target) for b in self.targets.select(target) if a != b]
-        links = dict.fromkeys(Link(a, b) for a, b in pairs)
-        if self.both_ways:
-            links.update(dict.fromkeys(Link(b, a) for a, b in pairs))
-        if not links:
-            raise UsageError(f"{self.sources} and {self.targets} have no link between them")
-        return LinkInjection(target, self, list(links))
+        return LinkInjection(target, self, self.sources.select(target), self.targets.select(target))
+
+
+def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
+    """Raises `UsageError` when there are none, or clients and channel do not go together."""
+    pairs = [(a, b) for a in sources for b in targets if a != b]
+    if fault.channel:
+        for pair in pairs:
+            if (CLIENTS in pair) != (fault.channel == INGRESS):
+                raise UsageError(
+                    f"channel {INGRESS} is that between clients and members, the others lie between members"
+                )
+    # Links of clients have one channel only, which needs no name.
+    channel = "" if fault.channel == INGRESS else fault.channel
+    links = dict.fromkeys(Link(a, b, channel) for a, b in pairs)
+    if fault.both_ways:
+        links.update(dict.fromkeys(Link(b, a, channel) for a, b in pairs))
+    if not links:
+        raise UsageError(f"{fault.sources} and {fault.targets} have no link between them")
+    return list(links)
 
 
 class LinkInjection:
     """A fault of links that was put in. Implements `Injection`."""
 
-    def __init__(self, target: Target, fault: LinkFault, links: Sequence[Link]) -> None:
+    def __init__(self, target: Target, fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> None:
+        links = _links(fault, sources, targets)
         self._target = target
         self._fault = fault
         self._links = links
         self.what = fault.kind.value
         self.where = "links " + ", ".join(str(link) for link in links)
-        self.member_ids = list(dict.fromkeys(link.source for link in links))
-        self._usual = {link: target.ping(link, PING_TIMEOUT_S) for link in links}
-        silent = [link for link, ping in self._usual.items() if ping.answer is not Answer.ANSWERED]
-        if silent:
-            raise UnknownOutcome(f"link {silent[0]} does not work as it is: nothing could be proved on it")
+        self.statement = _statement(fault, sources, targets)
+        ends = dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
+        firsts = [end for end in (*sources, *targets) if end in ends]
+        self.member_ids = list(dict.fromkeys([*firsts, *ends]))
+        self._usual = {road: ping for link in links for road, ping in self._try_roads(link).items()}
         self._usual_rates = {link: self._measure_rate(link) for link in links} if fault.bytes_per_second else {}
-        match fault.kind:
-            case LinkFaultKind.BLACKHOLE:
-                target.cut(links)
-            case LinkFaultKind.RESET:
-                target.reset(links)
-            case LinkFaultKind.SLOW:
-                target.slow(links, fault.latency_ms * MS, fault.bytes_per_second)
+        target.impose(links, fault.effect)
 
     def prove(self) -> Proof:
-        if self._fault.kind is LinkFaultKind.SLOW:
-            return proof_of(self._look_slow)
-        return proof_of(self._look_cut)
+        match self._fault.kind:
+            case LinkFaultKind.SLOW:
+                return proof_of(self._look_slow)
+            case LinkFaultKind.TIMEOUT:
+                return proof_of(self._look_ended)
+            case _:
+                return proof_of(self._look_cut)
 
     def heal(self) -> None:
-        self._target.heal(self._links)
+        self._target.lift(self._links, self._fault.effect)
 
     def prove_healed(self) -> Proof:
         return proof_of(self._look_healed)
 
+    # --- connections ---
+
+    def _try_roads(self, link: Link) -> dict[Link, Ping]:
+        """The connections that use the link and work now, as links that are dialled, with how they are answered."""
+        found = {}
+        for road in (link, link.reverse):
+            if road.target != CLIENTS:
+                before = self._target.delivered(road)
+                ping = self._target.ping(road, PING_TIMEOUT_S)
+                if ping.answer in _WORKS and self._target.delivered(road) > before:
+                    found[road] = ping
+        if not found:
+            raise UnknownOutcome(f"link {link} does not work as it is: nothing could be proved on it")
+        return found
+
+    def _roads(self, link: Link) -> list[Link]:
+        return [road for road in (link, link.reverse) if road in self._usual]
+
+    # --- the fault took effect ---
+
     def _look_cut(self) -> str:
         """Nothing comes out of the links that are cut, although it is tried; the ways back deliver."""
-        target = self._target
-        target.let_pass(SETTLES_S)
-        before = {link: target.delivered(link) for link in self._links}
         wanted = Answer.RESET if self._fault.kind is LinkFaultKind.RESET else Answer.SILENT
-        for link in self._links:
-            ping = target.ping(link, SILENCE_S)
+        before = self._begin_silence()
+        tried = dict.fromkeys(road for link in self._links for road in self._roads(link))
+        for road in tried:
+            ping = self._target.ping(road, SILENCE_S)
             if ping.answer is not wanted:
-                raise UnknownOutcome(f"a connection along {link} was {ping.answer}, not {wanted}")
-        leaks = {link: target.delivered(link) - count for link, count in before.items()}
-        for link, leaked in leaks.items():
-            if leaked:
+                raise UnknownOutcome(f"a connection along {road} was {ping.answer}, not {wanted}")
+        self._require_silence(before)
+        text = f"0 bytes came out of {len(self._links)} links, {len(tried)} new connections were {wanted}"
+        return text + self._show_ways_back()
+
+    def _look_ended(self) -> str:
+        """Nothing comes out of the links; a connection along them ends when the time has passed, and not before."""
+        timeout_ns = self._fault.timeout_ms * MS
+        before = self._begin_silence()
+        shown = []
+        for road in dict.fromkeys(road for link in self._links for road in self._roads(link)):
+            ping = self._target.ping(road, PING_TIMEOUT_S + timeout_ns / 1e9)
+            if ping.answer not in _ENDS or ping.round_trip_ns < timeout_ns:
+                took = f"after {ping.round_trip_ns / MS:.1f} ms"
+                raise UnknownOutcome(f"a connection along {road} was {ping.answer} {took}, not {Answer.ENDED} later")
+            shown.append(f"{road} {ping.answer} after {ping.round_trip_ns / MS:.1f} ms")
+        self._require_silence(before)
+        return f"0 bytes came out of {len(self._links)} links; {'; '.join(shown)}"
+
+    def _begin_silence(self) -> dict[Link, int]:
+        self._target.let_pass(SETTLES_S)
+        return {link: self._target.delivered(link) for link in self._links}
+
+    def _require_silence(self, before: dict[Link, int]) -> None:
+        for link, count in before.items():
+            leaked = self._target.delivered(link) - count
+            if leaked > 0:
                 raise UnknownOutcome(f"link {link} delivered {leaked} bytes while it was meant to be cut")
-        text = f"0 bytes came out of {len(self._links)} links, {len(self._links)} new connections were {wanted}"
-        backs = [link.reverse for link in self._links if link.reverse not in leaks]
+
+    def _show_ways_back(self) -> str:
+        backs = [link.reverse for link in self._links if link.reverse not in self._links]
         for back in backs:
             self._require_delivery(back)
-        return text + (f"; {', '.join(map(str, backs))} still delivers" if backs else "")
+        return f"; {', '.join(map(str, backs))} still delivers" if backs else ""
 
     def _look_slow(self) -> str:
         """An answer along each link takes longer by the latency, or bytes come out no faster than the limit."""
@@ -117,11 +184,15 @@ class LinkInjection:
         return "; ".join(shown)
 
     def _late(self, link: Link) -> str:
-        usual_ns, added_ns = self._usual[link].round_trip_ns, self._fault.latency_ms * MS
-        ping = self._ping_within(link, PING_TIMEOUT_S + 2 * self._fault.latency_ms / 1000)
+        added_ns = self._fault.latency_ms * MS
+        road = self._roads(link)[0]
+        usual = self._usual[road]
+        ping = self._target.ping(road, PING_TIMEOUT_S + 2 * self._fault.latency_ms / 1000)
+        if ping.answer is not usual.answer:
+            raise UnknownOutcome(f"a connection along {road} was {ping.answer}, before {usual.answer}")
         if ping.round_trip_ns < added_ns:
             raise UnknownOutcome(f"link {link} answers in {ping.round_trip_ns / MS:.1f} ms: it is not slow")
-        return f"{link} answered in {ping.round_trip_ns / MS:.1f} ms, before in {usual_ns / MS:.1f} ms"
+        return f"{link} answered in {ping.round_trip_ns / MS:.1f} ms, before in {usual.round_trip_ns / MS:.1f} ms"
 
     def _throttled(self, link: Link) -> str:
         """Measured over a second of the load that is there, on the busiest stream of the link."""
@@ -140,37 +211,54 @@ class LinkInjection:
         after, took_ns = self._target.delivered_by_stream(link), self._target.now_ns() - begin_ns
         return max(count - before.get(stream, 0) for stream, count in after.items()) * 1000 * MS / took_ns
 
+    # --- the fault was healed ---
+
     def _look_healed(self) -> str:
-        round_trips = []
+        round_trips: list[int] = []
         for link in self._links:
             self._require_delivery(link)
-            round_trips.append(self._answered_soon(link))
+            round_trips.extend(self._works_again(road) for road in self._roads(link))
         return f"{len(self._links)} links deliver and answer, the slowest in {max(round_trips) / MS:.1f} ms"
 
-    def _answered_soon(self, link: Link) -> int:
-        """The round trip of a connection that is answered, and sooner than the latency that was healed."""
-        limit_ns = (self._fault.latency_ms or 1e6) * MS
+    def _works_again(self, road: Link) -> int:
+        """The round trip of a connection that goes as it usually does, and sooner than the time that was healed."""
+        limit_ns = (self._fault.latency_ms or self._fault.timeout_ms or 1e6) * MS
         last = Ping(Answer.SILENT)
 
-        def is_answered() -> bool:
+        def works() -> bool:
             nonlocal last
-            last = self._target.ping(link, PING_TIMEOUT_S)
-            return last.answer is Answer.ANSWERED and last.round_trip_ns < limit_ns
+            last = self._target.ping(road, PING_TIMEOUT_S)
+            return last.answer is self._usual[road].answer and last.round_trip_ns < limit_ns
 
-        self._target.wait_until(is_answered, COMES_BACK_S, f"answer along {link}")
+        self._target.wait_until(works, COMES_BACK_S, f"answer along {road}")
         return last.round_trip_ns
 
-    def _ping_within(self, link: Link, timeout_s: float) -> Ping:
-        ping = self._target.ping(link, timeout_s)
-        if ping.answer is not Answer.ANSWERED:
-            raise UnknownOutcome(f"a connection along {link} was {ping.answer}")
-        return ping
-
     def _require_delivery(self, link: Link) -> None:
+        """Bytes come out: of what members send anyway, or of a connection that is made for this."""
         before = self._target.delivered(link)
+        road = link.reverse if link.target == CLIENTS else link
 
         def delivers() -> bool:
-            self._target.ping(link, SILENCE_S)
+            nonlocal before
+            now = self._target.delivered(link)
+            if now > before:
+                return True
+            # What is counted of a connection may get lost with it.
+            before = now
+            self._target.ping(road, SILENCE_S)
             return self._target.delivered(link) > before
 
         self._target.wait_until(delivers, TAKES_EFFECT_S, f"bytes out of link {link}")
+
+
+def _statement(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> str:
+    options = {
+        "latency-ms": fault.latency_ms,
+        "bytes-per-second": fault.bytes_per_second,
+        "timeout-ms": fault.timeout_ms,
+        "channel": fault.channel,
+        "by": "" if fault.means is Means.PROXY else fault.means.value,
+    }
+    arrow = "<->" if fault.both_ways else "->"
+    words = [fault.kind.value, who_of(sources), arrow, who_of(targets)]
+    return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])

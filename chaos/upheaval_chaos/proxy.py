@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import socket
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -114,7 +114,7 @@ class _Connection:
         self._writers = [writer]
         self._ended = asyncio.Event()
         self._met: set[str] = set()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timers: dict[str, asyncio.TimerHandle] = {}
 
     async def run(self) -> None:
         """Carries bytes until both directions are over or the connection was closed."""
@@ -129,8 +129,8 @@ class _Connection:
             self._writers.append(server_writer)
             client_reader, client_writer = self._client
             pipes = [
-                _Pipe(self._proxy, UPSTREAM, client_reader, server_writer),
-                _Pipe(self._proxy, DOWNSTREAM, server_reader, client_writer),
+                _Pipe(self._proxy, UPSTREAM, client_reader, server_writer, self.swallowed),
+                _Pipe(self._proxy, DOWNSTREAM, server_reader, client_writer, self.swallowed),
             ]
             tasks = [asyncio.ensure_future(self._carry(pipes)), asyncio.ensure_future(self._wait_for_end())]
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -141,7 +141,7 @@ class _Connection:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            for timer in self._timers:
+            for timer in self._timers.values():
                 timer.cancel()
             for writer in self._writers:
                 writer.transport.abort()
@@ -160,11 +160,23 @@ class _Connection:
         delay_ms = toxic.get("timeout")
         if toxic.type == "reset_peer":
             if delay_ms:
-                self._timers.append(asyncio.get_running_loop().call_later(delay_ms / 1000, self._reset))
+                self._call_later(toxic.name, delay_ms, self._reset)
             else:
                 self._reset()
         elif toxic.type == "timeout" and delay_ms:
-            self._timers.append(asyncio.get_running_loop().call_later(delay_ms / 1000, self.close))
+            self._call_later(toxic.name, delay_ms, self.close)
+
+    def swallowed(self, stream: str) -> None:
+        """Bytes came and went nowhere: the time of silence of this stream begins anew."""
+        for toxic in self._proxy.toxics_of(stream, "timeout"):
+            if self.met(toxic) and toxic.get("timeout"):
+                self._call_later(toxic.name, toxic.get("timeout"), self.close)
+
+    def _call_later(self, name: str, delay_ms: int, action: Callable[[], None]) -> None:
+        known = self._timers.pop(name, None)
+        if known is not None:
+            known.cancel()
+        self._timers[name] = asyncio.get_running_loop().call_later(delay_ms / 1000, action)
 
     def _reset(self) -> None:
         """RST to both sides."""
@@ -185,9 +197,17 @@ class _Connection:
 class _Pipe:
     """One direction: a reader that notes when bytes came, and a writer that lets them go when it is time."""
 
-    def __init__(self, proxy: Proxy, stream: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self,
+        proxy: Proxy,
+        stream: str,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        swallowed: Callable[[str], None],
+    ) -> None:
         self._proxy = proxy
         self._stream = stream
+        self._swallowed = swallowed
         self._reader = reader
         self._writer = writer
         self._traffic = proxy.traffic[stream]
@@ -214,7 +234,9 @@ class _Pipe:
             came, data = await self._under_way.get()
             await asyncio.sleep(max(came + self._latency_s() - clock(), 0))
             if self._proxy.toxics_of(self._stream, "timeout"):
-                if not data:
+                if data:
+                    self._swallowed(self._stream)
+                else:
                     # Nor does the end of the stream arrive: silence until somebody closes the connection.
                     await asyncio.Event().wait()
                 continue

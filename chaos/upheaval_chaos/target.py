@@ -7,29 +7,89 @@ to do. A runtime fills this shape; this module knows none of them.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Final, Protocol
+
+CLIENTS: Final = -1
+"""In the place of a member's id: the clients of the cluster, as one end of a link."""
+
+CHANNELS: Final = ("consensus", "log", "catchup", "archive")
+"""The channels between members, in the order of a member's ports, behind that for ingress."""
+
+INGRESS: Final = "ingress"
+"""The channel between clients and members: requests one way, their answers the other."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Link:
-    """One direction between two members: the bytes of `source` on their way to `target`."""
+    """One direction between two members, or between clients and a member: the bytes of `source` on their way to
+    `target`, on whichever connection they travel; those of one channel only if `channel` is not empty.
+    """
 
     source: int
     target: int
+    channel: str = ""
 
     @property
     def reverse(self) -> "Link":
-        return Link(self.target, self.source)
+        return Link(self.target, self.source, self.channel)
+
+    @property
+    def is_of_clients(self) -> bool:
+        return CLIENTS in (self.source, self.target)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        """The channels that it consists of."""
+        if self.is_of_clients:
+            return (INGRESS,)
+        return (self.channel,) if self.channel else CHANNELS
 
     def __str__(self) -> str:
-        return f"{self.source}->{self.target}"
+        text = f"{_end_name(self.source)}->{_end_name(self.target)}"
+        return f"{text}/{self.channel}" if self.channel else text
+
+
+def _end_name(end: int) -> str:
+    return "clients" if end == CLIENTS else str(end)
+
+
+class Means(StrEnum):
+    """By what a link is broken: toxics of the proxies on it, or filters of packets at the receiver."""
+
+    PROXY = "proxy"
+    PACKETS = "packets"
+
+
+class LinkFaultKind(StrEnum):
+    BLACKHOLE = "blackhole"
+    RESET = "reset"
+    SLOW = "slow"
+    TIMEOUT = "timeout"
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEffect:
+    """What is done to links.
+
+    BLACKHOLE: what is sent vanishes, and nobody is told. RESET: connections are reset, and every new one. SLOW: a
+    latency, or a bandwidth for each stream, or both; 0 leaves it as it is. TIMEOUT: what is sent vanishes, and a
+    connection ends when nothing came for `timeout_ms`.
+    """
+
+    kind: LinkFaultKind
+    latency_ms: int = 0
+    bytes_per_second: int = 0
+    timeout_ms: int = 0
+    means: Means = Means.PROXY
 
 
 class Answer(StrEnum):
     """What became of a connection that was made along a link."""
 
     ANSWERED = "answered"
+    ENDED = "ended"
     RESET = "reset"
+    REFUSED = "refused"
     SILENT = "silent"
 
 
@@ -58,7 +118,7 @@ class MemberHands(Protocol):
 
     def kill(self, member_id: int, component: str | None) -> None: ...
 
-    def stop(self, member_id: int) -> None: ...
+    def stop(self, member_id: int, component: str | None) -> None: ...
 
     def start(self, member_id: int) -> None: ...
 
@@ -80,25 +140,19 @@ class MemberEyes(Protocol):
 
 
 class LinkHands(Protocol):
-    """What can be done to links between members."""
+    """What can be done to links."""
 
-    def cut(self, links: Sequence[Link]) -> None:
-        """Black holes: what is sent along them vanishes, and nobody is told."""
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Raises `UsageError` when it cannot be done, or not beside what is done to them already."""
         ...
 
-    def reset(self, links: Sequence[Link]) -> None:
-        """Reset the connections along them, and every new one."""
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Take away what was imposed; what else is done to these links stays."""
         ...
-
-    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None:
-        """Add a latency, limit the bandwidth of each stream; 0 leaves the one or the other as it is."""
-        ...
-
-    def heal(self, links: Sequence[Link]) -> None: ...
 
 
 class LinkEyes(Protocol):
-    """What can be seen of links between members."""
+    """What can be seen of links."""
 
     def delivered(self, link: Link) -> int:
         """Bytes that have come out at the end of the link since the beginning."""
@@ -109,7 +163,10 @@ class LinkEyes(Protocol):
         ...
 
     def ping(self, link: Link, timeout_s: float) -> Ping:
-        """Make a connection along the link, send a few bytes and see what comes back."""
+        """Make a connection to the target of the link as its source does, send a few bytes and see what comes back.
+
+        They go along the link, what comes back goes along its reverse. Nobody can dial clients.
+        """
         ...
 
 
@@ -120,3 +177,7 @@ class Target(Clock, MemberHands, MemberEyes, LinkHands, LinkEyes, Protocol):
     def member_ids(self) -> Sequence[int]: ...
 
     def leader(self) -> int | None: ...
+
+    def acknowledged(self) -> int:
+        """How many operations of the load were acknowledged so far."""
+        ...

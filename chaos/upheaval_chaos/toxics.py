@@ -26,8 +26,8 @@ class ToxicError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Toxic:
-    """`timeout`: nothing passes, and after `timeout` ms (0: never) the connection ends. `reset_peer`: RST after
-    `timeout` ms. `latency`: `latency` plus or minus `jitter` ms. `bandwidth`: `rate` kB a second."""
+    """`timeout`: nothing passes, and `timeout` ms after the last byte (0: never) the connection ends. `reset_peer`: RST
+    after `timeout` ms. `latency`: `latency` plus or minus `jitter` ms. `bandwidth`: `rate` kB a second."""
 
     name: str
     type: str

@@ -15,6 +15,8 @@ from upheaval.history import HistoryWriter, Operation, read_history
 from upheaval.jsonfields import FieldError, Json
 
 FORMAT_VERSION = 1
+NOT_PROVED = "not proved: "
+"""How the proof of a fault begins that was not seen to take effect, or not seen to be healed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class FaultRecord:
     """One fault: what was done to whom, when it was put in and taken away, and the proof that both took effect.
 
     Times are nanoseconds of the host's monotonic clock; the heal times are None for a fault that was never healed.
+    `statement` says it in the language of scenarios, with the members that it hit; the operations are those that were
+    acknowledged when it began and when it was healed. A fault that no scenario made has neither.
     """
 
     what: str
@@ -78,6 +82,14 @@ class FaultRecord:
     heal_begin_ns: int | None = None
     heal_end_ns: int | None = None
     proof: str = ""
+    name: str = ""
+    statement: str = ""
+    inject_operations: int | None = None
+    heal_operations: int | None = None
+
+    @property
+    def is_proved(self) -> bool:
+        return bool(self.proof) and not self.proof.startswith(NOT_PROVED)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), separators=(",", ":"))
@@ -237,4 +249,8 @@ def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
         heal_begin_ns=jsonfields.optional_integer(fields, "heal_begin_ns"),
         heal_end_ns=jsonfields.optional_integer(fields, "heal_end_ns"),
         proof=jsonfields.optional_text(fields, "proof") or "",
+        name=jsonfields.optional_text(fields, "name") or "",
+        statement=jsonfields.optional_text(fields, "statement") or "",
+        inject_operations=jsonfields.optional_integer(fields, "inject_operations"),
+        heal_operations=jsonfields.optional_integer(fields, "heal_operations"),
     )

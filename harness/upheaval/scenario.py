@@ -8,10 +8,13 @@ from pathlib import Path
 
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.faults import Fault
+from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.target import Means
 
 LIBRARY = Path(__file__).parent / "scenarios"
 SUFFIX = ".scenario"
-RUNTIMES = ("simulated", "process")
+SIMULATED, PROCESS, DOCKER = "simulated", "process", "docker"
+RUNTIMES = (SIMULATED, PROCESS, DOCKER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,17 @@ class WaitCaughtUp:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitMoment:
+    """Until so many operations are acknowledged in all, and so long after the last fault began or was healed.
+
+    The first of a scenario counts from the beginning of the load. A realised schedule consists of these.
+    """
+
+    operations: int
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitSeconds:
     """Time under load and nothing else."""
 
@@ -66,7 +80,7 @@ class Heal:
     name: str
 
 
-Step = WaitOperations | WaitLeader | WaitCaughtUp | WaitSeconds | Inject | Heal
+Step = WaitOperations | WaitLeader | WaitCaughtUp | WaitMoment | WaitSeconds | Inject | Heal
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,14 @@ class Scenario:
     promises: tuple[str, ...] = ()
 
     @property
+    def link_faults(self) -> tuple[LinkFault, ...]:
+        return tuple(
+            step.fault for step in self.steps if isinstance(step, Inject) and isinstance(step.fault, LinkFault)
+        )
+
+    @property
     def runtimes(self) -> tuple[str, ...]:
-        """Where it can run: members of the simulated runtime run their components together."""
-        return RUNTIMES if self.cluster.components == "together" else ("process",)
+        """Where it can run: the simulated runtime runs components together, and only containers filter packets."""
+        if any(fault.means is Means.PACKETS for fault in self.link_faults):
+            return (DOCKER,)
+        return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)

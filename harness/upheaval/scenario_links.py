@@ -1,71 +1,70 @@
-"""Proxied links between the members of a process cluster: one proxy for each directed pair and channel.
+"""Proxied links of a cluster of processes: the proxies lie in this process, on loopback.
 
-Member A dials B through the proxies of A and B only, because A's configuration names them for B's endpoints. The bytes
-of A reach B upstream through these, and downstream through the proxies by which B dials A. Hands set toxics over
-Toxiproxy's API; eyes read the bytes that the proxies wrote, and make connections of their own.
+Member A dials B through the proxies of A and B only, because A's configuration names them for B's endpoints; clients
+dial members through proxies of their own. Hands set toxics over Toxiproxy's API; eyes read the bytes that the proxies
+wrote, and make connections of their own.
 """
 
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Final
+from typing import Protocol
 
 from upheaval.errors import UsageError
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.ports import HOST, member_ports
+from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import Answer, Link, Ping
-from upheaval_chaos.toxics import DOWNSTREAM, UPSTREAM
-from upheaval_chaos.toxiproxy import ToxiproxyClient
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkEyes, LinkHands, Ping
+from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
+from upheaval_chaos.toxiproxy import connect_toxiproxy
+from upheaval_node.media.resolver import Resolver, StaticResolver
 
-CHANNELS: Final = ("consensus", "log", "catchup", "archive")
-"""In the order of a member's ports, behind that for ingress, which members do not dial."""
+_PORT_INDEX = {channel: index for index, channel in enumerate((INGRESS, *CHANNELS))}
+
+
+class Links(LinkHands, LinkEyes, Protocol):
+    """The links of one live cluster. To be made before its members start, and closed after them."""
+
+    def resolver(self) -> Resolver:
+        """How clients on this machine dial the ingress endpoints."""
+        ...
+
+    def close(self) -> None: ...
 
 
 class ProxiedLinks:
-    """The links of one cluster. To be made before its members start; `close` ends the proxies."""
+    """Implements `Links` for processes."""
 
     def __init__(self, cluster: AnyCluster, seed: int) -> None:
         self._cluster = cluster
         self._stack = ExitStack()
         server = self._stack.enter_context(ProxyServer(seed))
         self.api_address = server.address
-        self._client = ToxiproxyClient(server.address)
-        self._toxics: dict[Link, list[tuple[str, str, str]]] = {}
-        self._listen: dict[str, str] = {}
-        for member_id in range(cluster.config.members):
-            cluster.dial_through(member_id, self._make_proxies(member_id))
+        self._api = connect_toxiproxy(server.address)
+        self._hands = ToxicHands(lambda _: self._api)
+        members = cluster.config.members
+        self._listen = {
+            place: self._api.create(place.name, self._endpoint(place.target, place.channel))
+            for place in all_proxies(members)
+        }
+        for member_id in range(members):
+            cluster.dial_through(member_id, self._names(member_id))
 
     def close(self) -> None:
         self._stack.close()
 
+    def resolver(self) -> Resolver:
+        return StaticResolver(self._names(CLIENTS))
+
     # --- hands ---
 
-    def cut(self, links: Sequence[Link]) -> None:
-        for link in links:
-            for proxy, stream in _streams(link):
-                self._add(link, proxy, "timeout", stream, {"timeout": 0})
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        self._hands.impose(links, effect)
 
-    def reset(self, links: Sequence[Link]) -> None:
-        for link in links:
-            for channel in CHANNELS:
-                self._add(link, _name(link, channel), "reset_peer", UPSTREAM, {"timeout": 0})
-
-    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None:
-        if bytes_per_second % 1000:
-            raise UsageError(f"bytes-per-second {bytes_per_second}: proxies limit in steps of 1000")
-        for link in links:
-            for proxy, stream in _streams(link):
-                if latency_ns:
-                    self._add(link, proxy, "latency", stream, {"latency": latency_ns // 1_000_000, "jitter": 0})
-                if bytes_per_second:
-                    self._add(link, proxy, "bandwidth", stream, {"rate": bytes_per_second // 1000})
-
-    def heal(self, links: Sequence[Link]) -> None:
-        for link in links:
-            for proxy, kind, stream in self._toxics.pop(link, []):
-                self._client.remove_toxic(proxy, kind, stream)
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        self._hands.lift(links, effect)
 
     # --- eyes ---
 
@@ -73,49 +72,51 @@ class ProxiedLinks:
         return sum(self.delivered_by_stream(link).values())
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        sent = self._client.sent_bytes()
-        return {f"{proxy} {stream}": sent.get((proxy, stream), 0) for proxy, stream in _streams(link)}
+        sent = self._api.sent_bytes()
+        return {str(stream): sent.get((stream.proxy.name, stream.direction), 0) for stream in streams_of(link)}
 
     def ping(self, link: Link, timeout_s: float) -> Ping:
-        """Half a frame and the end of the stream; the answer is that the member closes the connection."""
-        begin_ns = time.monotonic_ns()
-        host, _, port = self._listen[_name(link, CHANNELS[0])].rpartition(":")
-        try:
-            with socket.create_connection((host, int(port)), timeout_s) as connection:
-                connection.sendall(b"ping")
-                connection.shutdown(socket.SHUT_WR)
-                connection.recv(1)
-        except TimeoutError:
-            return Ping(Answer.SILENT, time.monotonic_ns() - begin_ns)
-        except OSError:
-            return Ping(Answer.RESET, time.monotonic_ns() - begin_ns)
-        return Ping(Answer.ANSWERED, time.monotonic_ns() - begin_ns)
+        channel = channel_of_ping(link.channels)
+        place = ProxyPlace(link.source, link.target, channel)
+        if place not in self._listen:
+            raise UsageError(f"nobody dials along {link}")
+        return ping_address(self._listen[place], channel, timeout_s)
 
     # --- set-up ---
 
-    def _make_proxies(self, member_id: int) -> dict[str, str]:
-        """Where the member dials for the endpoints of the others."""
-        names = {}
-        config = self._cluster.config
-        for other in range(config.members):
-            if other == member_id:
-                continue
-            for channel, port in zip(CHANNELS, member_ports(config.base_port, other)[1:], strict=True):
-                endpoint, name = f"{HOST}:{port}", _name(Link(member_id, other), channel)
-                names[endpoint] = self._listen[name] = self._client.create(name, endpoint)
-        return names
+    def _names(self, source: int) -> dict[str, str]:
+        """Where one end dials for the endpoints of the others."""
+        return {
+            self._endpoint(place.target, place.channel): address
+            for place, address in self._listen.items()
+            if place.source == source
+        }
 
-    def _add(self, link: Link, proxy: str, kind: str, stream: str, attributes: Mapping[str, int]) -> None:
-        self._client.add_toxic(proxy, kind, stream, attributes)
-        self._toxics.setdefault(link, []).append((proxy, kind, stream))
+    def _endpoint(self, member_id: int, channel: str) -> str:
+        port = member_ports(self._cluster.config.base_port, member_id)[_PORT_INDEX[channel]]
+        return f"{HOST}:{port}"
 
 
-def _name(link: Link, channel: str) -> str:
-    return f"{link.source}-to-{link.target}-{channel}"
+def ping_address(address: str, channel: str, timeout_s: float) -> Ping:
+    """Connect, say what belongs to the channel, and see what comes back."""
+    host, _, port = address.rpartition(":")
+    text = ping_text(channel)
+    begin_ns = time.monotonic_ns()
 
+    def took(answer: Answer) -> Ping:
+        return Ping(answer, time.monotonic_ns() - begin_ns)
 
-def _streams(link: Link) -> Iterator[tuple[str, str]]:
-    """Every stream of a proxy that carries the bytes of `link`."""
-    for channel in CHANNELS:
-        yield _name(link, channel), UPSTREAM
-        yield _name(link.reverse, channel), DOWNSTREAM
+    try:
+        with socket.create_connection((host, int(port)), timeout_s) as connection:
+            connection.sendall(text.hello)
+            answer = connection.recv(4096)
+            ping = took(Answer.ANSWERED if answer else Answer.ENDED)
+            if answer and text.farewell:
+                connection.sendall(text.farewell)
+            return ping
+    except TimeoutError:
+        return took(Answer.SILENT)
+    except ConnectionRefusedError:
+        return took(Answer.REFUSED)
+    except OSError:
+        return took(Answer.RESET)

@@ -12,12 +12,12 @@ from upheaval.run_folder import Converge, FaultRecord, RunFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
-from upheaval.scenario import Inject, Scenario
-from upheaval.scenario_links import ProxiedLinks
+from upheaval.scenario import Scenario
+from upheaval.scenario_links import Links, ProxiedLinks
 from upheaval.waits import wait_until
 from upheaval.workload import LoadCounts
-from upheaval_chaos.link_faults import LinkFault
-from upheaval_chaos.target import Link, Ping
+from upheaval_chaos.target import Link, LinkEffect, Ping
+from upheaval_node.media.resolver import Resolver
 
 
 class LiveTarget:
@@ -25,7 +25,7 @@ class LiveTarget:
 
     def __init__(self) -> None:
         self._cluster: AnyCluster | None = None
-        self._links: ProxiedLinks | None = None
+        self._links: Links | None = None
 
     @property
     def cluster(self) -> AnyCluster:
@@ -34,7 +34,7 @@ class LiveTarget:
         return self._cluster
 
     @property
-    def links(self) -> ProxiedLinks:
+    def links(self) -> Links:
         if self._links is None:
             raise UsageError("the links of this cluster are not proxied")
         return self._links
@@ -45,6 +45,10 @@ class LiveTarget:
 
     def leader(self) -> int | None:
         return self.cluster.leader()
+
+    def acknowledged(self) -> int:
+        """How many operations of the load were acknowledged; none where there is no load of the target's own."""
+        return 0
 
     def has_caught_up(self, member_id: int) -> bool:
         """Whether the member leads, or follows the member that does, with its election over."""
@@ -58,6 +62,10 @@ class LiveTarget:
     def proxy_links(self, seed: int) -> None:
         """Put proxies into the links, which faults of links need. To be done before the members start."""
         self._links = ProxiedLinks(self.cluster, seed)
+
+    def resolver(self) -> Resolver:
+        """How clients on this machine dial the ingress endpoints: through the proxies, if there are any."""
+        return self.cluster.resolver() if self._links is None else self._links.resolver()
 
     def close_links(self) -> None:
         """End the proxies, if there are any."""
@@ -95,8 +103,8 @@ class LiveTarget:
     def kill(self, member_id: int, component: str | None) -> None:
         self.cluster.member(member_id).end_now(component)
 
-    def stop(self, member_id: int) -> None:
-        self.cluster.member(member_id).stop_now()
+    def stop(self, member_id: int, component: str | None) -> None:
+        self.cluster.member(member_id).stop_now(component)
 
     def start(self, member_id: int) -> None:
         self.cluster.member(member_id).launch()
@@ -115,17 +123,11 @@ class LiveTarget:
 
     # --- links ---
 
-    def cut(self, links: Sequence[Link]) -> None:
-        self.links.cut(links)
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        self.links.impose(links, effect)
 
-    def reset(self, links: Sequence[Link]) -> None:
-        self.links.reset(links)
-
-    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None:
-        self.links.slow(links, latency_ns, bytes_per_second)
-
-    def heal(self, links: Sequence[Link]) -> None:
-        self.links.heal(links)
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        self.links.lift(links, effect)
 
     def delivered(self, link: Link) -> int:
         return self.links.delivered(link)
@@ -148,7 +150,7 @@ class LiveStage(LiveTarget):
         self._planted = planted
         self._workload = replace(scenario.workload, seed=seed)
         self._seed = seed
-        self._wants_links = any(isinstance(s, Inject) and isinstance(s.fault, LinkFault) for s in scenario.steps)
+        self._wants_links = bool(scenario.link_faults)
         self._load: ProcessLoad | None = None
         self._stack = ExitStack()
 
@@ -173,7 +175,7 @@ class LiveStage(LiveTarget):
         self._stack.callback(cluster.down)
         cluster.up()
         history = self._stack.enter_context(self.run.history_writer())
-        load = ProcessLoad(cluster.ingress_endpoints(), history, self._workload, resolver=cluster.resolver())
+        load = ProcessLoad(cluster.ingress_endpoints(), history, self._workload, resolver=self.resolver())
         self._load = self._stack.enter_context(load)
 
     def acknowledged(self) -> int:

@@ -3,57 +3,80 @@
 Eyes look at the simulated processes and at the bytes that came out of the virtual links.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from upheaval.cluster import ELECTION_CLOSED
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.run_folder import Converge, FaultRecord, RunFolder
-from upheaval.runtimes.simulated import network as virtual
+from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SECOND, SimulatedCluster, host_of
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval.scenario import Scenario
 from upheaval.workload import Load, LoadCounts
-from upheaval_chaos.target import Answer, Link, Ping
+from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
 from upheaval_node.ports import Connection
 from upheaval_node.settings import profile_settings
 
 LEADER_TIMEOUT_S = 30.0
 LOAD_END_S = 30.0
-# After its connection stands, the few bytes of a ping need this long on an ordinary link.
+MS = 1_000_000
+# What is under way when a ping is over needs this long on an ordinary link.
 ARRIVAL_S = 0.005
-CONSENSUS_PORT = INGRESS_PORT + 1
+# The load is the one client.
+CLIENT_HOST = "client-1"
+_PORTS = {channel: str(INGRESS_PORT + index) for index, channel in enumerate((INGRESS, *CHANNELS))}
 
 
 class _Prober:
-    """A process of its own on a member's host, which makes one connection. Implements `network.Owner`."""
+    """A process of its own on one host, which makes one connection. Implements `network.Owner`."""
 
     alive = True
 
-    def __init__(self, world: World, host: str) -> None:
+    def __init__(self, world: World, host: str, text: PingText) -> None:
         self.host = host
-        self.is_connected = False
+        self.is_answered = False
         self.end_reason: str | None = None
         self._world = world
+        self._text = text
+        self._connection: Connection | None = None
+
+    @property
+    def is_over(self) -> bool:
+        return self.is_answered or self.end_reason is not None
 
     def post(self, action: Action) -> None:
         self._world.after(0, action)
 
     def on_connected(self, connection: Connection) -> None:
-        self.is_connected = True
-        connection.send([b"ping"])
+        self._connection = connection
+        connection.send([self._text.hello])
 
-    def on_data(self, data: memoryview) -> None:
-        """A member has nothing to say to half a frame."""
+    def on_data(self, data: memoryview) -> None:  # noqa: ARG002 - whatever it says
+        self.is_answered = True
+        if self._connection is not None and self._text.farewell:
+            self._connection.send([self._text.farewell])
 
     def on_writable(self) -> None:
         """All was sent at once."""
 
     def on_closed(self, reason: str) -> None:
         self.end_reason = reason
+
+    def answer(self) -> Answer:
+        if self.is_answered:
+            return Answer.ANSWERED
+        if self.end_reason is None or "timed out" in self.end_reason:
+            return Answer.SILENT
+        if "reset" in self.end_reason:
+            return Answer.RESET
+        return Answer.REFUSED if "refused" in self.end_reason else Answer.ENDED
 
 
 class SimulatedTarget:
@@ -62,6 +85,7 @@ class SimulatedTarget:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
         self.world = cluster.world
+        self._imposed: dict[_Part, Counter[LinkEffect]] = {}
 
     @property
     def run(self) -> RunFolder:
@@ -73,6 +97,10 @@ class SimulatedTarget:
 
     def leader(self) -> int | None:
         return self.cluster.leader()
+
+    def acknowledged(self) -> int:
+        """How many operations of the load were acknowledged; none where there is no load of the target's own."""
+        return 0
 
     def has_caught_up(self, member_id: int) -> bool:
         """Whether the member leads, or follows the member that does, with its election over."""
@@ -105,7 +133,8 @@ class SimulatedTarget:
     def kill(self, member_id: int, component: str | None) -> None:
         self.cluster.members[member_id].kill(component)
 
-    def stop(self, member_id: int) -> None:
+    def stop(self, member_id: int, component: str | None) -> None:
+        self._require_whole(component)
         self.cluster.members[member_id].stop()
 
     def start(self, member_id: int) -> None:
@@ -139,49 +168,91 @@ class SimulatedTarget:
 
     # --- links ---
 
-    def cut(self, links: Sequence[Link]) -> None:
-        self.cluster.cut_links([self.cluster.link(link.source, link.target) for link in links])
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        if effect.means is not Means.PROXY:
+            raise UsageError("the simulated runtime has no packets to filter: leave out by=packets")
+        for part in _parts(links):
+            holder = self._imposed.setdefault(part, Counter())
+            holder[effect] += 1
+            self._carry_out(part, effect)
 
-    def reset(self, links: Sequence[Link]) -> None:
-        for link in links:
-            self._virtual(link).refuses = True
-            self.cluster.fabric.reset(host_of(link.source), host_of(link.target))
-
-    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None:
-        for link in links:
-            self._virtual(link).extra_latency_ns = latency_ns
-            self._virtual(link).bytes_per_second = bytes_per_second or None
-
-    def heal(self, links: Sequence[Link]) -> None:
-        self.cluster.heal_links([self.cluster.link(link.source, link.target) for link in links])
-        self.slow(links, 0, 0)
-        for link in links:
-            self._virtual(link).refuses = False
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        for part in _parts(links):
+            holder = self._imposed.get(part, Counter())
+            holder[effect] -= 1
+            if holder[effect] <= 0:
+                del holder[effect]
+                self._take_away(part, effect)
+                for rest in holder:
+                    self._carry_out(part, rest)
 
     def delivered(self, link: Link) -> int:
-        return self._virtual(link).delivered_bytes
+        return sum(self.delivered_by_stream(link).values())
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        return {"all": self.delivered(link)}
+        """What comes in one direction on one channel is one stream here."""
+        return {
+            f"{part.source}->{part.target}:{part.port}": self._virtual(part).delivered_bytes for part in _parts([link])
+        }
 
     def ping(self, link: Link, timeout_s: float) -> Ping:
-        """The answer is that of the other host's kernel: it needs no member that lives."""
-        prober = _Prober(self.world, host_of(link.source))
+        channel = channel_of_ping(link.channels)
+        prober = _Prober(self.world, _host(link.source), ping_text(channel))
         begin_ns = self.world.now_ns
-        address = f"{host_of(link.target)}:{CONSENSUS_PORT}"
+        address = f"{_host(link.target)}:{_PORTS[channel]}"
         connection = self.cluster.fabric.network(prober).dial(address, prober)
-        timeout_ns = int(timeout_s * SECOND)
-        self.world.run_until(lambda: prober.is_connected or prober.end_reason is not None, timeout_ns)
+        self.world.run_until(lambda: prober.is_over, int(timeout_s * SECOND))
         round_trip_ns = self.world.now_ns - begin_ns
-        if prober.end_reason is None:
-            self.let_pass(ARRIVAL_S)
+        self.let_pass(ARRIVAL_S)
         connection.close()
-        if prober.end_reason is not None and "reset" in prober.end_reason:
-            return Ping(Answer.RESET, round_trip_ns)
-        return Ping(Answer.ANSWERED if prober.is_connected else Answer.SILENT, round_trip_ns)
+        return Ping(prober.answer(), round_trip_ns)
 
-    def _virtual(self, link: Link) -> virtual.Link:
-        return self.cluster.fabric.link(host_of(link.source), host_of(link.target))
+    def _carry_out(self, part: "_Part", effect: LinkEffect) -> None:
+        fabric, virtual_link = self.cluster.fabric, self._virtual(part)
+        match effect.kind:
+            case LinkFaultKind.BLACKHOLE:
+                fabric.cut(part.source, part.target, part.port)
+            case LinkFaultKind.RESET:
+                virtual_link.refuses = True
+                fabric.reset(part.source, part.target, part.port)
+            case LinkFaultKind.SLOW:
+                virtual_link.extra_latency_ns = effect.latency_ms * MS
+                virtual_link.bytes_per_second = effect.bytes_per_second or None
+            case LinkFaultKind.TIMEOUT:
+                fabric.silence(part.source, part.target, part.port, effect.timeout_ms * MS)
+
+    def _take_away(self, part: "_Part", effect: LinkEffect) -> None:
+        fabric, virtual_link = self.cluster.fabric, self._virtual(part)
+        match effect.kind:
+            case LinkFaultKind.BLACKHOLE:
+                fabric.heal(part.source, part.target, part.port)
+            case LinkFaultKind.RESET:
+                virtual_link.refuses = False
+            case LinkFaultKind.SLOW:
+                virtual_link.extra_latency_ns, virtual_link.bytes_per_second = 0, None
+            case LinkFaultKind.TIMEOUT:
+                fabric.silence(part.source, part.target, part.port, None)
+
+    def _virtual(self, part: "_Part") -> virtual.Link:
+        return self.cluster.fabric.channel(part.source, part.target, part.port)
+
+
+class _Part(NamedTuple):
+    """One channel of a link: hosts, and the port to which its connections are dialled."""
+
+    source: str
+    target: str
+    port: str
+
+
+def _parts(links: Sequence[Link]) -> list[_Part]:
+    return [
+        _Part(_host(link.source), _host(link.target), _PORTS[channel]) for link in links for channel in link.channels
+    ]
+
+
+def _host(end: int) -> str:
+    return CLIENT_HOST if end == CLIENTS else host_of(end)
 
 
 class SimulatedStage(SimulatedTarget):

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
+from upheaval.checkers.faults import FAULTS_PROVED
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM
 from upheaval.checkers.logs import LOGS_COMPLETE, LOGS_EQUAL
 from upheaval.checkers.run import ENOUGH_TRAFFIC, RUN_CONVERGED
@@ -25,16 +26,19 @@ from upheaval.scenario import (
     Step,
     WaitCaughtUp,
     WaitLeader,
+    WaitMoment,
     WaitOperations,
     WaitSeconds,
 )
 from upheaval.workload import WorkloadSettings
-from upheaval_chaos.faults import Fault, MemberFault, MemberFaultKind, Members, Selector
-from upheaval_chaos.link_faults import LinkFault, LinkFaultKind
+from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
+from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.target import LinkFaultKind, Means
 
 PROMISES: Final = (
     RUN_CONVERGED,
     ENOUGH_TRAFFIC,
+    FAULTS_PROVED,
     ONE_LEADER_A_TERM,
     LOGS_COMPLETE,
     LOGS_EQUAL,
@@ -49,6 +53,7 @@ ONE_WAY: Final = "->"
 _WORD: Final = re.compile(r"\S+")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 _LARGEST: Final = 1_000_000_000
+_LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 
 T = TypeVar("T")
 
@@ -79,6 +84,10 @@ class _Line:
     def has_more(self) -> bool:
         return self._next < len(self._words)
 
+    @property
+    def column_of_next(self) -> int:
+        return self._words[self._next].column if self.has_more else self._end
+
     def fail(self, message: str, column: int | None = None) -> NoReturn:
         """Point at a column, the last word taken if none is given."""
         at = column if column is not None else self._words[max(self._next - 1, 0)].column
@@ -99,9 +108,9 @@ class _Line:
     def take_number(self, what: str) -> int:
         return self.number(self.take(what), what)
 
-    def number(self, word: str, what: str) -> int:
-        if not word.isascii() or not word.isdigit() or not 0 < int(word) <= _LARGEST:
-            self.fail(f"{what} must be a number from 1 to {_LARGEST}, not {word!r}")
+    def number(self, word: str, what: str, least: int = 1) -> int:
+        if not word.isascii() or not word.isdigit() or not least <= int(word) <= _LARGEST:
+            self.fail(f"{what} must be a number from {least} to {_LARGEST}, not {word!r}")
         return int(word)
 
     def take_name(self, what: str) -> str:
@@ -159,6 +168,7 @@ class _Parser:
         self._promises: list[str] = []
         self._active: set[str] = set()
         self._known: set[str] = set()
+        self._means: Means | None = None
         self._statements: dict[str, Callable[[_Line], None]] = {
             "title": self._read_title,
             "cluster": self._read_cluster,
@@ -176,7 +186,7 @@ class _Parser:
         last = self._text.count("\n") + 1
         if not self._title:
             raise UsageError(f"{self._where}:{last}:1: the scenario has no title")
-        if not any(isinstance(step, WaitOperations) for step in self._steps):
+        if not any(isinstance(step, WaitOperations | WaitMoment) for step in self._steps):
             raise UsageError(f"{self._where}:{last}:1: the scenario never waits for operations, so it judges nothing")
         return Scenario(
             name,
@@ -216,7 +226,7 @@ class _Parser:
         self._workload = replace(DEFAULT_WORKLOAD, **numbers)
 
     def _read_wait(self, line: _Line) -> None:
-        what = line.take_one_of("condition", ("operations", "leader", "caught-up", "seconds"))
+        what = line.take_one_of("condition", ("operations", "leader", "caught-up", "moment", "seconds"))
         step: Step
         if what == "operations":
             step = WaitOperations(line.take_number("number of operations"))
@@ -224,12 +234,22 @@ class _Parser:
             step = WaitSeconds(float(line.take_number("number of seconds")))
         elif what == "caught-up":
             step = WaitCaughtUp(self._take_fault(line, self._known))
+        elif what == "moment":
+            step = self._read_moment(line)
         elif line.has_more:
             line.take_one_of("condition of a leader", ("other-than",))
             step = WaitLeader(self._take_fault(line, self._known))
         else:
             step = WaitLeader()
         self._steps.append(step)
+
+    @staticmethod
+    def _read_moment(line: _Line) -> WaitMoment:
+        options = line.take_options(("operations", "after-ms"))
+        operations, after_ms = (
+            line.number(options[name], name, least=0) if name in options else 0 for name in ("operations", "after-ms")
+        )
+        return WaitMoment(operations, after_ms)
 
     def _read_inject(self, line: _Line) -> None:
         name = line.take_name("name of the fault")
@@ -259,11 +279,24 @@ class _Parser:
         sources = self._take_members(line)
         arrow = line.take_one_of("direction", (ONE_WAY, BOTH_WAYS))
         targets = self._take_members(line)
-        options = line.take_options(("latency-ms", "bytes-per-second"))
-        latency, rate = (
-            line.number(options[name], name) if name in options else 0 for name in ("latency-ms", "bytes-per-second")
+        options = line.take_options((*_LINK_NUMBERS, "channel", "by"))
+        latency, rate, timeout = (line.number(options[name], name) if name in options else 0 for name in _LINK_NUMBERS)
+        means = options.get("by", Means.PROXY)
+        if means not in list(Means):
+            line.fail(f"by={means}: use {' or '.join(Means)}")
+        channel = options.get("channel", "")
+        both = arrow == BOTH_WAYS
+        fault = line.checked(
+            lambda: LinkFault(kind, sources, targets, both, latency, rate, timeout, channel, Means(means))
         )
-        return line.checked(lambda: LinkFault(kind, sources, targets, arrow == BOTH_WAYS, latency, rate))
+        self._require_one_means(line, fault)
+        return fault
+
+    def _require_one_means(self, line: _Line, fault: LinkFault) -> None:
+        """Members behind proxies do not send each other packets."""
+        if self._means not in (None, fault.means):
+            line.fail(f"the links of one cluster are broken by {self._means} or by {fault.means}, not by both")
+        self._means = fault.means
 
     def _read_heal(self, line: _Line) -> None:
         name = self._take_fault(line, self._active)
@@ -278,15 +311,21 @@ class _Parser:
         while line.has_more:
             line.take("promise")
 
-    def _take_members(self, line: _Line) -> Members:
-        word = line.take("target")
+    def _take_members(self, line: _Line) -> Who:
+        column, parts = line.column_of_next, []
+        for word in line.take("target").split(","):
+            parts.append(self._members(line, word, column))
+            column += len(word) + 1
+        return parts[0] if len(parts) == 1 else Group(tuple(parts))
+
+    def _members(self, line: _Line, word: str, column: int) -> Members:
         if word in list(Selector):
             return Members(Selector(word))
         prefix, _, digits = word.rpartition("-")
         if prefix != "member" or not digits.isascii() or not digits.isdigit():
-            line.fail(f"{word!r} is no target: use one of {', '.join(Selector)}, member-N")
+            line.fail(f"{word!r} is no target: use one of {', '.join(Selector)}, member-N", column)
         if int(digits) >= self._cluster.members:
-            line.fail(f"there is no {word}: this cluster has {self._cluster.members} members")
+            line.fail(f"there is no {word}: this cluster has {self._cluster.members} members", column)
         return Members(member_id=int(digits))
 
     def _take_fault(self, line: _Line, names: set[str]) -> str:

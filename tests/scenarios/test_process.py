@@ -1,30 +1,26 @@
-"""Scenarios on real processes: a kill, a pause and a one-way partition; and a partition that was not done."""
+"""Scenarios on real processes: a kill, a pause and a one-way partition; what happened is replayed."""
 
-from collections.abc import Sequence
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from support.live_clusters import end_without_trace
 from upheaval.checkers.verdict import Verdict
+from upheaval.cli.main import main
+from upheaval.run_folder import NOT_PROVED, FaultRecord, RunFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario_live import LiveStage
-from upheaval.scenario_run import FAULTS_PROVED, ScenarioResult, run_scenario
+from upheaval.scenario_run import ScenarioResult, run_scenario
 from upheaval.scenario_text import load_scenario
-from upheaval_chaos.target import Link
 
 pytestmark = pytest.mark.heavy
 
 
-class NothingCut(LiveStage):
-    """Hands that say they did it."""
-
-    def cut(self, links: Sequence[Link]) -> None: ...
-
-
-def perform(name: str, folder: Path, stage_type: type[LiveStage] = LiveStage) -> ScenarioResult:
+def perform(name: str, folder: Path) -> ScenarioResult:
     scenario = load_scenario(name)
-    stage = stage_type(scenario, "process", 1, folder)
+    stage = LiveStage(scenario, "process", 1, folder)
     result = run_scenario(scenario, stage, runtime="process", seed=1, say=lambda _: None)
     end_without_trace(ProcessCluster.open(folder))
     return result
@@ -37,7 +33,36 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Pa
     assert result.digest is None
 
 
-def test_a_partition_that_was_not_done_makes_no_valid_run(tmp_path: Path) -> None:
-    result = perform("one-way-partition", tmp_path / "run", NothingCut)
-    assert result.verdict is Verdict.UNKNOWN
-    assert "not proved" in result.report.finding(FAULTS_PROVED).detail
+def test_what_happened_is_replayed_there_and_in_the_simulation(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    result = perform("leader-killed", tmp_path / "run")
+    assert result.verdict is Verdict.VALID, result.report.findings
+    (killed,) = RunFolder(tmp_path / "run").read_faults()
+    for runtime in ("process", "simulated"):
+        folder = tmp_path / runtime
+        assert main(["replay", str(tmp_path / "run"), "--runtime", runtime, "--dir", str(folder), "--json"]) == 0
+        replayed = json.loads(capsys.readouterr().out)
+        assert (replayed["scenario"], replayed["runtime"], replayed["verdict"]) == ("leader-killed", runtime, "valid")
+        (again,) = RunFolder(folder).read_faults()
+        assert (again.name, again.statement) == (killed.name, killed.statement)
+        assert _moments(again) >= _moments(killed)
+    text = (tmp_path / "simulated" / "run.scenario").read_text()
+    assert f"inject dead {killed.statement}" in text
+
+
+def _moments(fault: FaultRecord) -> tuple[int, int]:
+    assert fault.inject_operations is not None
+    assert fault.heal_operations is not None
+    return fault.inject_operations, fault.heal_operations
+
+
+def test_verify_knows_a_fault_that_was_not_proved(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    assert main(["run", "leader-killed", "--runtime", "simulated", "--dir", str(folder)]) == 0
+    assert main(["verify", str(folder)]) == 0
+    run = RunFolder(folder)
+    (fault,) = run.read_faults()
+    run.faults_file.write_text(replace(fault, proof=NOT_PROVED + "it lives").to_json() + "\n")
+    assert main(["verify", str(folder)]) == 3
+    assert "not proved: it lives" in capsys.readouterr().out

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.checkers.faults import FAULTS_PROVED
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.run_folder import RunFolder
 from upheaval.scenario import Inject
-from upheaval.scenario_run import FAULTS_PROVED, ScenarioResult, run_scenario
+from upheaval.scenario_run import ScenarioResult, run_scenario
 from upheaval.scenario_simulated import SimulatedStage
 from upheaval.scenario_text import load_scenario, parse_scenario, scenario_names
-from upheaval_chaos.target import Link
+from upheaval_chaos.target import Link, LinkEffect
 
 NAMES = [name for name in scenario_names() if "simulated" in load_scenario(name).runtimes]
 
@@ -22,28 +23,22 @@ class NothingDone(SimulatedStage):
     """Hands that say they did it."""
 
     def kill(self, member_id: int, component: str | None) -> None: ...
-    def stop(self, member_id: int) -> None: ...
+    def stop(self, member_id: int, component: str | None) -> None: ...
     def pause(self, member_id: int, component: str | None) -> None: ...
-    def cut(self, links: Sequence[Link]) -> None: ...
-    def reset(self, links: Sequence[Link]) -> None: ...
-    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None: ...
-
-
-class WrongLink(SimulatedStage):
-    """Hands that take one direction for the other."""
-
-    def cut(self, links: Sequence[Link]) -> None:
-        super().cut([link.reverse for link in links])
-
-    def slow(self, links: Sequence[Link], latency_ns: int, bytes_per_second: int) -> None:
-        others = [member_id for member_id in self.member_ids if member_id not in (links[0].source, links[0].target)]
-        super().slow([Link(links[0].source, others[0])], latency_ns, bytes_per_second)
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None: ...
 
 
 class NotHealed(SimulatedStage):
     """Hands that leave links as they are."""
 
-    def heal(self, links: Sequence[Link]) -> None: ...
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None: ...
+
+
+class WrongLink(SimulatedStage):
+    """Hands that take one direction for the other."""
+
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        super().impose([link.reverse for link in links], effect)
 
 
 def perform(name: str, folder: Path, stage_type: type[SimulatedStage] = SimulatedStage) -> ScenarioResult:

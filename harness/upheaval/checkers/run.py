@@ -8,6 +8,7 @@ from os import PathLike
 
 from upheaval.checkers import witness
 from upheaval.checkers.calls import judge_calls
+from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
 from upheaval.checkers.logs import LogFindings, check_logs
 from upheaval.checkers.verdict import Finding, Report, Verdict
@@ -36,7 +37,8 @@ def verify_run(path: str | PathLike[str]) -> Report:
     manifest = run.read_manifest()
     operations = list(run.read_history()) if run.history_file.exists() else []
     logs = check_logs(run, finals(manifest), manifest.members)
-    findings = [converged(manifest), _enough_traffic(operations), _leaders(run, manifest, logs), *logs.findings]
+    findings = [converged(manifest), _enough_traffic(operations), faults_proved(run.read_faults(), manifest)]
+    findings += [_leaders(run, manifest, logs), *logs.findings]
     findings.extend(_judge_history(operations, logs))
     return Report(str(run.path), tuple(findings))
 

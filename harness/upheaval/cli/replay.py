@@ -1,17 +1,34 @@
-"""`upheaval replay`: runs again what a run folder was made by. A simulated run has to come out the same to the byte."""
+"""`upheaval replay`: runs again what a run folder was made by.
+
+A simulated run is one execution, and has to come out the same to the byte. What really happened elsewhere is replayed
+as its realised schedule: the same faults of the same members, at the same moments.
+"""
 
 import sys
 from pathlib import Path
 
 from upheaval.cli.run import perform, show
-from upheaval.scenario_run import read_origin
+from upheaval.run_folder import RunFolder
+from upheaval.scenario import SIMULATED
+from upheaval.scenario_realised import realised_scenario
+from upheaval.scenario_run import RunOrigin, read_origin
 
 DIFFERENT_STATUS = 3
 
 
-def replay(folder: Path, *, target: Path | None, as_json: bool) -> int:
+def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: bool) -> int:
     """The verdict of the new run; unknown when it should have been the same execution and was not."""
     origin = read_origin(folder)
+    wanted = runtime or origin.runtime
+    if origin.runtime == SIMULATED == wanted:
+        return _same_execution(origin, target, as_json=as_json)
+    scenario = realised_scenario(origin.scenario, RunFolder(folder))
+    result = perform(scenario, wanted, origin.seed, target, origin.planted)
+    show(result, as_json=as_json)
+    return result.verdict.exit_status
+
+
+def _same_execution(origin: RunOrigin, target: Path | None, *, as_json: bool) -> int:
     result = perform(origin.scenario, origin.runtime, origin.seed, target, origin.planted)
     show(result, as_json=as_json)
     if origin.digest != result.digest:
@@ -19,6 +36,5 @@ def replay(folder: Path, *, target: Path | None, as_json: bool) -> int:
             f"upheaval: the digest was {origin.digest}: the node or the simulation has changed since", file=sys.stderr
         )
         return max(result.verdict.exit_status, DIFFERENT_STATUS) if result.verdict.exit_status != 1 else 1
-    if origin.digest is not None:
-        print("the digest is the same: this was the same execution", file=sys.stderr)
+    print("the digest is the same: this was the same execution", file=sys.stderr)
     return result.verdict.exit_status

@@ -7,6 +7,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+RUNTIMES = ("simulated", "process", "docker")
 _Commands = argparse._SubParsersAction  # argparse has no public name for it
 
 
@@ -20,7 +21,7 @@ def add_commands(commands: "_Commands[Any]") -> None:
     bugs.set_defaults(command=_planted)
     run = commands.add_parser("run", help="run a scenario: start a cluster, break it, heal it, judge it")
     run.add_argument("name", metavar="NAME", help="see `upheaval scenarios`, or the path of a .scenario file")
-    run.add_argument("--runtime", choices=["simulated", "process"], help="default: the first that it runs on")
+    run.add_argument("--runtime", choices=RUNTIMES, help="default: the first that it runs on")
     run.add_argument("--seed", type=int, default=1)
     run.add_argument(
         "--planted", metavar="BUG", help="run a test build of the node that has this bug: see `upheaval planted`"
@@ -29,6 +30,7 @@ def add_commands(commands: "_Commands[Any]") -> None:
     run.set_defaults(command=_run)
     replay = commands.add_parser("replay", help="run again what made a run folder")
     replay.add_argument("run", type=Path, metavar="RUN", help="the folder of a run of a scenario")
+    replay.add_argument("--runtime", choices=RUNTIMES, help="replay what happened there; default: where it ran")
     _add_output(replay)
     replay.set_defaults(command=_replay)
 
@@ -66,4 +68,4 @@ def _run(options: argparse.Namespace) -> int:
 def _replay(options: argparse.Namespace) -> int:
     from upheaval.cli import replay
 
-    return replay.replay(options.run, target=options.dir, as_json=options.json)
+    return replay.replay(options.run, runtime=options.runtime, target=options.dir, as_json=options.json)

@@ -13,7 +13,7 @@ from upheaval.history import HistoryWriter, Operation
 from upheaval.run_folder import Converge, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
-from upheaval.scenario_links import ProxiedLinks
+from upheaval.scenario_links import Links
 from upheaval.scenario_live import LiveTarget
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallLog
@@ -42,7 +42,7 @@ class LiveBackend(LiveTarget):
                 raise
 
     @property
-    def links(self) -> ProxiedLinks:
+    def links(self) -> Links:
         if self._links is None:
             raise UsageError(
                 "this cluster has no proxies in its links, which faults of links need: make it with links=True"
@@ -64,7 +64,7 @@ class LiveBackend(LiveTarget):
     # --- clients and the end ---
 
     def client(self, timeout_s: float) -> Requests:
-        endpoints, resolver = self.cluster.ingress_endpoints(), self.cluster.resolver()
+        endpoints, resolver = self.cluster.ingress_endpoints(), self.resolver()
         return LiveClient(endpoints, resolver, timeout_s, self._calls if self._has_calls else None)
 
     def load(self, settings: WorkloadSettings) -> "HistoryLoad":
@@ -72,7 +72,7 @@ class LiveBackend(LiveTarget):
         self.run.write_manifest(manifest)
         history = self.run.history_writer()
         cluster = self.cluster
-        load = ProcessLoad(cluster.ingress_endpoints(), history, settings, resolver=cluster.resolver())
+        load = ProcessLoad(cluster.ingress_endpoints(), history, settings, resolver=self.resolver())
         owned = HistoryLoad(load, history)
         owned.start()
         return owned

@@ -12,7 +12,7 @@ import pytest
 
 from upheaval.errors import EnvironmentFault
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.toxiproxy import ToxiproxyClient
+from upheaval_chaos.toxiproxy import StandardToxiproxy
 
 LATENCY_MS = 150
 PATIENCE_S = 5.0
@@ -56,7 +56,7 @@ Dial = Callable[[], socket.socket]
 @pytest.fixture
 def dial(api: str, upstream: str) -> Iterator[Dial]:
     """Makes connections through a proxy with the name `p`."""
-    host, _, port = ToxiproxyClient(api).create("p", upstream).rpartition(":")
+    host, _, port = StandardToxiproxy(api).create("p", upstream).rpartition(":")
     made: list[socket.socket] = []
 
     def connect() -> socket.socket:
@@ -96,12 +96,12 @@ def test_bytes_pass_are_counted_and_an_end_of_stream_passes_too(api: str, dial: 
     assert exchange(connection, payload) == payload
     connection.shutdown(socket.SHUT_WR)
     assert connection.recv(1) == b""
-    assert ToxiproxyClient(api).sent_bytes() == {("p", "upstream"): len(payload), ("p", "downstream"): len(payload)}
+    assert StandardToxiproxy(api).sent_bytes() == {("p", "upstream"): len(payload), ("p", "downstream"): len(payload)}
 
 
 @pytest.mark.parametrize("stream", ["upstream", "downstream"])
 def test_timeout_swallows_one_stream_and_ends_what_it_hit_when_it_goes(api: str, dial: Dial, stream: str) -> None:
-    client = ToxiproxyClient(api)
+    client = StandardToxiproxy(api)
     before, during = dial(), None
     assert exchange(before, b"one") == b"one"
     client.add_toxic("p", "timeout", stream, {"timeout": 0})
@@ -121,15 +121,23 @@ def test_timeout_swallows_one_stream_and_ends_what_it_hit_when_it_goes(api: str,
     assert exchange(dial(), b"three") == b"three"
 
 
-def test_timeout_with_a_time_ends_the_connection_then(api: str, dial: Dial) -> None:
-    ToxiproxyClient(api).add_toxic("p", "timeout", "downstream", {"timeout": 50})
+def test_timeout_with_a_time_ends_the_connection_when_nothing_came_for_so_long(api: str, dial: Dial) -> None:
+    StandardToxiproxy(api).add_toxic("p", "timeout", "downstream", {"timeout": LATENCY_MS})
     connection = dial()
-    connection.sendall(b"x")
+    begin = time.monotonic()
+    connection.settimeout(LATENCY_MS / 2000)
+    for _ in range(4):
+        # What comes is swallowed, and the time of silence begins anew.
+        connection.sendall(b"x")
+        with pytest.raises(TimeoutError):
+            connection.recv(1)
+    connection.settimeout(PATIENCE_S)
     assert connection.recv(1) == b""
+    assert time.monotonic() - begin >= 2.5 * LATENCY_MS / 1000
 
 
 def test_reset_peer_resets_old_and_new_connections(api: str, dial: Dial) -> None:
-    client = ToxiproxyClient(api)
+    client = StandardToxiproxy(api)
     old = dial()
     assert exchange(old, b"one") == b"one"
     client.add_toxic("p", "reset_peer", "upstream", {"timeout": 0})
@@ -141,7 +149,7 @@ def test_reset_peer_resets_old_and_new_connections(api: str, dial: Dial) -> None
 
 
 def test_latency_delays_one_stream(api: str, dial: Dial) -> None:
-    ToxiproxyClient(api).add_toxic("p", "latency", "upstream", {"latency": LATENCY_MS, "jitter": 0})
+    StandardToxiproxy(api).add_toxic("p", "latency", "upstream", {"latency": LATENCY_MS, "jitter": 0})
     connection = dial()
     begin = time.monotonic()
     assert exchange(connection, b"one") == b"one"
@@ -149,7 +157,7 @@ def test_latency_delays_one_stream(api: str, dial: Dial) -> None:
 
 
 def test_bandwidth_holds_bytes_back(api: str, dial: Dial) -> None:
-    ToxiproxyClient(api).add_toxic("p", "bandwidth", "downstream", {"rate": 100})
+    StandardToxiproxy(api).add_toxic("p", "bandwidth", "downstream", {"rate": 100})
     connection = dial()
     begin = time.monotonic()
     assert len(exchange(connection, b"x" * 40_000)) == 40_000
@@ -163,7 +171,7 @@ def test_a_proxy_can_be_switched_off_reset_and_ended(api: str, dial: Dial) -> No
     assert connection.recv(1) == b""
     with pytest.raises(ConnectionRefusedError):
         dial()
-    ToxiproxyClient(api).add_toxic("p", "timeout", "upstream", {"timeout": 0})
+    StandardToxiproxy(api).add_toxic("p", "timeout", "upstream", {"timeout": 0})
     assert call(api, "POST", "/reset")[0] == 204
     assert exchange(dial(), b"two") == b"two"
     assert json.loads(call(api, "GET", "/proxies")[1])["p"]["toxics"] == []
@@ -172,7 +180,7 @@ def test_a_proxy_can_be_switched_off_reset_and_ended(api: str, dial: Dial) -> No
 
 
 def test_an_upstream_that_is_not_there_ends_the_connection(api: str, dial: Dial) -> None:
-    host, _, port = ToxiproxyClient(api).create("nobody", "127.0.0.1:1").rpartition(":")
+    host, _, port = StandardToxiproxy(api).create("nobody", "127.0.0.1:1").rpartition(":")
     with socket.create_connection((host, int(port)), PATIENCE_S) as connection:
         assert connection.recv(1) == b""
 
@@ -205,6 +213,6 @@ def test_what_makes_no_sense_is_refused(
 
 def test_the_client_says_what_was_refused_and_who_does_not_answer(api: str, dial: Dial) -> None:
     with pytest.raises(EnvironmentFault, match="refused POST /proxies/q/toxics"):
-        ToxiproxyClient(api).add_toxic("q", "latency", "upstream", {})
+        StandardToxiproxy(api).add_toxic("q", "latency", "upstream", {})
     with pytest.raises(EnvironmentFault, match="does not answer"):
-        ToxiproxyClient("127.0.0.1:1").sent_bytes()
+        StandardToxiproxy("127.0.0.1:1").sent_bytes()

@@ -4,10 +4,20 @@ import pytest
 
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
-from upheaval.scenario import ClusterPlan, Heal, Inject, WaitCaughtUp, WaitLeader, WaitOperations, WaitSeconds
+from upheaval.scenario import (
+    ClusterPlan,
+    Heal,
+    Inject,
+    WaitCaughtUp,
+    WaitLeader,
+    WaitMoment,
+    WaitOperations,
+    WaitSeconds,
+)
 from upheaval.scenario_text import load_scenario, parse_scenario, scenario_names
-from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members, Selector
-from upheaval_chaos.link_faults import LinkFault, LinkFaultKind
+from upheaval_chaos.faults import Group, MemberFault, MemberFaultKind, Members, Selector
+from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.target import LinkFaultKind
 
 GOOD = """# all that there is
 title Everything  at once   # a remark
@@ -20,6 +30,9 @@ heal a
 wait caught-up a
 inject b slow member-1 <-> followers latency-ms=20 bytes-per-second=64000
 wait seconds 2
+inject c timeout leader,member-4 <-> followers timeout-ms=300 channel=log
+wait moment operations=200 after-ms=50
+inject d blackhole clients -> leader
 promise linearizable
 promise one leader a term
 """
@@ -31,7 +44,7 @@ def test_every_statement_is_read() -> None:
     assert scenario.cluster == ClusterPlan(5, "split", 2)
     assert (scenario.workload.rate, scenario.workload.slots, scenario.workload.keys) == (50, 4, 2)
     assert scenario.promises == ("linearizable", "one leader a term")
-    assert scenario.runtimes == ("process",)
+    assert scenario.runtimes == ("process", "docker")
     assert scenario.steps == (
         WaitOperations(10),
         Inject("a", MemberFault(MemberFaultKind.KILL, Members(Selector.LEADER), "archive")),
@@ -43,6 +56,19 @@ def test_every_statement_is_read() -> None:
             LinkFault(LinkFaultKind.SLOW, Members(member_id=1), Members(Selector.FOLLOWERS), True, 20, 64_000),
         ),
         WaitSeconds(2.0),
+        Inject(
+            "c",
+            LinkFault(
+                LinkFaultKind.TIMEOUT,
+                Group((Members(Selector.LEADER), Members(member_id=4))),
+                Members(Selector.FOLLOWERS),
+                both_ways=True,
+                timeout_ms=300,
+                channel="log",
+            ),
+        ),
+        WaitMoment(200, 50),
+        Inject("d", LinkFault(LinkFaultKind.BLACKHOLE, Members(Selector.CLIENTS), Members(Selector.LEADER))),
     )
 
 
@@ -63,7 +89,16 @@ def test_every_statement_is_read() -> None:
         ("inject a kill leader component=archive", "1:22: members run their components together"),
         ("inject a blackhole leader => follower", "1:27: '=>' is no direction"),
         ("inject a blackhole leader -> follower latency-ms=3", "1:1: blackhole has neither"),
+        ("inject a blackhole leader -> follower timeout-ms=3", "1:1: blackhole has no timeout-ms"),
+        ("inject a blackhole leader -> follower channel=lag", "1:1: there is no channel 'lag'"),
+        ("inject a blackhole leader -> follower by=magic", "1:39: by=magic: use proxy or packets"),
+        ("inject a slow leader -> follower latency-ms=3 by=packets", "1:1: filters of packets do no slow"),
+        ("inject a blackhole leader,membr-2 -> follower", "1:27: 'membr-2' is no target"),
+        ("inject a kill clients", "1:1: kill is done to members"),
         ("inject a reset leader -> follower", "1:1: a reset ends both directions"),
+        ("inject a timeout leader -> follower timeout-ms=3", "1:1: a timeout ends both directions"),
+        ("inject a timeout leader <-> follower", "1:1: timeout needs timeout-ms"),
+        ("wait moment operations=-1", "1:13: operations must be a number from 0"),
         ("inject a slow leader -> follower", "1:1: slow needs"),
         ("inject a slow leader -> follower latency-ms=-3", "1:34: latency-ms must be a number"),
         ("heal a", "1:6: no fault is called 'a'"),
@@ -92,6 +127,17 @@ def test_a_fault_that_is_there_cannot_be_put_in_again() -> None:
         parse_scenario(text, name="bad", where="bad")
 
 
+def test_one_cluster_is_broken_by_proxies_or_by_packets() -> None:
+    text = "title x\ninject a blackhole leader -> follower\ninject b reset leader <-> follower by=packets"
+    with pytest.raises(UsageError, match="bad:3:36: the links of one cluster are broken by proxy or by packets"):
+        parse_scenario(text, name="bad", where="bad")
+
+
+def test_filters_of_packets_need_containers() -> None:
+    text = "title x\nwait operations 1\ninject b reset leader <-> follower by=packets"
+    assert parse_scenario(text, name="x", where="x").runtimes == ("docker",)
+
+
 def test_the_library_can_be_read() -> None:
     names = scenario_names()
     assert {"leader-killed", "one-way-partition", "component-killed", "slow-link"} <= set(names)
@@ -104,5 +150,5 @@ def test_a_wrong_name_and_a_wrong_runtime_are_one_line_and_status_2(capsys: pyte
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("upheaval: there is no scenario 'leader-kiled': use one of all-killed-and-restarted")
     assert lines[1] == (
-        "upheaval: scenario component-killed does not run on the simulated runtime: use --runtime process"
+        "upheaval: scenario component-killed does not run on the simulated runtime: use --runtime process, docker"
     )

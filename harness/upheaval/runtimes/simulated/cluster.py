@@ -19,7 +19,8 @@ from upheaval.runtimes.simulated.collect import write_files, write_trace
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.faults import Link
-from upheaval.runtimes.simulated.network import Fabric, LinkProfile
+from upheaval.runtimes.simulated.links import LinkProfile
+from upheaval.runtimes.simulated.network import Fabric
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.trace import ErrorLog, Journal, SimulatedTracer
 from upheaval.runtimes.simulated.world import World

@@ -18,13 +18,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from upheaval.runtimes.simulated.links import Link, LinkProfile, Links
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 
 # Send buffer and receive buffer of one direction together; what does not fit waits at the sender.
 PIPE_CAPACITY: Final = 512 * 1024
-LOCAL_LATENCY_NS: Final = 15_000
 SPLIT_PROBABILITY: Final = 0.06
 # The process runtime sets TCP_USER_TIMEOUT to this: unacknowledged bytes, SYN included, end the connection.
 UNACKNOWLEDGED_NS: Final = 5_000_000_000
@@ -47,35 +47,6 @@ class Owner(Protocol):
     def post(self, action: Action) -> None: ...
 
 
-@dataclass(slots=True)
-class Link:
-    """One direction between two hosts."""
-
-    latency_ns: int
-    jitter_ns: int
-    bytes_per_second: int | None = None
-    extra_latency_ns: int = 0
-    cut_since_ns: int | None = None
-    free_at_ns: int = 0
-    # New connections are answered with a reset.
-    refuses: bool = False
-    # Bytes that have come out at the far end.
-    delivered_bytes: int = 0
-
-    @property
-    def is_cut(self) -> bool:
-        return self.cut_since_ns is not None
-
-
-@dataclass(frozen=True, slots=True)
-class LinkProfile:
-    """The range from which the links of a run are drawn."""
-
-    latency_min_ns: int = 30_000
-    latency_max_ns: int = 250_000
-    jitter_max_ns: int = 120_000
-
-
 class Pipe:
     """One direction of a connection: bytes under way to `receiver`."""
 
@@ -83,6 +54,7 @@ class Pipe:
         "_fabric",
         "blocked",
         "freed",
+        "heard_ns",
         "last_arrival_ns",
         "link",
         "outstanding",
@@ -103,6 +75,7 @@ class Pipe:
         self.blocked = False
         self.stalled_since_ns: int | None = None
         self.last_arrival_ns = 0
+        self.heard_ns = 0
 
     def push(self, data: bytes) -> None:
         """Put bytes on the way, sometimes in two chunks."""
@@ -133,12 +106,34 @@ class Pipe:
             return
         while self.segments and self.segments[0][0] <= now_ns:
             _, data, end = self.segments.popleft()
-            self.link.delivered_bytes += len(data)
-            self.receiver.receive(data, end)
+            if self.link.timeout_ns is not None and not end:
+                self._swallow(len(data))
+            else:
+                self.link.count(len(data))
+                self.receiver.receive(data, end)
 
     @property
     def _is_dead(self) -> bool:
-        return self.link.cut_since_ns is not None or self.receiver.is_ghost
+        return self.link.is_cut or self.receiver.is_ghost
+
+    def _swallow(self, length: int) -> None:
+        """Something on the way took the bytes: the sender may send more, the receiver never sees them."""
+        self.freed += length
+        self._acknowledge()
+        self.watch_silence()
+
+    def watch_silence(self) -> None:
+        """From now on the connection may be silent for as long as the link lets it."""
+        self.heard_ns = since_ns = self._fabric.world.now_ns
+        timeout_ns = self.link.timeout_ns
+        if timeout_ns is not None:
+            self._fabric.world.after(timeout_ns, lambda: self._end_silence(since_ns))
+
+    def _end_silence(self, since_ns: int) -> None:
+        if self.heard_ns == since_ns and self.link.timeout_ns is not None:
+            self.receiver.receive(b"", "closed by the network")
+            if self.receiver.other is not None:
+                self.receiver.other.receive(b"", "closed by the network")
 
     def _stall(self) -> None:
         if self.stalled_since_ns is None:
@@ -155,7 +150,7 @@ class Pipe:
     def consumed(self, length: int) -> None:
         """The reader took bytes: the sender may send again once it hears of it."""
         self.freed += length
-        if self.reverse.cut_since_ns is None:
+        if not self.reverse.is_cut:
             self._acknowledge()
         else:
             self._stall()
@@ -358,11 +353,9 @@ class Fabric:
 
     def __init__(self, world: World, profile: LinkProfile | None = None) -> None:
         self.world = world
-        self._profile = profile or LinkProfile()
+        self._links = Links(world, profile or LinkProfile())
         self._random = world.stream("network")
         self.draw = self._random.random
-        self._links: dict[tuple[str, str], Link] = {}
-        self._local = Link(LOCAL_LATENCY_NS, LOCAL_LATENCY_NS)
         self._hosts: dict[str, _Host] = {}
         self._listeners: dict[tuple[str, str], _Listener] = {}
         self._ends: dict[StreamEnd, None] = {}
@@ -376,53 +369,58 @@ class Fabric:
 
     def link(self, source: str, target: str) -> Link:
         """The link from one host to another, drawn when it is first used."""
-        if source == target:
-            return self._local
-        key = (source, target)
-        if key not in self._links:
-            draw = self.world.stream(f"link/{source}/{target}")
-            profile = self._profile
-            self._links[key] = Link(
-                draw.randint(profile.latency_min_ns, profile.latency_max_ns), draw.randint(0, profile.jitter_max_ns)
-            )
-        return self._links[key]
+        return self._links.link(source, target)
+
+    def channel(self, source: str, target: str, port: str) -> Link:
+        """What goes from one host to another on connections that were dialled to this port, by either of them."""
+        return self._links.channel(source, target, port)
 
     def arrival_ns(self, link: Link, length: int, not_before_ns: int) -> int:
         """When bytes that are sent now arrive."""
         start_ns = self.world.now_ns
-        if link.bytes_per_second is not None:
-            start_ns = max(start_ns, link.free_at_ns) + length * 1_000_000_000 // link.bytes_per_second
-            link.free_at_ns = start_ns
-        latency_ns = link.latency_ns + link.extra_latency_ns + int(self.draw() * link.jitter_ns)
+        extra_ns = 0
+        for part in (link,) if link.whole is None else (link, link.whole):
+            extra_ns += part.extra_latency_ns
+            if part.bytes_per_second is not None:
+                start_ns = max(start_ns, part.free_at_ns) + length * 1_000_000_000 // part.bytes_per_second
+                part.free_at_ns = start_ns
+        latency_ns = link.latency_ns + extra_ns + int(self.draw() * link.jitter_ns)
         return max(start_ns + latency_ns, not_before_ns)
 
-    def cut(self, source: str, target: str) -> None:
-        """Make the link from `source` to `target` a black hole."""
-        link = self.link(source, target)
+    def cut(self, source: str, target: str, port: str = "") -> None:
+        """Make the link from `source` to `target`, or one channel of it, a black hole."""
+        link = self._links.channel(source, target, port)
         if source != target and link.cut_since_ns is None:
             link.cut_since_ns = self.world.now_ns
 
-    def heal(self, source: str, target: str) -> None:
-        link = self.link(source, target)
+    def silence(self, source: str, target: str, port: str, timeout_ns: int | None) -> None:
+        """Let what is sent vanish, and end connections on which nothing came for so long; None ends that."""
+        link = self._links.channel(source, target, port)
+        link.silence_ns = timeout_ns
+        for end in list(self._ends):
+            if end.incoming.link.belongs_to(link):
+                end.incoming.watch_silence()
+
+    def heal(self, source: str, target: str, port: str = "") -> None:
+        link = self._links.channel(source, target, port)
         if link.cut_since_ns is None:
             return
         outage_ns = self.world.now_ns - link.cut_since_ns
         link.cut_since_ns = None
         for end in list(self._ends):
-            if end.incoming.link is link:
+            if end.incoming.link.belongs_to(link) and not end.incoming.link.is_cut:
                 end.incoming.heal(outage_ns)
-            if end.incoming.reverse is link:
+            if end.incoming.reverse.belongs_to(link) and not end.incoming.reverse.is_cut:
                 end.incoming.heal_reverse()
 
     def heal_all(self) -> None:
-        for (source, target), link in list(self._links.items()):
-            if link.is_cut:
-                self.heal(source, target)
+        for source, target, port in self._links.cut_ones():
+            self.heal(source, target, port)
 
-    def reset(self, first: str, second: str) -> int:
-        """Reset every connection between two hosts; returns how many."""
-        pair = {first, second}
-        hit = [end for end in self._ends if end.other and {end.owner.host, end.other.owner.host} == pair]
+    def reset(self, first: str, second: str, port: str = "") -> int:
+        """Reset every connection between two hosts, or those of one channel; returns how many."""
+        links = (self._links.channel(first, second, port), self._links.channel(second, first, port))
+        hit = [end for end in self._ends if end.other and any(end.incoming.link.belongs_to(link) for link in links)]
         for end in hit:
             end.receive(b"", "reset by the network")
         return len(hit) // 2
@@ -446,7 +444,8 @@ class Fabric:
     def dial(self, owner: Owner, address: str, handler: ConnectionHandler) -> StreamEnd:
         host, port = self._split(owner.host, address)
         self._next_port += 1
-        outgoing = Pipe(self, self.link(owner.host, host), self.link(host, owner.host))
+        there, back = self._links.channel(owner.host, host, port), self._links.channel(host, owner.host, port)
+        outgoing = Pipe(self, there, back)
         incoming = Pipe(self, outgoing.reverse, outgoing.link)
         end = StreamEnd(self, owner, address, outgoing, incoming)
         end.handler = handler
@@ -479,13 +478,16 @@ class Fabric:
             dial.attempts += 1
             return
         listener = self._listeners.get((dial.host, dial.port))
-        if listener is None or end.outgoing.link.refuses:
+        if listener is None or end.outgoing.link.is_refusing:
             end.incoming.push_end("connection refused" if listener is None else "reset by the network")
             return
         server = StreamEnd(self, listener.owner, dial.source, end.incoming, end.outgoing)
         server.other, end.other = end, server
         self._ends[server] = None
         server.is_established = True
+        if end.outgoing.link.timeout_ns is not None or end.incoming.link.timeout_ns is not None:
+            end.outgoing.watch_silence()
+            end.incoming.watch_silence()
         listener.owner.post(lambda: self._accept(listener, server))
         back_ns = self.arrival_ns(end.incoming.link, 0, 0)
         end.incoming.last_arrival_ns = back_ns

@@ -1,0 +1,29 @@
+"""The promise that every fault of a run took effect and was healed, from what `faults.jsonl` says was seen.
+
+This module knows no fault; it reads proofs.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.run_folder import FaultRecord, Manifest
+
+FAULTS_PROVED: Final = "every fault took effect and was healed"
+
+
+def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
+    """Unknown when one was not proved, or not healed in a run of which nothing shows that all members were well again.
+
+    A run that converged shows it: every member lived and stood at the same position at its end.
+    """
+    shown = []
+    has_converged = manifest.converge is not None and manifest.converge.reached
+    for fault in faults:
+        said = f"{fault.what} of {fault.where}: {fault.proof or 'no proof'}"
+        if not fault.is_proved:
+            return Finding(FAULTS_PROVED, Verdict.UNKNOWN, said)
+        if fault.heal_end_ns is None and not has_converged:
+            return Finding(FAULTS_PROVED, Verdict.UNKNOWN, f"{fault.what} of {fault.where} was not healed")
+        shown.append(said)
+    return Finding(FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")

@@ -1,0 +1,114 @@
+"""The links between the hosts of a simulation: how long bytes are under way, and what is wrong with a link.
+
+This module knows no connections.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.runtimes.simulated.world import World
+
+LOCAL_LATENCY_NS: Final = 15_000
+
+
+class Link:
+    """One direction between two hosts, or one channel of it: what belongs to connections to one port.
+
+    What holds for the whole link holds for each of its channels, too.
+    """
+
+    __slots__ = (
+        "bytes_per_second",
+        "cut_since_ns",
+        "delivered_bytes",
+        "extra_latency_ns",
+        "free_at_ns",
+        "jitter_ns",
+        "latency_ns",
+        "refuses",
+        "silence_ns",
+        "whole",
+    )
+
+    def __init__(self, latency_ns: int, jitter_ns: int, whole: "Link | None" = None) -> None:
+        self.latency_ns = latency_ns
+        self.jitter_ns = jitter_ns
+        self.whole = whole
+        self.bytes_per_second: int | None = None
+        self.extra_latency_ns = 0
+        self.cut_since_ns: int | None = None
+        self.free_at_ns = 0
+        # New connections are answered with a reset.
+        self.refuses = False
+        # What is sent vanishes, and a connection ends after so long a silence.
+        self.silence_ns: int | None = None
+        # Bytes that have come out at the far end.
+        self.delivered_bytes = 0
+
+    @property
+    def is_cut(self) -> bool:
+        return self.cut_since_ns is not None or (self.whole is not None and self.whole.cut_since_ns is not None)
+
+    @property
+    def is_refusing(self) -> bool:
+        return self.refuses or (self.whole is not None and self.whole.refuses)
+
+    @property
+    def timeout_ns(self) -> int | None:
+        return self.silence_ns if self.silence_ns is not None or self.whole is None else self.whole.silence_ns
+
+    def belongs_to(self, link: "Link") -> bool:
+        return self is link or self.whole is link
+
+    def count(self, length: int) -> None:
+        self.delivered_bytes += length
+        if self.whole is not None:
+            self.whole.delivered_bytes += length
+
+
+@dataclass(frozen=True, slots=True)
+class LinkProfile:
+    """The range from which the links of a run are drawn."""
+
+    latency_min_ns: int = 30_000
+    latency_max_ns: int = 250_000
+    jitter_max_ns: int = 120_000
+
+
+class Links:
+    """All links of one world, each drawn when it is first used."""
+
+    def __init__(self, world: World, profile: LinkProfile) -> None:
+        self._world = world
+        self._profile = profile
+        self._links: dict[tuple[str, str], Link] = {}
+        self._channels: dict[tuple[str, str, str], Link] = {}
+        self._local = Link(LOCAL_LATENCY_NS, LOCAL_LATENCY_NS)
+
+    def link(self, source: str, target: str) -> Link:
+        """The link from one host to another."""
+        if source == target:
+            return self._local
+        key = (source, target)
+        if key not in self._links:
+            draw = self._world.stream(f"link/{source}/{target}")
+            profile = self._profile
+            self._links[key] = Link(
+                draw.randint(profile.latency_min_ns, profile.latency_max_ns), draw.randint(0, profile.jitter_max_ns)
+            )
+        return self._links[key]
+
+    def channel(self, source: str, target: str, port: str) -> Link:
+        """What goes from one host to another on connections that were dialled to this port, by either of them."""
+        whole = self.link(source, target)
+        if whole is self._local or not port:
+            return whole
+        key = (source, target, port)
+        if key not in self._channels:
+            self._channels[key] = Link(whole.latency_ns, whole.jitter_ns, whole)
+        return self._channels[key]
+
+    def cut_ones(self) -> list[tuple[str, str, str]]:
+        """Source, target and port of what is cut; no port for a whole link."""
+        wholes = [(*key, "") for key, link in self._links.items() if link.cut_since_ns is not None]
+        return wholes + [key for key, link in self._channels.items() if link.cut_since_ns is not None]

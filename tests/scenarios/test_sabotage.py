@@ -1,0 +1,64 @@
+"""Each fault's probe on a cluster that works: it holds when the fault was done, and fails when the hands did nothing or
+hit another member or link. Every kind of fault is tried, on the simulated and on the process runtime.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.fault_cases import CASES, STATEMENTS, WORKLOAD, all_kinds, fault_of, one_round
+from support.live_clusters import end_without_trace
+from support.saboteur import Sabotage
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.scenario_live import LiveStage
+from upheaval.scenario_simulated import SimulatedStage
+from upheaval.scenario_text import parse_scenario
+from upheaval_chaos import faults, link_faults
+
+SCENARIO = parse_scenario(
+    f"title all\n{WORKLOAD}wait operations 1\ninject x blackhole all -> all\n", name="all", where="all"
+)
+
+
+def test_every_kind_is_tried() -> None:
+    assert set(CASES) == all_kinds()
+    assert all(CASES.values())
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What will never happen need not be waited for as long as in earnest."""
+    for module in (faults, link_faults):
+        monkeypatch.setattr(module, "TAKES_EFFECT_S", 2.0)
+
+
+@pytest.mark.parametrize("sabotage", list(Sabotage))
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_simulated(statement: str, sabotage: Sabotage, tmp_path: Path, impatient: None) -> None:
+    stage = SimulatedStage(SCENARIO, 1, tmp_path)
+    stage.open()
+    stage.let_pass(0.5)
+    record = one_round(stage, fault_of(statement), sabotage)
+    assert record.is_proved == (sabotage is Sabotage.NONE), record
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
+    """Three members behind proxies, under load."""
+    folder = tmp_path_factory.mktemp("sabotage") / "run"
+    stage = LiveStage(SCENARIO, "process", 1, folder)
+    try:
+        stage.open()
+        yield stage
+    finally:
+        stage.close()
+    end_without_trace(ProcessCluster.open(folder))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("sabotage", list(Sabotage))
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_processes(statement: str, sabotage: Sabotage, processes: LiveStage, impatient: None) -> None:
+    record = one_round(processes, fault_of(statement), sabotage)
+    assert record.is_proved == (sabotage is Sabotage.NONE), record

@@ -1,0 +1,69 @@
+"""Every kind of fault as statements of a scenario, and one round of each: put in and taken away, proved or not.
+
+A kind without a statement here fails the tests that go through them.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from support.saboteur import Sabotage, Saboteur
+from upheaval.run_folder import FaultRecord
+from upheaval.scenario import Inject
+from upheaval.scenario_stage import Stage
+from upheaval.scenario_text import parse_scenario
+from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.faults import Fault, MemberFaultKind
+from upheaval_chaos.target import LinkFaultKind
+
+CASES: Final[Mapping[str, tuple[str, ...]]] = {
+    MemberFaultKind.KILL: ("kill follower",),
+    MemberFaultKind.STOP: ("stop follower",),
+    MemberFaultKind.PAUSE: ("pause follower",),
+    MemberFaultKind.RESTART: ("restart follower",),
+    LinkFaultKind.BLACKHOLE: (
+        "blackhole leader -> follower",
+        "blackhole follower <-> leader",
+        "blackhole leader -> follower channel=log",
+        "blackhole clients <-> leader",
+        "blackhole leader -> clients",
+    ),
+    LinkFaultKind.RESET: ("reset leader <-> follower", "reset clients <-> leader"),
+    LinkFaultKind.SLOW: (
+        "slow leader -> follower latency-ms=80",
+        "slow leader -> follower bytes-per-second=8000",
+        "slow clients -> leader latency-ms=80",
+    ),
+    LinkFaultKind.TIMEOUT: ("timeout leader <-> follower timeout-ms=300", "timeout clients <-> leader timeout-ms=300"),
+}
+STATEMENTS: Final = tuple(statement for statements in CASES.values() for statement in statements)
+WORKLOAD: Final = "workload rate=300\n"
+SETTLED_S: Final = 40.0
+
+
+def all_kinds() -> set[str]:
+    return {*MemberFaultKind, *LinkFaultKind}
+
+
+def fault_of(statement: str, cluster: str = "cluster members=3") -> Fault:
+    scenario = parse_scenario(f"title x\n{cluster}\ninject x {statement}\nwait operations 1\n", name="x", where="x")
+    (fault,) = (step.fault for step in scenario.steps if isinstance(step, Inject))
+    return fault
+
+
+def one_round(stage: Stage, fault: Fault, sabotage: Sabotage) -> FaultRecord:
+    """What is recorded of the fault. Afterwards all members follow one leader and answer clients again."""
+    records: list[FaultRecord] = []
+    driver = FaultDriver(Saboteur(stage, sabotage), records.append)
+    driver.inject("x", fault)
+    driver.heal("x")
+    settle(stage)
+    (record,) = records
+    return record
+
+
+def settle(stage: Stage) -> None:
+    stage.wait_until(
+        lambda: all(stage.has_caught_up(member_id) for member_id in stage.member_ids), SETTLED_S, "catch-up of all"
+    )
+    target = stage.acknowledged() + 30
+    stage.wait_until(lambda: stage.acknowledged() >= target, SETTLED_S, "operations after the fault")

@@ -1,0 +1,96 @@
+"""A target whose hands lie: they do nothing, or do it to others. Its eyes are those of the real target."""
+
+from collections.abc import Callable, Mapping, Sequence
+from enum import StrEnum
+
+from upheaval_chaos.target import CLIENTS, Link, LinkEffect, Ping, Target
+
+
+class Sabotage(StrEnum):
+    NONE = "none"
+    IDLE = "idle"
+    ELSEWHERE = "elsewhere"
+
+
+class Saboteur:
+    """Implements `upheaval_chaos.target.Target`."""
+
+    def __init__(self, target: Target, sabotage: Sabotage) -> None:
+        self._target = target
+        self._sabotage = sabotage
+
+    @property
+    def member_ids(self) -> Sequence[int]:
+        return self._target.member_ids
+
+    def leader(self) -> int | None:
+        return self._target.leader()
+
+    def acknowledged(self) -> int:
+        return self._target.acknowledged()
+
+    # --- hands ---
+
+    def kill(self, member_id: int, component: str | None) -> None:
+        if self._sabotage is not Sabotage.IDLE:
+            self._target.kill(self._other(member_id), component)
+
+    def stop(self, member_id: int, component: str | None) -> None:
+        if self._sabotage is not Sabotage.IDLE:
+            self._target.stop(self._other(member_id), component)
+
+    def start(self, member_id: int) -> None:
+        for each in {member_id, self._other(member_id)}:
+            self._target.start(each)
+
+    def pause(self, member_id: int, component: str | None) -> None:
+        if self._sabotage is not Sabotage.IDLE:
+            self._target.pause(self._other(member_id), component)
+
+    def resume(self, member_id: int, component: str | None) -> None:
+        for each in {member_id, self._other(member_id)}:
+            self._target.resume(each, component)
+
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        if self._sabotage is not Sabotage.IDLE:
+            self._target.impose([self._other_link(link) for link in links], effect)
+
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        if self._sabotage is not Sabotage.IDLE:
+            self._target.lift([self._other_link(link) for link in links], effect)
+
+    # --- eyes and clock ---
+
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        return self._target.incarnation(member_id, component)
+
+    def turns(self, member_id: int, component: str | None) -> int:
+        return self._target.turns(member_id, component)
+
+    def delivered(self, link: Link) -> int:
+        return self._target.delivered(link)
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        return self._target.delivered_by_stream(link)
+
+    def ping(self, link: Link, timeout_s: float) -> Ping:
+        return self._target.ping(link, timeout_s)
+
+    def now_ns(self) -> int:
+        return self._target.now_ns()
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        self._target.wait_until(condition, timeout_s, what)
+
+    def let_pass(self, seconds: float) -> None:
+        self._target.let_pass(seconds)
+
+    # --- whom it hits instead ---
+
+    def _other(self, end: int) -> int:
+        if self._sabotage is not Sabotage.ELSEWHERE or end == CLIENTS:
+            return end
+        return (end + 1) % len(self.member_ids)
+
+    def _other_link(self, link: Link) -> Link:
+        return Link(self._other(link.source), self._other(link.target), link.channel)

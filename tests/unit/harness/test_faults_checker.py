@@ -1,0 +1,31 @@
+"""The promise that every fault took effect and was healed, judged from what was recorded."""
+
+import pytest
+
+from upheaval.checkers.faults import faults_proved
+from upheaval.checkers.verdict import Verdict
+from upheaval.run_folder import NOT_PROVED, Converge, FaultRecord, Manifest
+
+HEALED = FaultRecord("kill", "member-0", 1, 2, 3, 4, proof="gone: process 7")
+OPEN = FaultRecord("kill", "member-1", 1, 2, proof="gone: process 8")
+
+
+def manifest(*, converged: bool) -> Manifest:
+    return Manifest("run", "process", 3, "test", 1, converge=Converge(converged, 9, ()))
+
+
+@pytest.mark.parametrize(
+    ("faults", "converged", "verdict", "text"),
+    [
+        ([], False, Verdict.VALID, "there were none"),
+        ([HEALED], False, Verdict.VALID, "kill of member-0: gone: process 7"),
+        ([HEALED, OPEN], True, Verdict.VALID, "process 7; kill of member-1: gone: process 8"),
+        ([HEALED, OPEN], False, Verdict.UNKNOWN, "kill of member-1 was not healed"),
+        ([FaultRecord("kill", "member-0", 1, 2, 3, 4)], True, Verdict.UNKNOWN, "kill of member-0: no proof"),
+        ([FaultRecord("cut", "x", 1, 2, 3, 4, NOT_PROVED + "y")], True, Verdict.UNKNOWN, "cut of x: not proved: y"),
+    ],
+)
+def test_verdicts(faults: list[FaultRecord], converged: bool, verdict: Verdict, text: str) -> None:
+    finding = faults_proved(faults, manifest(converged=converged))
+    assert finding.verdict is verdict
+    assert text in finding.detail
