@@ -1,5 +1,6 @@
 """Locust users on containers: a leader dies under load, and locust, history and log agree on what happened."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,3 +51,13 @@ def test_a_running_cluster_is_judged_and_goes_on_running(load: LoadCommands, nod
         require_agreement(again, earlier=earlier)
     finally:
         cluster.down()
+
+
+def test_ctrl_c_leaves_nothing(load: LoadCommands) -> None:
+    process = load.start("--runtime", "docker", "--users", "2", "--duration", "60s", "--members", "1")
+    load.wait_until_loaded(process)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, output) == (130, "")
+    assert "nothing was left running" in errors
+    assert load.users() == []
