@@ -2,18 +2,18 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.async_waits import one_turn, until
 from unit.runtime.member_processes import TOGETHER, Members
 from upheaval_node.client.asyncio_driver import AsyncClient, NotSent, OutcomeUnknown
 
 pytestmark = pytest.mark.heavy
 
 WORKERS = 8
-PATIENCE_S = 30.0
 
 
 @pytest.fixture
@@ -74,12 +74,6 @@ class Load:
                 self.cancelled.append(value)
 
 
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.01)
-
-
 def test_load_of_two_clients_survives_the_kill_of_the_leader(cluster: Members) -> None:
     async def main() -> None:
         async with AsyncClient(cluster.ingress, timeout=4) as one, AsyncClient(cluster.ingress, timeout=4) as two:
@@ -116,7 +110,7 @@ def test_a_client_that_does_not_wait_for_the_new_leader_opens_another_session(cl
             for process in cluster.of_member(client.leader_member_id):
                 process.kill()
             call = asyncio.create_task(client.write("k", b"2"))
-            await asyncio.sleep(0)
+            await one_turn()
             await client.reconnect()
             with pytest.raises((NotSent, OutcomeUnknown), match=r"the session (has )?ended"):
                 await call

@@ -35,6 +35,7 @@ class Member:
         self.mute = False
         self.holds = False
         self.position = 0
+        self.keep_alive_count = 0
         self.endpoint = ""
         self.cycle = DutyCycle(self.loop, SystemClock(), (self.media, self))
         self.cycle.run_once(0)
@@ -80,6 +81,8 @@ class Member:
                 code=cm.EventCode.OK,
             )
             self.owed.append((session_id, cm.SCHEMA.encode(event)))
+        elif isinstance(decoded, cm.SessionKeepAlive):
+            self.keep_alive_count += 1
         elif isinstance(decoded, cm.SessionMessageHeader) and not self.mute:
             self.position += 96
             response = self.service.execute(message.payload[32:], self.position)

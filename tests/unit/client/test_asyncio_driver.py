@@ -1,17 +1,16 @@
 """The asyncio client over real sockets: many requests at once, cancelled ones, time-outs, a loop that runs on."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
 
+from support.async_waits import one_turn, until
 from unit.client.answering_member import Member
 from upheaval_node.client import operations
 from upheaval_node.client.asyncio_driver import AsyncClient, NotSent, OperationFailed, OutcomeUnknown
 from upheaval_node.errors import TimeoutExpired, UsageError
-
-PATIENCE_S = 10.0
 
 
 def run(main: Coroutine[Any, Any, None]) -> None:
@@ -24,12 +23,6 @@ def run(main: Coroutine[Any, Any, None]) -> None:
 
     asyncio.run(watched(), debug=True)
     assert unheard == []
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not condition():
-            await asyncio.sleep(0.001)
 
 
 def test_every_operation_works_over_real_sockets(member: Member) -> None:
@@ -92,7 +85,7 @@ def test_requests_without_a_mark_wait_for_each_other_and_those_with_a_test_do_no
 
 def test_no_answer_in_time_leaves_the_outcome_unknown_and_a_late_one_is_not_taken_for_another(member: Member) -> None:
     async def main() -> None:
-        async with AsyncClient({0: member.endpoint}, timeout=0.2) as client:
+        async with AsyncClient({0: member.endpoint}, timeout=0.5) as client:
             member.mute = True
             with pytest.raises(OutcomeUnknown, match="no answer within the time-out"):
                 await client.write("k", b"lost")
@@ -226,7 +219,7 @@ def test_two_clients_live_in_one_loop_and_the_loop_runs_on_while_they_wait(membe
         nonlocal turns
         while True:
             turns += 1
-            await asyncio.sleep(0)
+            await one_turn()
 
     async def main() -> None:
         async with AsyncClient({0: member.endpoint}) as one, AsyncClient({0: member.endpoint}) as two:
@@ -249,9 +242,9 @@ def test_an_idle_client_leaves_the_processor_alone_and_keeps_its_session(member:
         async with AsyncClient({0: member.endpoint}) as client:
             await client.echo(b"x")
             before = member.cycle.cycles
-            await asyncio.sleep(1.2)
+            await until(lambda: member.keep_alive_count)
             assert client.is_connected
-            assert 0 < member.cycle.cycles - before < 200
+            assert member.cycle.cycles - before < 200
 
     run(main())
 
@@ -263,7 +256,7 @@ def test_nobody_there_is_a_time_out_and_a_cancelled_connect_leaves_nothing() -> 
                 raise AssertionError("connected to nobody")
         client = AsyncClient("0=127.0.0.1:1")
         connecting = asyncio.create_task(client.connect())
-        await asyncio.sleep(0)
+        await one_turn()
         connecting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await connecting
