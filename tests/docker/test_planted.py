@@ -5,15 +5,12 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import left_of
+from support.planted_runs import broken, named_bugs, run, says_so
 from upheaval import images
-from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.run_folder import RunFolder
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
-from upheaval.scenario_live import LiveStage
-from upheaval.scenario_run import run_scenario
-from upheaval.scenario_text import load_scenario
 from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
 
 
@@ -31,16 +28,12 @@ def node_test_image(engine: Client, node_image: str) -> str:
 def test_the_bug_breaks_its_promise(
     bug: PlantedBug, planted: bool, tmp_path: Path, engine: Client, node_test_image: str
 ) -> None:
-    folder = RunFolder(tmp_path / "run")
-    scenario, name = load_scenario(bug.scenario), bug.name if planted else None
-    stage = LiveStage(scenario, "docker", 1, folder.path, name)
-    result = run_scenario(scenario, stage, runtime="docker", seed=1, say=print, planted=name)
-    broken = [finding.promise for finding in result.report.findings if finding.verdict is Verdict.INVALID]
-    assert broken == ([bug.caught_by] if planted else []), result.report.findings
-    assert result.verdict is (Verdict.INVALID if planted else Verdict.VALID), result.report.findings
-    assert folder.read_manifest().planted == name
-    assert ("test build with a planted bug" in (folder.member(0).path / "all.log").read_text()) is planted
-    assert left_of(engine, folder.read_manifest().run_id) == []
+    folder = tmp_path / "run"
+    status = run(bug, "docker", folder, planted=planted)
+    assert (status, broken(folder)) == ((1, [bug.caught_by]) if planted else (0, []))
+    assert named_bugs(folder) == {bug.name if planted else None}
+    assert says_so(folder, bug) is planted
+    assert left_of(engine, RunFolder(folder).read_manifest().run_id) == []
 
 
 def test_the_image_of_the_product_has_no_bugs_in_it(engine: Client, node_image: str, node_test_image: str) -> None:

@@ -6,30 +6,13 @@ from pathlib import Path
 import pytest
 
 from support.live_clusters import end_without_trace
+from support.planted_runs import broken, named_bugs, run, says_so
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.run_folder import RunFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
 
 BUGS = pytest.mark.parametrize("bug", CATALOGUE, ids=[bug.name for bug in CATALOGUE])
-
-
-def run(bug: PlantedBug, runtime: str, folder: Path, *, planted: bool) -> int:
-    """The exit status of `upheaval run`; in the run folder is what it says."""
-    options = ["--runtime", runtime, "--dir", str(folder)]
-    return main(["run", bug.scenario, *options, *(["--planted", bug.name] if planted else [])])
-
-
-def broken(folder: Path) -> list[str]:
-    """The promises that a run broke."""
-    promises = json.loads((folder / "result.json").read_text())["promises"]
-    return [promise["promise"] for promise in promises if promise["verdict"] == Verdict.INVALID.text]
-
-
-def named_bugs(folder: Path) -> set[str | None]:
-    """The bug as the files of a run name it."""
-    return {RunFolder(folder).read_manifest().planted, json.loads((folder / "result.json").read_text())["planted"]}
 
 
 @BUGS
@@ -70,8 +53,7 @@ def test_processes(bug: PlantedBug, planted: bool, tmp_path: Path) -> None:
     end_without_trace(ProcessCluster.open(folder))
     assert (status, broken(folder)) == ((1, [bug.caught_by]) if planted else (0, []))
     assert named_bugs(folder) == {bug.name if planted else None}
-    said = (folder / "member-0" / "all.log").read_text()
-    assert (f"test build with a planted bug, {bug.name}" in said) is planted
+    assert says_so(folder, bug) is planted
 
 
 def digest(folder: Path) -> str:

@@ -1,0 +1,31 @@
+"""Runs of the scenario that finds a planted bug, by the command line, and what they say."""
+
+import json
+from pathlib import Path
+
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.main import main
+from upheaval.run_folder import RunFolder
+from upheaval_chaos.planted.bug import PlantedBug
+
+
+def run(bug: PlantedBug, runtime: str, folder: Path, *, planted: bool) -> int:
+    """The exit status of `upheaval run`."""
+    options = ["--runtime", runtime, "--dir", str(folder)]
+    return main(["run", bug.scenario, *options, *(["--planted", bug.name] if planted else [])])
+
+
+def broken(folder: Path) -> list[str]:
+    """The promises that a run broke."""
+    promises = json.loads((folder / "result.json").read_text())["promises"]
+    return [promise["promise"] for promise in promises if promise["verdict"] == Verdict.INVALID.text]
+
+
+def named_bugs(folder: Path) -> set[str | None]:
+    """The bug as the files of a run name it."""
+    return {RunFolder(folder).read_manifest().planted, json.loads((folder / "result.json").read_text())["planted"]}
+
+
+def says_so(folder: Path, bug: PlantedBug) -> bool:
+    """Whether a member said that it has the bug."""
+    return f"test build with a planted bug, {bug.name}" in (folder / "member-0" / "all.log").read_text()
