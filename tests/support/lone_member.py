@@ -55,7 +55,7 @@ class Agent:
     def prepare_for_new_leadership(self, now: Now, log_position: int) -> int | None:
         return POSITION
 
-    def new_log_replay(self, now: Now, start_position: int, stop_position: int) -> LogReplay:
+    def new_log_replay(self, start_position: int, stop_position: int) -> LogReplay:
         raise AssertionError("nothing to replay")
 
 

@@ -316,8 +316,7 @@ class ArchiveClient:
         """Send `message` under a new correlation id."""
         call = PendingCall(self._media.next_correlation_id(), wanted_descriptors=descriptors)
         if self.is_closed or self.control_session_id == NULL_VALUE or len(self._outgoing) >= MAX_OUTGOING:
-            call.fail(f"not connected to the archive: {self.error or self._state.name}")
-            return call
+            return self._refused(call)
         addressed = replace(
             message,  # type: ignore[type-var]  # every request is a dataclass, their base is none
             control_session_id=self.control_session_id,
@@ -333,10 +332,12 @@ class ArchiveClient:
     def request(self, message: Message, *, descriptors: int = 0) -> PendingCall:
         """Any request of the schema; session and correlation ids are filled in."""
         if not self.is_connected:
-            call = PendingCall(NULL_VALUE)
-            call.fail(f"not connected to the archive: {self.error or self._state.name}")
-            return call
+            return self._refused(PendingCall(NULL_VALUE))
         return self._request(message, descriptors=descriptors)
+
+    def _refused(self, call: PendingCall) -> PendingCall:
+        call.fail(f"not connected to the archive: {self.error or self._state.name}")
+        return call
 
     def start_recording(
         self, channel: str, stream_id: int, *, local: bool = True, auto_stop: bool = False

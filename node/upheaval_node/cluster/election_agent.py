@@ -30,7 +30,7 @@ class LogReplay(Protocol):
 
     def do_work(self, now: Now) -> int: ...
 
-    def close(self, now: Now) -> None: ...
+    def close(self) -> None: ...
 
 
 class LogReplication(Protocol):
@@ -55,7 +55,7 @@ class LogReplication(Protocol):
         """Raises `TimeoutExpired` when the position does not advance within the leader heartbeat time-out."""
         ...
 
-    def close(self, now: Now) -> None: ...
+    def close(self) -> None: ...
 
 
 class ElectionAgent(Protocol):
@@ -112,7 +112,7 @@ class ElectionAgent(Protocol):
 
     # --- leader ---
 
-    def open_log_publication(self, now: Now, position: int) -> int:
+    def open_log_publication(self, position: int) -> int:
         """Create the log publication at `position`, with the members as destinations; returns its session id."""
         ...
 
@@ -133,14 +133,14 @@ class ElectionAgent(Protocol):
 
     # --- follower ---
 
-    def open_follower_log(self, now: Now, log_session_id: int, log_position: int) -> None:
+    def open_follower_log(self, log_session_id: int, log_position: int) -> None:
         """Subscribe to the leader's log stream, to be joined at `log_position`; no destination yet."""
         ...
 
     @property
     def is_follower_log_open(self) -> bool: ...
 
-    def add_catchup_destination(self, now: Now) -> None: ...
+    def add_catchup_destination(self) -> None: ...
 
     @property
     def catchup_endpoint(self) -> str | None:
@@ -152,7 +152,7 @@ class ElectionAgent(Protocol):
         """False again once a StopCatchup removed it."""
         ...
 
-    def add_live_log_destination(self, now: Now) -> None: ...
+    def add_live_log_destination(self) -> None: ...
 
     @property
     def has_live_log_destination(self) -> bool: ...
@@ -185,7 +185,7 @@ class ElectionAgent(Protocol):
 
     # --- both ---
 
-    def new_log_replay(self, now: Now, start_position: int, stop_position: int) -> LogReplay: ...
+    def new_log_replay(self, start_position: int, stop_position: int) -> LogReplay: ...
 
     def new_log_replication(
         self, now: Now, leader_member_id: int, leader_recording_id: int, stop_position: int

@@ -24,7 +24,7 @@ class BallotStates(ElectionBase):
         if self._truncate_position is not None and not self._finish_truncation(now, self._truncate_position):
             return 0
         if not (self._is_first_init and self._is_node_startup):
-            self._abandon_log_work(now)
+            self._abandon_log_work()
             append_position = self._agent.prepare_for_new_leadership(now, self.log_position)
             if append_position is None:
                 return 0
@@ -47,12 +47,12 @@ class BallotStates(ElectionBase):
         self._truncate_position = None
         return True
 
-    def _abandon_log_work(self, now: Now) -> None:
+    def _abandon_log_work(self) -> None:
         if self._replication is not None:
-            self._replication.close(now)
+            self._replication.close()
             self._replication = None
         if self._replay is not None:
-            self._replay.close(now)
+            self._replay.close()
             self._replay = None
         self._replication_deadline_ns = 0
         self._last_published_commit = 0

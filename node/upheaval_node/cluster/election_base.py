@@ -145,7 +145,7 @@ class ElectionBase:
         if state is ElectionState.CANVASS:
             self._reset_members()
         elif state is ElectionState.LEADER_LOG_REPLICATION:
-            self.log_session_id = self._agent.open_log_publication(now, self.append_position)
+            self.log_session_id = self._agent.open_log_publication(self.append_position)
         self.state = state
         self._barred_since_ns = None
         self._state_change_ns = now.ns

@@ -52,7 +52,7 @@ class FollowerStates(ElectionBase):
             return 0
         self.append_position = replication.position
         self._agent.log_recording_id = replication.recording_id
-        replication.close(now)
+        replication.close()
         self._replication = None
         self._finish_slice(now, wanted, "term replicated")
         return 1
@@ -67,7 +67,7 @@ class FollowerStates(ElectionBase):
         work = self._replay.do_work(now)
         if self._replay.is_done:
             self.log_position = self._replay.position
-            self._replay.close(now)
+            self._replay.close()
             self._replay = None
             if self.log_position == self.append_position:
                 self._enter_catchup_or_log(now, "log replayed")
@@ -87,7 +87,7 @@ class FollowerStates(ElectionBase):
             self._enter(ElectionState.CANVASS, now, "log replay rejected")
         else:
             stop = min(self.append_position, self.notified_commit_position)
-            self._replay = self._agent.new_log_replay(now, self.log_position, stop)
+            self._replay = self._agent.new_log_replay(self.log_position, stop)
             work += 1
         return work
 
@@ -100,8 +100,8 @@ class FollowerStates(ElectionBase):
             raise PeerError("the leader named no log session")
         work = 0
         if not self._agent.is_follower_log_open:
-            self._agent.open_follower_log(now, self.log_session_id, self.log_position)
-            self._agent.add_catchup_destination(now)
+            self._agent.open_follower_log(self.log_session_id, self.log_position)
+            self._agent.add_catchup_destination()
             work = 1
         endpoint = self._agent.catchup_endpoint
         if endpoint is not None and self._agent.send(
@@ -143,7 +143,7 @@ class FollowerStates(ElectionBase):
         work = agent.catchup_poll(now, self.notified_commit_position)
         target = max(self.catchup_join_position, self.notified_commit_position)
         if not agent.has_live_log_destination and agent.follower_log_position >= target - self._live_join_window:
-            agent.add_live_log_destination(now)
+            agent.add_live_log_destination()
             work += 1
         if agent.commit_position >= target and not agent.has_catchup_destination and not agent.is_taking_snapshot:
             self.log_position = self.append_position = agent.commit_position
@@ -154,8 +154,8 @@ class FollowerStates(ElectionBase):
         if self._agent.is_follower_log_open:
             self._enter(ElectionState.FOLLOWER_READY, now, "")
         elif self.log_session_id is not None:
-            self._agent.open_follower_log(now, self.log_session_id, self.log_position)
-            self._agent.add_live_log_destination(now)
+            self._agent.open_follower_log(self.log_session_id, self.log_position)
+            self._agent.add_live_log_destination()
             self._enter(ElectionState.FOLLOWER_LOG_AWAIT, now, "")
         return 1
 

@@ -30,14 +30,14 @@ class LeaderStates(ElectionBase):
             self.is_leader_startup = self._is_node_startup
             self._self.record(self.leadership_term_id, self.append_position, now.ns)
             if self.log_position < self.append_position:
-                self._replay = self._agent.new_log_replay(now, self.log_position, self.append_position)
+                self._replay = self._agent.new_log_replay(self.log_position, self.append_position)
                 work = 1
             else:
                 self._enter(ElectionState.LEADER_INIT, now, "")
         else:
             work = self._replay.do_work(now)
             if self._replay.is_done:
-                self._replay.close(now)
+                self._replay.close()
                 self._replay = None
                 self.log_position = self.append_position
                 self._enter(ElectionState.LEADER_INIT, now, "")

@@ -6,16 +6,16 @@ Index operations only, nothing is called for a frame. Pure function of its argum
 from collections.abc import Container
 from typing import Final, NamedTuple
 
-from upheaval_node.protocol import session_header
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED
-from upheaval_node.protocol.session_header import HEADER_WORD
-from upheaval_node.types import FRAME_HEADER_LENGTH
+from upheaval_node.protocol.session_header import (
+    HEADER_LONG,
+    HEADER_WORD,
+    SESSION_LONG,
+    SHORTEST_FRAME,
+    TERM_LONG,
+    TIMESTAMP_LONG,
+)
 
-SHORTEST_MESSAGE: Final = FRAME_HEADER_LENGTH + session_header.LENGTH
-_HEADER_LONG: Final = FRAME_HEADER_LENGTH // 8
-_TERM_LONG: Final = _HEADER_LONG + session_header.LEADERSHIP_TERM_ID_OFFSET // 8
-_SESSION_LONG: Final = _HEADER_LONG + session_header.CLUSTER_SESSION_ID_OFFSET // 8
-_TIMESTAMP_LONG: Final = _HEADER_LONG + session_header.TIMESTAMP_OFFSET // 8
 _RESERVED_LONG: Final = 3
 
 
@@ -51,15 +51,15 @@ def take_run(
         length = words[word]
         long = offset >> 3
         if (
-            length < SHORTEST_MESSAGE
+            length < SHORTEST_FRAME
             or length > max_frame_length
             or words[word + 1] != DATA_UNFRAGMENTED
-            or longs[long + _HEADER_LONG] != HEADER_WORD
+            or longs[long + HEADER_LONG] != HEADER_WORD
         ):
             break
-        session_id = longs[long + _SESSION_LONG]
-        if longs[long + _TERM_LONG] == term_id and (session_id == last_session or session_id in sessions):
-            stamps.append((offset + shift >> 3) + _TIMESTAMP_LONG)
+        session_id = longs[long + SESSION_LONG]
+        if longs[long + TERM_LONG] == term_id and (session_id == last_session or session_id in sessions):
+            stamps.append((offset + shift >> 3) + TIMESTAMP_LONG)
             if session_id != last_session:
                 last_session = session_id
                 session_ids.append(session_id)
@@ -77,6 +77,6 @@ def take_run(
         for index in stamps:
             stamped[index] = timestamp
             # A client's reserved value means nothing in the log.
-            stamped[index - _TIMESTAMP_LONG + _RESERVED_LONG] = 0
+            stamped[index - TIMESTAMP_LONG + _RESERVED_LONG] = 0
         stamped.release()
     return Run(offset, frames, len(stamps), session_ids)

@@ -5,23 +5,23 @@ the last timestamp a session is kept. Every other entry is decoded and handed to
 positions but the limit it is given.
 """
 
-from typing import Final, Protocol
+from typing import Protocol
 
 from upheaval_node.errors import DecodeError
 from upheaval_node.media.api import Block, Image
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, FLAG_BEGIN, FLAGS_UNFRAGMENTED, TYPE_PAD
-from upheaval_node.protocol.session_header import HEADER_WORD
+from upheaval_node.protocol.session_header import (
+    HEADER_LONG,
+    HEADER_WORD,
+    SESSION_LONG,
+    SHORTEST_FRAME,
+    TIMESTAMP_LONG,
+)
 from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION, NULL_POSITION, Now
-
-_SHORTEST_MESSAGE: Final = FRAME_HEADER_LENGTH + session_header.LENGTH
-_HEADER_LONG: Final = FRAME_HEADER_LENGTH // 8
-_SESSION_LONG: Final = _HEADER_LONG + session_header.CLUSTER_SESSION_ID_OFFSET // 8
-_TIMESTAMP_LONG: Final = _HEADER_LONG + session_header.TIMESTAMP_OFFSET // 8
 
 
 class LogHandler(Protocol):
@@ -111,10 +111,10 @@ class LogAdapter:
             frames += 1
             if (
                 words[word + 1] == DATA_UNFRAGMENTED
-                and length >= _SHORTEST_MESSAGE
-                and longs[long + _HEADER_LONG] == HEADER_WORD
+                and length >= SHORTEST_FRAME
+                and longs[long + HEADER_LONG] == HEADER_WORD
             ):
-                timestamps[longs[long + _SESSION_LONG]] = longs[long + _TIMESTAMP_LONG]
+                timestamps[longs[long + SESSION_LONG]] = longs[long + TIMESTAMP_LONG]
                 position += aligned
             else:
                 self._position = position

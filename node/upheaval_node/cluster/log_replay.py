@@ -84,7 +84,7 @@ class LocalLogReplay:
             raise PeerError(f"log replay closed at {position} before {self._stop_position}")
         return work
 
-    def close(self, now: Now) -> None:  # noqa: ARG002 - of the protocol
+    def close(self) -> None:
         """Stop reading. Stream and archive replay are ended by `release`, once no service waits for them."""
         if not self.is_closed:
             self.is_closed = True

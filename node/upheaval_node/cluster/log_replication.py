@@ -75,7 +75,7 @@ class LeaderLogReplication:
             raise TimeoutExpired(f"no progress of the log replication at {self.position}")
         return int(self.position > before)
 
-    def close(self, now: Now) -> None:  # noqa: ARG002 - of the protocol
+    def close(self) -> None:
         """Give the replication up unless it is over."""
         if not self.is_closed:
             self.is_closed = True

@@ -160,9 +160,9 @@ class ElectionSide(LogSide):
         self._log.detach()
         self._leader_log.close()
         for replay in self._replays:
-            replay.close(now)
+            replay.close()
         for replication in self._replications:
-            replication.close(now)
+            replication.close()
         while self._replays or self._replications:
             self._release_abandoned()
             if self._replays or self._replications:
@@ -206,7 +206,7 @@ class ElectionSide(LogSide):
 
     # --- leader ---
 
-    def open_log_publication(self, now: Now, position: int) -> int:  # noqa: ARG002 - of the protocol
+    def open_log_publication(self, position: int) -> int:
         return self._leader_log.open(position)
 
     def join_log_as_leader(self, now: Now, leadership_term_id: int, log_position: int, is_startup: bool) -> bool:
@@ -269,14 +269,14 @@ class ElectionSide(LogSide):
 
     # --- follower ---
 
-    def open_follower_log(self, now: Now, log_session_id: int, log_position: int) -> None:  # noqa: ARG002 - of the protocol
+    def open_follower_log(self, log_session_id: int, log_position: int) -> None:
         self._follower_log.open(log_session_id, log_position)
 
     @property
     def is_follower_log_open(self) -> bool:
         return self._follower_log.is_open
 
-    def add_catchup_destination(self, now: Now) -> None:  # noqa: ARG002 - of the protocol
+    def add_catchup_destination(self) -> None:
         self._follower_log.add_catchup_destination()
 
     @property
@@ -287,7 +287,7 @@ class ElectionSide(LogSide):
     def has_catchup_destination(self) -> bool:
         return self._follower_log.has_catchup_destination
 
-    def add_live_log_destination(self, now: Now) -> None:  # noqa: ARG002 - of the protocol
+    def add_live_log_destination(self) -> None:
         self._follower_log.add_live_destination()
 
     @property
@@ -342,7 +342,7 @@ class ElectionSide(LogSide):
 
     # --- both ---
 
-    def new_log_replay(self, now: Now, start_position: int, stop_position: int) -> LogReplay:  # noqa: ARG002 - of the protocol
+    def new_log_replay(self, start_position: int, stop_position: int) -> LogReplay:
         replay = LocalLogReplay(
             self._context,
             self._services,

@@ -67,13 +67,9 @@ class Block:
 MessageHandler = Callable[[Message], None]
 
 
-class Publication(Protocol):
-    """The sending end of one stream. Lengths in bytes, positions as in Aeron's logs."""
+class StreamEnd(Protocol):
+    """What both ends of a stream know of it. Lengths in bytes, positions as in Aeron's logs."""
 
-    @property
-    def registration_id(self) -> int: ...
-    @property
-    def channel(self) -> str: ...
     @property
     def stream_id(self) -> int: ...
     @property
@@ -84,6 +80,15 @@ class Publication(Protocol):
     def term_length(self) -> int: ...
     @property
     def mtu(self) -> int: ...
+
+
+class Publication(StreamEnd, Protocol):
+    """The sending end of one stream."""
+
+    @property
+    def registration_id(self) -> int: ...
+    @property
+    def channel(self) -> str: ...
     @property
     def max_payload_length(self) -> int:
         """The longest message that is not fragmented."""
@@ -140,21 +145,11 @@ class Publication(Protocol):
         ...
 
 
-class Image(Protocol):
+class Image(StreamEnd, Protocol):
     """The receiving end of one stream for one subscription."""
 
     @property
     def correlation_id(self) -> int: ...
-    @property
-    def session_id(self) -> int: ...
-    @property
-    def stream_id(self) -> int: ...
-    @property
-    def initial_term_id(self) -> int: ...
-    @property
-    def term_length(self) -> int: ...
-    @property
-    def mtu(self) -> int: ...
     @property
     def source_identity(self) -> str:
         """Where the stream comes from, for people."""

@@ -8,6 +8,7 @@ import struct
 from typing import Final
 
 from upheaval_node.ports import Buffer
+from upheaval_node.types import FRAME_HEADER_LENGTH
 
 LENGTH: Final = 32
 TEMPLATE_ID: Final = 1
@@ -15,6 +16,13 @@ TEMPLATE_ID: Final = 1
 LEADERSHIP_TERM_ID_OFFSET: Final = 8
 CLUSTER_SESSION_ID_OFFSET: Final = 16
 TIMESTAMP_OFFSET: Final = 24
+
+# The same as seen from the start of an unfragmented frame, for whoever reads blocks as 64-bit words.
+SHORTEST_FRAME: Final = FRAME_HEADER_LENGTH + LENGTH
+HEADER_LONG: Final = FRAME_HEADER_LENGTH // 8
+TERM_LONG: Final = HEADER_LONG + LEADERSHIP_TERM_ID_OFFSET // 8
+SESSION_LONG: Final = HEADER_LONG + CLUSTER_SESSION_ID_OFFSET // 8
+TIMESTAMP_LONG: Final = HEADER_LONG + TIMESTAMP_OFFSET // 8
 
 _HEADER_FIELDS: Final = struct.pack("<HHHH", 24, TEMPLATE_ID, 111, 17)
 

@@ -14,16 +14,19 @@ from upheaval_node.protocol import session_header
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, TYPE_PAD
-from upheaval_node.protocol.session_header import HEADER_WORD
+from upheaval_node.protocol.session_header import (
+    HEADER_LONG,
+    HEADER_WORD,
+    SESSION_LONG,
+    SHORTEST_FRAME,
+    TIMESTAMP_LONG,
+)
 from upheaval_node.service.api import ClusteredService
 from upheaval_node.service.cluster_view import ClusterView
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, MAX_POSITION
 
 MAX_BLOCK_LENGTH: Final = 64 * 1024
 """Log bytes delivered in one duty cycle: a few milliseconds of callbacks, so that acks and egress are not held up."""
-
-_SHORTEST_MESSAGE: Final = FRAME_HEADER_LENGTH + session_header.LENGTH
-_FRAME_HEADER_LONGS: Final = FRAME_HEADER_LENGTH // 8
 
 EntryHandler = Callable[[Message, int], None]
 """Takes a decoded entry that is no client message, and the position after it."""
@@ -115,12 +118,16 @@ class LogConsumer:
             start, position = position, position + aligned
             # Moved before the callback: an entry whose callback failed counts as delivered.
             self._position = position
-            long = (offset >> 3) + _FRAME_HEADER_LONGS
-            if words[word + 1] == DATA_UNFRAGMENTED and length >= _SHORTEST_MESSAGE and longs[long] == HEADER_WORD:
+            long = offset >> 3
+            if (
+                words[word + 1] == DATA_UNFRAGMENTED
+                and length >= SHORTEST_FRAME
+                and longs[long + HEADER_LONG] == HEADER_WORD
+            ):
                 view.log_position = position
-                view.time = timestamp = longs[long + 3]
-                session = sessions.get(longs[long + 2])
-                payload = data[offset + _SHORTEST_MESSAGE : offset + length]
+                view.time = timestamp = longs[long + TIMESTAMP_LONG]
+                session = sessions.get(longs[long + SESSION_LONG])
+                payload = data[offset + SHORTEST_FRAME : offset + length]
                 try:
                     on_message(session, timestamp, payload, position)
                 except Exception as error:  # noqa: BLE001 - the container decides what it means
