@@ -13,11 +13,15 @@ import importlib
 import os
 import time
 
+import gevent
+from locust import events
+
 from upheaval.load.settings import SHORT_NAMES, LoadSettings
 from upheaval.load.users import ClusterUser, LoadContext
 
 # Each start of locust has operation ids of its own, so that one cluster may be driven more than once.
 _IDS_A_MILLISECOND = 1 << 20
+_LOOK_S = 0.01
 
 
 def _user(name: str) -> type[ClusterUser]:
@@ -28,15 +32,29 @@ def _user(name: str) -> type[ClusterUser]:
     return found
 
 
-chosen = _user(os.environ.get("UPHEAVAL_USER", "workbench"))
-chosen.context_of_load = LoadContext(
-    LoadSettings(
-        endpoints=os.environ["UPHEAVAL_ENDPOINTS"],
-        history=os.environ.get("UPHEAVAL_HISTORY", "/tmp/history.jsonl"),
-        users=0,
-        duration_s=0.0,
-        rate=float(os.environ.get("UPHEAVAL_RATE", "10")),
-        timeout_s=float(os.environ.get("UPHEAVAL_TIMEOUT", "5")),
-        first_id=time.time_ns() // 1_000_000 * _IDS_A_MILLISECOND,
-    )
+settings = LoadSettings(
+    endpoints=os.environ["UPHEAVAL_ENDPOINTS"],
+    history=os.environ.get("UPHEAVAL_HISTORY", "/tmp/history.jsonl"),
+    users=0,
+    duration_s=None,
+    rate=float(os.environ.get("UPHEAVAL_RATE", "10")),
+    timeout_s=float(os.environ.get("UPHEAVAL_TIMEOUT", "5")),
+    first_id=time.time_ns() // 1_000_000 * _IDS_A_MILLISECOND,
 )
+context = LoadContext(settings)
+chosen = _user(os.environ.get("UPHEAVAL_USER", "workbench"))
+chosen.context_of_load = context
+
+
+@events.test_start.add_listener
+def _begin(**_: object) -> None:
+    context.is_over = False
+
+
+@events.test_stopping.add_listener
+def _finish(**_: object) -> None:
+    """Before locust ends the users: none begins another operation, and those under way get their outcome."""
+    context.is_over = True
+    with gevent.Timeout(2 * settings.timeout_s, False):
+        while context.in_flight:
+            gevent.sleep(_LOOK_S)

@@ -4,55 +4,78 @@ import json
 import os
 import shutil
 import subprocess
+import time
+import urllib.parse
+import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from support.built_images import require
 from upheaval import images
 from upheaval.runtimes import ports
+from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.media.resolver import StaticResolver
 
 COMPOSE = Path(__file__).resolve().parents[2] / "compose"
-SUBNET = "10.214.255.0/28"
+SUBNETS = {
+    "UPHEAVAL_SUBNET": "10.214.255.0/28",
+    **{f"UPHEAVAL_SUBNET_{member}": f"10.214.255.{16 * (member + 1)}/28" for member in range(3)},
+}
+LATENCY_S = 0.4
 
 
 class Project:
     """One compose file that is up."""
 
     def __init__(self, file: str, members: int) -> None:
-        base_port = ports.choose_base_port(members)
+        base_port = ports.choose_base_port(members + 1)
         self.members = members
         self.ports = [ports.member_ports(base_port, member)[0] for member in range(members)]
+        self.toxiproxy, self.locust, self.prometheus = ports.member_ports(base_port, members)[:3]
         self._file = COMPOSE / file
         self.name = f"upheaval-test-{base_port}"
 
     def compose(self, *arguments: str) -> str:
-        environment = {f"UPHEAVAL_PORT_{member}": str(port) for member, port in enumerate(self.ports)}
-        return docker(
-            "compose",
-            "-p",
-            self.name,
-            "-f",
-            str(self._file),
-            *arguments,
-            environment={**environment, "UPHEAVAL_SUBNET": SUBNET},
-        )
+        environment = {
+            **SUBNETS,
+            **{f"UPHEAVAL_PORT_{member}": str(port) for member, port in enumerate(self.ports)},
+            "UPHEAVAL_TOXIPROXY_PORT": str(self.toxiproxy),
+            "UPHEAVAL_LOCUST_PORT": str(self.locust),
+            "UPHEAVAL_PROMETHEUS_PORT": str(self.prometheus),
+        }
+        return docker("compose", "-p", self.name, "-f", str(self._file), *arguments, environment=environment)
 
     def client(self) -> BlockingClient:
         endpoints = {member: f"member-{member}:9001" for member in range(self.members)}
         names = {endpoints[member]: f"127.0.0.1:{port}" for member, port in enumerate(self.ports)}
         return BlockingClient(endpoints, 20, resolver=StaticResolver(names))
 
-    def leader(self) -> str | None:
-        """The container of the leader."""
-        for container in self.compose("ps", "-q").split():
-            command = ("exec", container, "python3", "-m", "upheaval_node.runtime.health", "--json")
-            if json.loads(docker(*command)).get("role") == "LEADER":
-                return container
+    def container(self, service: str) -> str:
+        return self.compose("ps", "--all", "-q", service).strip()
+
+    def leader(self) -> int | None:
+        """The member that leads."""
+        for member in range(self.members):
+            command = ("exec", self.container(f"member-{member}"), "python3", "-m", "upheaval_node.runtime.health")
+            if json.loads(docker(*command, "--json")).get("role") == "LEADER":
+                return member
         return None
+
+    def await_leader(self) -> int:
+        return wait_until(self.leader, timeout_s=20, describe=lambda: "no leader")
+
+    def down(self) -> None:
+        """Take it down and look that nothing is left."""
+        self.compose("down", "--volumes", "--timeout", "5")
+        label = f"label=com.docker.compose.project={self.name}"
+        assert docker("ps", "-aq", "--filter", label) == ""
+        assert docker("network", "ls", "-q", "--filter", label) == ""
+        assert docker("volume", "ls", "-q", "--filter", label) == ""
 
 
 def docker(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
@@ -63,11 +86,20 @@ def docker(*arguments: str, environment: Mapping[str, str] | None = None) -> str
         env={**os.environ, **(environment or {})},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=180,
         check=False,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def ask(port: int, path: str, body: Mapping[str, Any] | bytes | None = None, method: str | None = None) -> Any:
+    """The JSON that a web server of the project answers; a mapping is sent as a form."""
+    data = urllib.parse.urlencode(body).encode() if isinstance(body, Mapping) else body
+    request = urllib.request.Request(f"http://127.0.0.1:{port}{path}", data=data, method=method)
+    with urllib.request.urlopen(request, timeout=20) as response:
+        text = response.read()
+    return json.loads(text) if text else None
 
 
 @pytest.fixture(params=[("1-member.yaml", 1), ("3-members.yaml", 3)], ids=["1 member", "3 members"])
@@ -77,15 +109,27 @@ def project(request: pytest.FixtureRequest, node_image: str) -> Iterator[Project
         project.compose("up", "-d", "--wait")
         yield project
     finally:
-        project.compose("down", "--volumes", "--timeout", "5")
-    assert docker("ps", "-aq", "--filter", f"label=com.docker.compose.project={project.name}") == ""
+        project.down()
 
 
-def test_a_killed_leader_loses_nothing(project: Project) -> None:
+@pytest.fixture(scope="module")
+def platform(engine: Client) -> Iterator[Project]:
+    """Three members with Toxiproxy, locust and Prometheus."""
+    for image in (images.NODE, images.TOXIPROXY, images.LOAD, images.PROMETHEUS):
+        require(engine, image)
+    project = Project("3-members-toxiproxy.yaml", 3)
+    try:
+        project.compose("up", "-d", "--wait")
+        yield project
+    finally:
+        project.down()
+
+
+def kill_the_leader_between_two_writes(project: Project) -> None:
     with project.client() as client:
         client.write("k", b"before")
         assert client.read("k") == b"before"
-    leader = wait_until(project.leader, timeout_s=20, describe=lambda: "no leader")
+    leader = project.container(f"member-{project.await_leader()}")
     docker("kill", leader)
     if project.members == 1:
         docker("start", leader)
@@ -93,8 +137,102 @@ def test_a_killed_leader_loses_nothing(project: Project) -> None:
         assert client.read("k") == b"before"
         client.write("k", b"after")
         assert client.read("k") == b"after"
+    docker("start", leader)
 
 
-def test_the_files_name_the_image_of_this_version() -> None:
-    for file in sorted(COMPOSE.glob("*.yaml")):
-        assert f"${{UPHEAVAL_NODE_IMAGE:-{images.NODE.tag}}}" in file.read_text(encoding="utf-8")
+def test_a_killed_leader_loses_nothing(project: Project) -> None:
+    kill_the_leader_between_two_writes(project)
+
+
+def test_a_killed_leader_loses_nothing_behind_proxies(platform: Project) -> None:
+    kill_the_leader_between_two_writes(platform)
+
+
+def test_members_reach_each_other_only_through_the_proxy(platform: Project) -> None:
+    script = """
+import socket, sys
+for host in sys.argv[1:]:
+    try:
+        socket.create_connection((host, 9002), 1).close()
+        print(host, "reached")
+    except OSError:
+        print(host, "out of reach")
+"""
+    other = platform.container("member-1")
+    address = docker("inspect", "-f", "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}", other).strip()
+    command = ("exec", platform.container("member-0"), "python3", "-c", script, "member-1", address, "member-0")
+    assert docker(*command).splitlines() == [
+        "member-1 out of reach",
+        f"{address} out of reach",
+        "member-0 reached",
+    ]
+
+
+def test_a_toxic_on_the_links_of_the_leader_is_felt(platform: Project) -> None:
+    leader = platform.await_leader()
+    latency = {"latency": round(LATENCY_S * 1000)}
+    # Upstream: on the way from the leader, which dials.
+    toxic = {"type": "latency", "name": "slow", "stream": "upstream", "attributes": latency}
+    log_links = [f"/proxies/{leader}-to-{other}-log/toxics" for other in range(3) if other != leader]
+    with platform.client() as client:
+        assert min(seconds_of_a_write(client) for _ in range(5)) < LATENCY_S
+        for link in log_links:
+            ask(platform.toxiproxy, link, json.dumps(toxic).encode())
+        assert min(seconds_of_a_write(client) for _ in range(3)) >= LATENCY_S
+        for link in log_links:
+            ask(platform.toxiproxy, f"{link}/slow", method="DELETE")
+        wait_until(lambda: seconds_of_a_write(client) < LATENCY_S, timeout_s=20, describe=lambda: "still slow")
+
+
+def seconds_of_a_write(client: BlockingClient) -> float:
+    begin = time.monotonic()
+    client.write("timed", b"x")
+    return time.monotonic() - begin
+
+
+def test_locust_is_started_from_its_page(platform: Project) -> None:
+    platform.await_leader()
+    assert ask(platform.locust, "/swarm", {"user_count": 3, "spawn_rate": 3})["success"]
+
+    def statistics() -> Any:
+        return ask(platform.locust, "/stats/requests")
+
+    wait_until(lambda: total(statistics())["num_requests"] >= 30, timeout_s=30, describe=lambda: str(statistics()))
+    assert ask(platform.locust, "/stop", b"")["success"]
+    wait_until(lambda: statistics()["state"] == "stopped", timeout_s=20, describe=lambda: str(statistics()["state"]))
+    assert total(statistics())["num_failures"] == 0
+
+
+def total(statistics: Any) -> Any:
+    return next((row for row in statistics["stats"] if row["name"] == "Aggregated"), {"num_requests": 0})
+
+
+def test_locust_runs_without_a_page(platform: Project) -> None:
+    platform.await_leader()
+    arguments = ("--headless", "--users", "2", "--run-time", "2s", "--json")
+    statistics = json.loads(platform.compose("run", "--rm", "-T", "locust", *arguments))
+    assert sum(row["num_requests"] for row in statistics) > 0
+    assert sum(row["num_failures"] for row in statistics) == 0
+
+
+def test_prometheus_sees_every_member_and_the_proxy(platform: Project) -> None:
+    def value(query: str) -> float:
+        answer = ask(platform.prometheus, "/api/v1/query?" + urllib.parse.urlencode({"query": query}))
+        return sum(float(each["value"][1]) for each in answer["data"]["result"])
+
+    for query, expected in (
+        ('up{job="members"}', 3),
+        ('up{job="links"}', 1),
+        ('upheaval_role{role="leader"}', 1),
+    ):
+        wait_until(lambda q=query, n=expected: value(q) == n, timeout_s=30, describe=lambda q=query: f"{q}: {value(q)}")  # type: ignore[misc]
+
+
+def test_the_files_name_the_images_of_this_version() -> None:
+    files = {file.name: file.read_text(encoding="utf-8") for file in sorted(COMPOSE.glob("*.yaml"))}
+    assert files.keys() == {"1-member.yaml", "3-members.yaml", "3-members-toxiproxy.yaml"}
+    for text in files.values():
+        assert f"${{UPHEAVAL_NODE_IMAGE:-{images.NODE.tag}}}" in text
+        assert "version:" not in text
+    for image in (images.TOXIPROXY, images.LOAD, images.PROMETHEUS):
+        assert f"_IMAGE:-{image.tag}}}" in files["3-members-toxiproxy.yaml"]
