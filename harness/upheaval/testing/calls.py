@@ -25,6 +25,7 @@ class CallLog:
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
         self._ids = itertools.count()
+        self.acknowledged = 0
         self._processes = itertools.count()
 
     def new_process(self) -> int:
@@ -44,6 +45,7 @@ class CallLog:
         finally:
             complete_ns = self._clock_ns() if outcome is Outcome.OK else None
             with self._lock:
+                self.acknowledged += outcome is Outcome.OK
                 self._add(
                     Operation(
                         id=next(self._ids),

@@ -6,7 +6,7 @@ catalogue's (`upheaval_chaos`); this module says it in the words of a test.
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
@@ -17,37 +17,22 @@ from upheaval.scenario import Inject
 from upheaval.scenario_text import parse_scenario
 from upheaval.testing.backend import Backend
 from upheaval_chaos.driver import NOT_PROVED, FaultDriver
-from upheaval_chaos.faults import Fault, MemberFault, MemberFaultKind, Members, Proof, Selector
-from upheaval_chaos.link_faults import LinkFault, LinkFaultKind
-from upheaval_chaos.target import Target
+from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Proof, Selector
+from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.target import LinkFaultKind
 
 WAIT_S: Final = 30.0
+_ROLES: Final = (Selector.LEADER, Selector.FOLLOWER, Selector.FOLLOWERS)
+_CUTS: Final = tuple(kind.value for kind in LinkFaultKind if kind is not LinkFaultKind.SLOW)
 
-Who = int | str | Sequence[int]
-"""A member by its id, several by theirs, or `leader`, `follower`, `followers`, `all`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Group(Members):
-    """Members by their ids, in this order."""
-
-    ids: tuple[int, ...] = ()
-
-    def select(self, target: Target) -> list[int]:
-        everyone = list(target.member_ids)
-        for member_id in self.ids:
-            if member_id not in everyone:
-                raise UsageError(f"unknown member {member_id}: this cluster has members 0 to {len(everyone) - 1}")
-        return list(self.ids)
-
-    def __str__(self) -> str:
-        return ", ".join(f"member-{member_id}" for member_id in self.ids)
+Whom = int | str | Sequence[int | str]
+"""A member by its id, or `leader`, `follower`, `followers`, `all`; as an end of a link also `clients`; or several."""
 
 
 class ActiveFault:
     """A fault that is there until it is healed; in a `with` statement, until its end.
 
-    `member_ids` are those of a fault of members, `links` those (source, target) of a fault of links.
+    `member_ids` are those of a fault of members; a fault of links has none.
     """
 
     def __init__(self, chaos: "Chaos", name: str, fault: Fault, member_ids: Sequence[int], proof: str) -> None:
@@ -99,19 +84,19 @@ class Chaos:
 
     # --- members ---
 
-    def kill(self, who: Who, component: str | None = None, *, name: str | None = None) -> ActiveFault:
+    def kill(self, who: Whom, component: str | None = None, *, name: str | None = None) -> ActiveFault:
         """End members, or one component of each, without any notice."""
         return self._do_to_members(MemberFaultKind.KILL, who, component, name)
 
-    def stop(self, who: Who, component: str | None = None, *, name: str | None = None) -> ActiveFault:
+    def stop(self, who: Whom, component: str | None = None, *, name: str | None = None) -> ActiveFault:
         """Let members end in an orderly way."""
         return self._do_to_members(MemberFaultKind.STOP, who, component, name)
 
-    def pause(self, who: Who, component: str | None = None, *, name: str | None = None) -> ActiveFault:
+    def pause(self, who: Whom, component: str | None = None, *, name: str | None = None) -> ActiveFault:
         """Let members not run, as SIGSTOP does: they hold their connections and answer nothing."""
         return self._do_to_members(MemberFaultKind.PAUSE, who, component, name)
 
-    def restart(self, who: Who, component: str | None = None, *, name: str | None = None) -> None:
+    def restart(self, who: Whom, component: str | None = None, *, name: str | None = None) -> None:
         """Let members end, start them again, and wait until they have caught up."""
         fault = self._do_to_members(MemberFaultKind.RESTART, who, component, name)
         fault.heal()
@@ -142,47 +127,65 @@ class Chaos:
 
     def partition(
         self,
-        one: Who,
-        other: Who,
+        one: Whom,
+        other: Whom,
         *,
         kind: str = LinkFaultKind.BLACKHOLE.value,
         one_way: bool = False,
+        timeout_ms: int = 0,
+        channel: str = "",
         name: str | None = None,
     ) -> ActiveFault:
-        """Cut the links between two groups of members, or only those from the first to the second.
+        """Cut the links between two groups, or only those from the first to the second.
 
-        `blackhole`: what is sent vanishes, and nobody is told. `reset`: connections are reset, new ones too.
+        `blackhole`: what is sent vanishes, and nobody is told. `reset`: connections are reset, new ones too. `timeout`:
+        what is sent vanishes, and connections end after `timeout_ms`. `channel`: one instead of all.
         """
-        cuts = (LinkFaultKind.BLACKHOLE.value, LinkFaultKind.RESET.value)
-        if kind not in cuts:
-            raise UsageError(f"a partition of kind {kind!r}: use one of {', '.join(cuts)}")
-        fault = LinkFault(LinkFaultKind(kind), self._members(one), self._members(other), both_ways=not one_way)
+        if kind not in _CUTS:
+            raise UsageError(f"a partition of kind {kind!r}: use one of {', '.join(_CUTS)}")
+        fault = LinkFault(
+            LinkFaultKind(kind),
+            self._members(one),
+            self._members(other),
+            both_ways=not one_way,
+            timeout_ms=timeout_ms,
+            channel=channel,
+        )
         return self.inject(fault, name=name)
 
-    def isolate(self, who: Who, *, kind: str = LinkFaultKind.BLACKHOLE.value, name: str | None = None) -> ActiveFault:
+    def isolate(
+        self, who: Whom, *, kind: str = LinkFaultKind.BLACKHOLE.value, timeout_ms: int = 0, name: str | None = None
+    ) -> ActiveFault:
         """Cut members off from all others, both ways. Clients still reach them."""
         alone = self._members(who).select(self._backend)
         others = [member_id for member_id in self._backend.member_ids if member_id not in alone]
-        return self.partition(alone, others, kind=kind, name=name)
+        return self.partition(alone, others, kind=kind, timeout_ms=timeout_ms, name=name)
 
-    def cut(self, source: Who, target: Who, *, name: str | None = None) -> ActiveFault:
+    def cut(self, source: Whom, target: Whom, *, channel: str = "", name: str | None = None) -> ActiveFault:
         """What `source` sends to `target` vanishes; the other way, bytes go on to arrive."""
-        return self.partition(source, target, one_way=True, name=name)
+        return self.partition(source, target, one_way=True, channel=channel, name=name)
 
     def slow(
         self,
-        source: Who,
-        target: Who,
+        source: Whom,
+        target: Whom,
         *,
         latency_ms: int = 0,
         bytes_per_second: int = 0,
         both_ways: bool = False,
+        channel: str = "",
         name: str | None = None,
     ) -> ActiveFault:
         """Let bytes from `source` to `target` arrive later, or fewer of them."""
-        source_members, target_members = self._members(source), self._members(target)
-        kind = LinkFaultKind.SLOW
-        fault = LinkFault(kind, source_members, target_members, both_ways, latency_ms, bytes_per_second)
+        fault = LinkFault(
+            LinkFaultKind.SLOW,
+            self._members(source),
+            self._members(target),
+            both_ways,
+            latency_ms,
+            bytes_per_second,
+            channel=channel,
+        )
         return self.inject(fault, name=name)
 
     # --- all of them ---
@@ -193,12 +196,14 @@ class Chaos:
         name = name or f"{kind}-{self._counts[kind] + 1}"
         if isinstance(fault, str):
             fault = self._parsed(name, fault)
+        if _names_roles(fault):
+            self._backend.wait_until_leader(WAIT_S, None)
         member_ids: Sequence[int] = ()
         if isinstance(fault, MemberFault):
             self._require_component(fault.component)
             member_ids = fault.members.select(self._backend)
             self._require_free(member_ids, fault.component)
-            fault = replace(fault, members=Group(ids=tuple(member_ids)))
+            fault = replace(fault, members=_of_ids(member_ids))
         proof = self._driver.inject(name, fault)
         self._counts[kind] += 1
         active = self._active[name] = ActiveFault(self, name, fault, member_ids, proof.text)
@@ -222,9 +227,12 @@ class Chaos:
             self._backend.wait_until_caught_up(member_id, WAIT_S)
 
     def heal_faults(self) -> None:
-        """Take all faults away. Those that cannot be proved to be healed are told when all was tried."""
+        """Take all faults away, the last one first: a link is proved to be healed by members that are there.
+
+        Those that cannot be proved to be healed are told when all was tried.
+        """
         failures = []
-        for name in list(self._active):
+        for name in reversed(list(self._active)):
             try:
                 self._heal(name)
             except UnknownOutcome as error:
@@ -239,16 +247,21 @@ class Chaos:
 
     # --- how ---
 
-    def _do_to_members(self, kind: MemberFaultKind, who: Who, component: str | None, name: str | None) -> ActiveFault:
+    def _do_to_members(self, kind: MemberFaultKind, who: Whom, component: str | None, name: str | None) -> ActiveFault:
         return self.inject(MemberFault(kind, self._members(who), component), name=name)
 
-    def _members(self, who: Who) -> Members:
+    def _members(self, who: Whom) -> Group:
+        parts = [who] if isinstance(who, int | str) else who
+        return Group(tuple(self._part(part) for part in parts))
+
+    def _part(self, who: int | str) -> Members:
+        size = len(self._backend.member_ids)
         if isinstance(who, int):
-            return Group(ids=(who,))
-        if not isinstance(who, str):
-            return Group(ids=tuple(who))
+            if not 0 <= who < size:
+                raise UsageError(f"unknown member {who}: this cluster has members 0 to {size - 1}")
+            return Members(member_id=who)
         if who not in list(Selector):
-            raise UsageError(f"unknown member {who!r}: use an id, a list of ids, or one of {', '.join(Selector)}")
+            raise UsageError(f"unknown member {who!r}: use its id, or one of {', '.join(Selector)}")
         return Members(Selector(who))
 
     def _parsed(self, name: str, text: str) -> Fault:
@@ -263,7 +276,7 @@ class Chaos:
         return step.fault
 
     def _faults_of(self, member_id: int) -> list[ActiveFault]:
-        self._members(member_id).select(self._backend)
+        self._part(member_id)
         return [fault for fault in self._active.values() if member_id in fault.member_ids]
 
     def _require_component(self, component: str | None) -> None:
@@ -288,6 +301,20 @@ class Chaos:
             known = ", ".join(self._active) or "none"
             raise UsageError(f"fault {name!r} is not there: there is {known}")
         _require(f"fault {name!r} healed", self._driver.heal(name))
+
+
+def _names_roles(fault: Fault) -> bool:
+    """Whether somebody has to lead before it is known whom the fault hits."""
+    if isinstance(fault, MemberFault):
+        whom = [fault.members]
+    else:
+        whom = [fault.sources, fault.targets] if isinstance(fault, LinkFault) else []
+    parts = [part for who in whom for part in (who.parts if isinstance(who, Group) else (who,))]
+    return any(isinstance(part, Members) and part.selector in _ROLES for part in parts)
+
+
+def _of_ids(member_ids: Sequence[int]) -> Group:
+    return Group(tuple(Members(member_id=member_id) for member_id in member_ids))
 
 
 def _require(what: str, proof: Proof) -> None:

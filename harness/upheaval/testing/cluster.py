@@ -14,7 +14,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.run_folder import Converge, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.testing.backend import Backend, Requests, RunningLoad
-from upheaval.testing.chaos import ActiveFault, Chaos, Who
+from upheaval.testing.chaos import ActiveFault, Chaos, Whom
 from upheaval.workload import LoadCounts, WorkloadSettings
 
 SIMULATED: Final = "simulated"
@@ -224,11 +224,11 @@ class Cluster:
 
     # --- faults: the common ones, by the words of `chaos` ---
 
-    def kill(self, who: Who, component: str | None = None) -> ActiveFault:
+    def kill(self, who: Whom, component: str | None = None) -> ActiveFault:
         """End members, or one component of each, without any notice."""
         return self.chaos.kill(who, component)
 
-    def stop(self, who: Who) -> ActiveFault:
+    def stop(self, who: Whom) -> ActiveFault:
         """Let members end in an orderly way."""
         return self.chaos.stop(who)
 
@@ -236,7 +236,7 @@ class Cluster:
         """Start what is not running of a member. It joins by itself."""
         self.chaos.start(member_id)
 
-    def pause(self, who: Who) -> ActiveFault:
+    def pause(self, who: Whom) -> ActiveFault:
         """Let members not run, as SIGSTOP does: they hold their connections and answer nothing."""
         return self.chaos.pause(who)
 
@@ -244,7 +244,7 @@ class Cluster:
         """Let a paused member go on."""
         self.chaos.resume(member_id)
 
-    def partition(self, one: Who, other: Who) -> ActiveFault:
+    def partition(self, one: Whom, other: Whom) -> ActiveFault:
         """Cut the links between two groups of members."""
         return self.chaos.partition(one, other)
 

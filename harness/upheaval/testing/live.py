@@ -33,6 +33,7 @@ class LiveBackend(LiveTarget):
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
         self._history: HistoryWriter | None = None
         self._calls = CallLog(self._add_call, time.monotonic_ns)
+        self._load: HistoryLoad | None = None
         self._has_calls = ":" in cluster.config.service
         if links:
             try:
@@ -73,9 +74,12 @@ class LiveBackend(LiveTarget):
         history = self.run.history_writer()
         cluster = self.cluster
         load = ProcessLoad(cluster.ingress_endpoints(), history, settings, resolver=self.resolver())
-        owned = HistoryLoad(load, history)
+        self._load = owned = HistoryLoad(load, history)
         owned.start()
         return owned
+
+    def acknowledged(self) -> int:
+        return self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
 
     def converge(self, timeout_s: float) -> Converge:
         return self.cluster.converge(timeout_s)

@@ -34,6 +34,7 @@ class SimulatedBackend(SimulatedTarget):
         )
         super().__init__(cluster)
         self._clients = 0
+        self._load: Load | None = None
         self._calls = CallLog(cluster.history.append, self.now_ns)
 
     def up(self, timeout_s: float) -> int:
@@ -61,7 +62,11 @@ class SimulatedBackend(SimulatedTarget):
         return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, calls)
 
     def load(self, settings: WorkloadSettings) -> "SimulatedLoad":
-        return SimulatedLoad(self.cluster, self.cluster.start_load(settings))
+        self._load = self.cluster.start_load(settings)
+        return SimulatedLoad(self.cluster, self._load)
+
+    def acknowledged(self) -> int:
+        return self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
 
     def converge(self, timeout_s: float) -> Converge:
         return self.cluster.converge(timeout_s)
