@@ -18,7 +18,7 @@ PING_TIMEOUT_S: Final = 3.0
 MS: Final = 1_000_000
 # What a connection does that works: the other side answers, or has nothing to say and ends it.
 _WORKS: Final = (Answer.ANSWERED, Answer.ENDED)
-_ENDS: Final = (Answer.ENDED, Answer.RESET)
+_ENDS: Final = (Answer.ENDED, Answer.REFUSED, Answer.RESET)
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +153,7 @@ class LinkInjection:
             if ping.answer not in _ENDS or ping.round_trip_ns < timeout_ns:
                 took = f"after {ping.round_trip_ns / MS:.1f} ms"
                 raise UnknownOutcome(f"a connection along {road} was {ping.answer} {took}, not {Answer.ENDED} later")
-            shown.append(f"{road} {ping.answer} after {ping.round_trip_ns / MS:.1f} ms")
+            shown.append(f"{road} ended after {ping.round_trip_ns / MS:.1f} ms")
         self._require_silence(before)
         return f"0 bytes came out of {len(self._links)} links; {'; '.join(shown)}"
 

@@ -84,7 +84,10 @@ class LinkEffect:
 
 
 class Answer(StrEnum):
-    """What became of a connection that was made along a link."""
+    """What became of a connection that was made along a link.
+
+    ENDED: by whom it was made to, who had heard what was said but has no answer. REFUSED: nobody heard it.
+    """
 
     ANSWERED = "answered"
     ENDED = "ended"

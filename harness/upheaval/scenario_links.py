@@ -9,15 +9,18 @@ import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Protocol
 
 from upheaval.errors import UsageError
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.ports import HOST, member_ports
+from upheaval.runtimes.process import ProcessCluster
 from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkEyes, LinkHands, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
+from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
 from upheaval_node.media.resolver import Resolver, StaticResolver
 
@@ -32,6 +35,18 @@ class Links(LinkHands, LinkEyes, Protocol):
         ...
 
     def close(self) -> None: ...
+
+
+def open_links(cluster: AnyCluster, seed: int) -> Links:
+    """Proxies in every link of a cluster, as its runtime has them."""
+    if isinstance(cluster, ProcessCluster):
+        return ProxiedLinks(cluster, seed)
+    from upheaval.runtimes.docker.cluster import DockerCluster
+    from upheaval.runtimes.docker.links import DockerLinks
+
+    if not isinstance(cluster, DockerCluster):
+        raise UsageError(f"the links of a cluster of the {cluster.runtime} runtime cannot be proxied")
+    return DockerLinks(cluster)
 
 
 class ProxiedLinks:
@@ -80,7 +95,13 @@ class ProxiedLinks:
         place = ProxyPlace(link.source, link.target, channel)
         if place not in self._listen:
             raise UsageError(f"nobody dials along {link}")
-        return ping_address(self._listen[place], channel, timeout_s)
+        stream = (place.name, UPSTREAM)
+        before = self._api.sent_bytes().get(stream, 0)
+        ping = ping_address(self._listen[place], channel, timeout_s)
+        if ping.answer is Answer.ENDED and self._api.sent_bytes().get(stream, 0) == before:
+            # It ended, but not because a member had heard it.
+            return replace(ping, answer=Answer.REFUSED)
+        return ping
 
     # --- set-up ---
 

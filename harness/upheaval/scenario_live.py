@@ -13,7 +13,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
-from upheaval.scenario_links import Links, ProxiedLinks
+from upheaval.scenario_links import Links, open_links
 from upheaval.waits import wait_until
 from upheaval.workload import LoadCounts
 from upheaval_chaos.target import Link, LinkEffect, Ping
@@ -61,7 +61,7 @@ class LiveTarget:
 
     def proxy_links(self, seed: int) -> None:
         """Put proxies into the links, which faults of links need. To be done before the members start."""
-        self._links = ProxiedLinks(self.cluster, seed)
+        self._links = open_links(self.cluster, seed)
 
     def resolver(self) -> Resolver:
         """How clients on this machine dial the ingress endpoints: through the proxies, if there are any."""

@@ -207,8 +207,9 @@ class DockerCluster(LiveCluster[DockerMember]):
         self.system = SYSTEM
         self._is_kept = kept
         self.cleaning = choose_cleaning(client, kept=kept)
-        self._labels = labels.labels_of_run(self.config.run_id, kept=kept)
+        self.labels = labels.labels_of_run(self.config.run_id, kept=kept)
         self._names: dict[int, Mapping[str, str]] = {}
+        self._is_apart = False
 
     # --- making and opening ---
 
@@ -300,13 +301,26 @@ class DockerCluster(LiveCluster[DockerMember]):
     # --- life ---
 
     def _prepare(self) -> None:
-        """The network. After `down`, members get back what they had written."""
+        """The networks. After `down`, members get back what they had written."""
+        self.make_networks()
+
+    def make_networks(self) -> None:
+        """Those that are not there yet."""
         self.cleaning.begin()
-        name = network_name(self.config.run_id)
+        wanted = dict.fromkeys(self.member_network(member.member_id) for member in self.members)
         with engine_errors("looking for the network"):
-            is_there = bool(self.client.networks.list(names=[name]))
-        if not is_there:
-            create_network(name, self._labels)
+            known = {network.name for network in self.client.networks.list(names=list(wanted))}
+        for name in wanted:
+            if name not in known:
+                create_network(name, self.labels)
+
+    def set_apart(self) -> None:
+        """From the next start on, each member has a network of its own and publishes nothing: proxies lead to it."""
+        self._is_apart = True
+
+    def member_network(self, member_id: int) -> str:
+        name = network_name(self.config.run_id)
+        return f"{name}-{member_id}" if self._is_apart else name
 
     def create_container(self, member_id: int, component: str) -> None:
         """Make and start a container of a member."""
@@ -335,9 +349,9 @@ class DockerCluster(LiveCluster[DockerMember]):
             name=self.container_name(member_id, component),
             volume=self.container_name(member_id, ALL),
             image=self.docker_config.image,
-            network=network_name(config.run_id) if holds_sockets else None,
-            ingress_host_port=ports.member_ports(config.base_port, member_id)[0],
-            labels=self._labels,
+            network=self.member_network(member_id) if holds_sockets else None,
+            ingress_host_port=None if self._is_apart else ports.member_ports(config.base_port, member_id)[0],
+            labels=self.labels,
             volume_labels=self.cleaning.labels,
             source=self.docker_config.source if holds_sockets else "",
             restore=earlier if holds_sockets and earlier.is_dir() else None,

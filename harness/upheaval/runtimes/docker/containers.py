@@ -32,6 +32,8 @@ MEMBER_USER: Final = 10001
 class ContainerPlan:
     """One container of a member. `network` None: it has none, its member's sockets are another container's.
 
+    `ingress_host_port` None: the member's ingress is not published.
+
     `volume_labels` are those that testcontainers gives to containers and networks by itself.
     Into a new volume go the folder `source` (a user's own service) and all of `restore` (what the member wrote before).
     """
@@ -42,7 +44,7 @@ class ContainerPlan:
     volume: str
     image: str
     network: str | None
-    ingress_host_port: int
+    ingress_host_port: int | None
     labels: Mapping[str, str]
     volume_labels: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
@@ -96,11 +98,11 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest
             .with_name(plan.name)
             .with_envs(**system.environment(plan.member))
             .with_command(list(system.arguments(plan.member)))
-            .with_kwargs(**_limits(), **_network_of(plan.network, plan.host), hostname=plan.host, labels=labels)
+            .with_kwargs(**_limits(), **network_of(plan.network, plan.host), hostname=plan.host, labels=labels)
             .with_volume_mapping(plan.volume, str(system.folder), "rw")
             .with_tmpfs_mount("/tmp", "size=16m")
         )
-        if plan.network is not None:
+        if plan.network is not None and plan.ingress_host_port is not None:
             bind = HOST if engine_host(client) == HOST else "0.0.0.0"
             container.ports = {f"{system.ports[0]}/tcp": (bind, plan.ingress_host_port)}
         try:
@@ -168,7 +170,8 @@ def _limits() -> dict[str, Any]:
     }
 
 
-def _network_of(network: str | None, alias: str) -> dict[str, Any]:
+def network_of(network: str | None, alias: str) -> dict[str, Any]:
+    """Arguments that put a container into a network, under a name of its own."""
     import docker
 
     if network is None:

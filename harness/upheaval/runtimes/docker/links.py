@@ -1,0 +1,262 @@
+"""Proxied links of a cluster of containers: each end has a Toxiproxy of its own, through which it dials all members.
+
+Each member is alone with the Toxiproxies in a network of its own, so that nobody reaches it but through one of them.
+Clients come in through the Toxiproxy of the clients, whose ports are published in the place of the members'.
+
+One Toxiproxy for each end, because then the kernel of a receiver can tell by the address who a connection is from: it
+counts the bytes of every connection that lives, where a Toxiproxy counts a connection when it has ended.
+"""
+
+import contextlib
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.runtimes.docker import labels, links_inside
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.containers import member_hosts, network_name, network_of
+from upheaval.runtimes.docker.engine import engine_errors, engine_host, require_image
+from upheaval.runtimes.docker.links_inside import Received
+from upheaval.runtimes.ports import HOST, member_ports
+from upheaval.waits import wait_until
+from upheaval_chaos.pings import channel_of_ping, ping_text
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Ping
+from upheaval_chaos.toxic_links import ProxyPlace, Stream, ToxicHands, all_proxies, streams_of
+from upheaval_chaos.toxics import UPSTREAM
+from upheaval_chaos.toxiproxy import PythonToxiproxy
+from upheaval_node import __version__
+from upheaval_node.media.resolver import Resolver
+
+IMAGE: Final = f"upheaval/toxiproxy:{__version__}"
+API_PORT: Final = 8474
+_FIRST_PORT: Final = 20000
+_PORTS_A_MEMBER: Final = 10
+# The engine loses the output of a short command now and then.
+_ATTEMPTS: Final = 3
+_COUNTED_S: Final = 0.5
+_START_TIMEOUT_S: Final = 20.0
+_CHANNELS: Final = (INGRESS, *CHANNELS)
+_INSIDE: Final = Path(links_inside.__file__).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class _Toxiproxy:
+    """One that runs: its API, and its address in each member's network."""
+
+    api: PythonToxiproxy
+    addresses: Mapping[int, str]
+
+
+class DockerLinks:
+    """Implements `scenario_links.Links`. Its containers go with the run."""
+
+    def __init__(self, cluster: DockerCluster) -> None:
+        require_image(cluster.client, IMAGE)
+        self._cluster = cluster
+        self._members = range(cluster.config.members)
+        self._seen: dict[int, dict[str, int]] = {}
+        self._delivered: Counter[Stream] = Counter()
+        cluster.set_apart()
+        try:
+            cluster.make_networks()
+            with ThreadPoolExecutor(len(self._members) + 1) as pool:
+                ends = [*self._members, CLIENTS]
+                self._toxiproxies = dict(zip(ends, pool.map(self._start, ends), strict=True))
+        except BaseException:
+            labels.remove_run(cluster.client, cluster.config.run_id)
+            raise
+        self._hands = ToxicHands(lambda place: self._toxiproxies[place.source].api)
+        for member_id in self._members:
+            cluster.dial_through(member_id, self._names(member_id))
+
+    def close(self) -> None:
+        """They go when the run goes."""
+
+    def resolver(self) -> Resolver:
+        return self._cluster.resolver()
+
+    # --- hands ---
+
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        self._hands.impose(links, effect)
+
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        self._hands.lift(links, effect)
+
+    # --- eyes ---
+
+    def delivered(self, link: Link) -> int:
+        return sum(self.delivered_by_stream(link).values())
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        self._look(link.target)
+        return {str(stream): self._delivered[stream] for stream in streams_of(link)}
+
+    def ping(self, link: Link, timeout_s: float) -> Ping:
+        if link.target == CLIENTS:
+            raise UsageError(f"nobody dials along {link}")
+        channel = channel_of_ping(link.channels)
+        text = ping_text(channel)
+        place = ProxyPlace(link.source, link.target, channel)
+        arguments = [_alias(link.source), _port(place), text.hello.hex(), text.farewell.hex(), timeout_s]
+        prober = self._any_running() if link.source == CLIENTS else link.source
+        sent_before = self._sent(place)
+        answer, took_ns = self._inside(prober, ["ping", *map(str, arguments)])
+        if answer == Answer.ENDED and not self._has_sent_more(place, sent_before):
+            answer = Answer.REFUSED
+        if answer == Answer.ANSWERED:
+            # What was said came out at one end, what was answered at the other, of a connection that is gone.
+            self._delivered[Stream(place, UPSTREAM)] += len(text.hello)
+            back = next(stream for stream in streams_of(Link(link.target, link.source)) if stream.proxy == place)
+            self._delivered[back] += len(text.hello)
+        return Ping(Answer(answer), took_ns)
+
+    def _sent(self, place: ProxyPlace) -> int:
+        return self._toxiproxies[place.source].api.sent_bytes().get((place.name, UPSTREAM), 0)
+
+    def _has_sent_more(self, place: ProxyPlace, before: int) -> bool:
+        """Whether what was said on a connection that has ended came out: a Toxiproxy counts it a moment later."""
+        with contextlib.suppress(UnknownOutcome):
+            wait_until(lambda: self._sent(place) > before, timeout_s=_COUNTED_S, describe=lambda: "nothing came out")
+            return True
+        return False
+
+    def _look(self, receiver: int) -> None:
+        """Add what has come since the last look to the streams that end at a receiver."""
+        if receiver == CLIENTS:
+            found = links_inside.received()
+        else:
+            found = [Received(*fields) for fields in self._inside(receiver, ["received"])]
+        before = self._seen.get(receiver, {})
+        self._seen[receiver] = {each.cookie: each.length for each in found}
+        streams = self._streams_into(receiver)
+        for each in found:
+            for key in ((each.port, each.peer, 0), (0, each.peer, each.peer_port)):
+                if key in streams:
+                    self._delivered[streams[key]] += each.length - before.get(each.cookie, 0)
+
+    def _streams_into(self, receiver: int) -> dict[tuple[int, str, int], Stream]:
+        """By own port and peer for connections that were accepted, by peer and its port for those that were dialled."""
+        found = {}
+        client = self._cluster.client
+        for place in all_proxies(len(self._members)):
+            if place.target == receiver:
+                port = self._cluster.system.ports[_CHANNELS.index(place.channel)]
+                found[port, self._toxiproxies[place.source].addresses[receiver], 0] = Stream(place, UPSTREAM)
+            elif place.source == receiver:
+                (back,) = (s for s in streams_of(Link(place.target, place.source)) if s.proxy == place)
+                if receiver == CLIENTS:
+                    port = member_ports(self._cluster.config.base_port, place.target)[0]
+                    found[0, engine_host(client), port] = back
+                else:
+                    found[0, self._toxiproxies[receiver].addresses[receiver], _port(place)] = back
+        return found
+
+    def _inside(self, member_id: int, arguments: Sequence[str]) -> Any:
+        """What the script says in a member's network. Raises `UnknownOutcome` when the member does not run."""
+        for _ in range(_ATTEMPTS):
+            status, output = self._run_inside(member_id, arguments)
+            text = output.decode("utf-8", "replace").strip()
+            last_line = text.rpartition("\n")[2]
+            if status != 0:
+                raise UnknownOutcome(f"nothing can be seen from member {member_id}: {last_line}")
+            if text:
+                return json.loads(text)
+        raise UnknownOutcome(f"what was seen from member {member_id} got lost in the engine")
+
+    def _run_inside(self, member_id: int, arguments: Sequence[str]) -> tuple[int, bytes]:
+        import docker
+
+        container = self._cluster.member(member_id).container()
+        if container is None or container.status != "running":
+            raise UnknownOutcome(f"member {member_id} does not run: nothing can be tried from there")
+        try:
+            with engine_errors(f"looking from member {member_id}"):
+                status, output = container.exec_run(["python3", "-c", _INSIDE, *arguments])
+        except EnvironmentFault as fault:
+            if isinstance(fault.__cause__, docker.errors.APIError):
+                raise UnknownOutcome(f"member {member_id} ended while it was looked at: {fault}") from fault
+            raise
+        return status or 0, output or b""
+
+    def _any_running(self) -> int:
+        for member in self._cluster.members:
+            container = member.container()
+            if container is not None and container.status == "running":
+                return member.member_id
+        raise UnknownOutcome("no member runs: nothing can be tried")
+
+    # --- set-up ---
+
+    def _start(self, end: int) -> _Toxiproxy:
+        """A Toxiproxy in all networks, with the proxies of one end."""
+        from testcontainers.core.container import DockerContainer
+
+        cluster = self._cluster
+        client = cluster.client
+        networks = [cluster.member_network(member_id) for member_id in self._members]
+        bind = HOST if engine_host(client) == HOST else "0.0.0.0"
+        with engine_errors("starting Toxiproxy"):
+            container = (
+                DockerContainer(IMAGE)
+                .with_name(f"{network_name(cluster.config.run_id)}-{_alias(end)}")
+                .with_kwargs(
+                    **network_of(networks[0], _alias(end)),
+                    labels=dict(cluster.labels),
+                    read_only=True,
+                    cap_drop=["ALL"],
+                    init=True,
+                )
+            )
+            container.ports = {f"{API_PORT}/tcp": (bind, None)}
+            if end == CLIENTS:
+                for member_id in self._members:
+                    published = member_ports(cluster.config.base_port, member_id)[0]
+                    container.ports[f"{_port(ProxyPlace(CLIENTS, member_id, INGRESS))}/tcp"] = (bind, published)
+            try:
+                container.start()
+                wrapped = client.containers.get(container.get_wrapped_container().id)
+            finally:
+                container.get_docker_client().client.close()
+            for name in networks[1:]:
+                client.networks.get(name).connect(wrapped, aliases=[_alias(end)])
+            wrapped.reload()
+        settings = wrapped.attrs["NetworkSettings"]
+        api = PythonToxiproxy(f"{engine_host(client)}:{settings['Ports'][f'{API_PORT}/tcp'][0]['HostPort']}")
+        self._populate(api, end)
+        addresses = {m: settings["Networks"][cluster.member_network(m)]["IPAddress"] for m in self._members}
+        return _Toxiproxy(api, addresses)
+
+    def _populate(self, api: PythonToxiproxy, end: int) -> None:
+        def answers() -> bool:
+            try:
+                return bool(api.version())
+            except EnvironmentFault:
+                return False
+
+        wait_until(answers, timeout_s=_START_TIMEOUT_S, describe=lambda: f"{_alias(end)} does not start")
+        places = [place for place in all_proxies(len(self._members)) if place.source == end]
+        api.populate({place.name: (f"0.0.0.0:{_port(place)}", self._endpoint(place)) for place in places})
+
+    def _names(self, source: int) -> dict[str, str]:
+        """Where a member dials for the endpoints of the others."""
+        places = [place for place in all_proxies(len(self._members)) if place.source == source]
+        return {self._endpoint(place): f"{_alias(source)}:{_port(place)}" for place in places}
+
+    def _endpoint(self, place: ProxyPlace) -> str:
+        host = member_hosts(len(self._members))[place.target]
+        return f"{host}:{self._cluster.system.ports[_CHANNELS.index(place.channel)]}"
+
+
+def _alias(end: int) -> str:
+    return "toxiproxy-clients" if end == CLIENTS else f"toxiproxy-{end}"
+
+
+def _port(place: ProxyPlace) -> int:
+    """Where a proxy listens in the Toxiproxy of its source."""
+    return _FIRST_PORT + place.target * _PORTS_A_MEMBER + _CHANNELS.index(place.channel)

@@ -1,0 +1,98 @@
+"""What is seen of links from inside a network name space: sent there as text, and run by the Python of the container.
+
+Needs the standard library only, no rights, and nothing of ours. `received` asks the kernel how many bytes each
+connection has received; `ping` makes one and says what became of it.
+"""
+
+import json
+import socket
+import struct
+import sys
+import time
+from typing import Any, NamedTuple
+
+_SOCK_DIAG = 4
+_SOCK_DIAG_BY_FAMILY = 20
+_REQUEST_DUMP = 0x301
+_DONE, _ERROR = 3, 2
+_INFO = 2
+# In the kernel's structures: the message before its attributes, and the counter within the attribute `_INFO`.
+_MESSAGE_LENGTH = 72
+_BYTES_RECEIVED = 128
+_ESTABLISHED = 1
+
+
+class Received(NamedTuple):
+    """One connection: its ports, its peer, and the bytes that have arrived. `cookie` is that of one socket only."""
+
+    port: int
+    peer: str
+    peer_port: int
+    cookie: str
+    length: int
+
+
+def received() -> list[Received]:
+    """Every TCP connection of this name space. Raises `OSError` when the kernel does not tell."""
+    found: list[Received] = []
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, _SOCK_DIAG) as diag:
+        diag.settimeout(5)
+        wanted = struct.pack("=BBBxI", socket.AF_INET, socket.IPPROTO_TCP, 1 << (_INFO - 1), 1 << _ESTABLISHED)
+        header = struct.pack("=IHHII", 16 + len(wanted) + 48, _SOCK_DIAG_BY_FAMILY, _REQUEST_DUMP, 1, 0)
+        diag.send(header + wanted + bytes(48))
+        while True:
+            data = diag.recv(1 << 18)
+            while data:
+                length, kind = struct.unpack_from("=IH", data)
+                if kind == _DONE:
+                    return found
+                if kind == _ERROR:
+                    raise OSError("the kernel does not tell what connections received")
+                found.extend(_of_message(data[16:length]))
+                data = data[(length + 3) & ~3 :]
+
+
+def _of_message(message: bytes) -> list[Received]:
+    port, peer_port = struct.unpack_from(">HH", message, 4)
+    peer, cookie = socket.inet_ntoa(message[24:28]), message[44:52].hex()
+    at = _MESSAGE_LENGTH
+    while at + 4 <= len(message):
+        length, kind = struct.unpack_from("=HH", message, at)
+        if kind == _INFO and length >= 4 + _BYTES_RECEIVED + 8:
+            (length_received,) = struct.unpack_from("=Q", message, at + 4 + _BYTES_RECEIVED)
+            return [Received(port, peer, peer_port, cookie, length_received)]
+        at += max((length + 3) & ~3, 4)
+    return []
+
+
+def ping(host: str, port: int, hello: bytes, farewell: bytes, timeout_s: float) -> tuple[str, int]:
+    """What became of the connection, and how long that took."""
+    # A name is looked up before the clock runs: that time is not the link's.
+    address = socket.gethostbyname(host)
+    begin_ns = time.monotonic_ns()
+    try:
+        with socket.create_connection((address, port), timeout_s) as connection:
+            connection.sendall(hello)
+            answer = connection.recv(4096)
+            took_ns = time.monotonic_ns() - begin_ns
+            if answer and farewell:
+                connection.sendall(farewell)
+            return ("answered" if answer else "ended"), took_ns
+    except TimeoutError:
+        what = "silent"
+    except ConnectionRefusedError:
+        what = "refused"
+    except OSError:
+        what = "reset"
+    return what, time.monotonic_ns() - begin_ns
+
+
+def _main(arguments: list[str]) -> Any:
+    if arguments[0] == "received":
+        return received()
+    host, port, hello, farewell, timeout_s = arguments[1:]
+    return ping(host, int(port), bytes.fromhex(hello), bytes.fromhex(farewell), float(timeout_s))
+
+
+if __name__ == "__main__":
+    print(json.dumps(_main(sys.argv[1:])))
