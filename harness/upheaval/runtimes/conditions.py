@@ -3,7 +3,6 @@
 Seen through `status` alone. This module knows no runtime.
 """
 
-import contextlib
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -58,22 +57,29 @@ class Conditions:
 
     def converge(self, run: RunFolder, timeout_s: float) -> Converge:
         """Wait until all members stand at one committed position, and write it to the manifest."""
+        seen: Sequence[MemberStatus] = ()
 
-        def converged() -> bool:
+        def stand_still() -> bool:
+            # Members are read one after the other, so what counts is a second look: positions that were equal only by
+            # chance have moved by then, and so has a log to which the end of a session was just added.
+            nonlocal seen
             self.raise_if_ended()
-            return _stand_at_one_position(self.status())
+            first = seen = self.status()
+            if not _stand_at_one_position(first):
+                return False
+            seen = self.status()
+            return _stand_at_one_position(seen) and _end(first) == _end(seen)
 
-        with contextlib.suppress(UnknownOutcome):
+        reached = True
+        try:
             wait_until(
-                converged,
+                stand_still,
                 timeout_s=timeout_s,
                 interval_s=self.interval_s,
                 describe=lambda: "the members do not converge",
             )
-        # Members are read one after the other, so what counts is a second look: positions that were equal only by
-        # chance have moved by then.
-        seen = self.status()
-        reached = _stand_at_one_position(seen)
+        except UnknownOutcome:
+            reached = False
         finals = tuple(
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
         )
@@ -86,6 +92,10 @@ class Conditions:
             f"member {s.member_id} {s.role} {s.election_state}" if s.alive else f"member {s.member_id} is down"
             for s in self.status()
         )
+
+
+def _end(statuses: Sequence[MemberStatus]) -> int:
+    return max(status.append_position for status in statuses)
 
 
 def _stand_at_one_position(statuses: Sequence[MemberStatus]) -> bool:
