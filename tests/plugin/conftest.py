@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from .stranger import make_environment
+from support.stranger import make_environment
 
 
 @pytest.fixture(scope="session")

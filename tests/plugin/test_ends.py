@@ -2,53 +2,23 @@
 
 import os
 import signal
-import subprocess
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from support.stranger import waiting_pytest
 from upheaval.runtimes.abandoned import end_abandoned
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_table import processes_of
 from upheaval.waits import wait_until
 
-from .stranger import environment, run_ids
-
 pytestmark = pytest.mark.heavy
-
-WAITING = """
-import threading
-from pathlib import Path
-
-def test_waits(cluster):
-    Path("is-up").touch()
-    threading.Event().wait()
-"""
-
-
-@contextmanager
-def waiting_pytest(folder: Path, python: Path, *options: str) -> Iterator["tuple[subprocess.Popen[bytes], str]"]:
-    """A pytest in the middle of a test with three members, and the id of their run."""
-    folder.mkdir(exist_ok=True)
-    (folder / "test_it.py").write_text(WAITING)
-    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
-    with subprocess.Popen(
-        command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
-    ) as started:
-        try:
-            wait_until((folder / "is-up").exists, timeout_s=60, describe=lambda: "the test does not begin")
-            (run_id,) = run_ids(folder)
-            assert len(processes_of(run_id)) == 3
-            yield started, run_id
-        finally:
-            started.kill()
 
 
 @pytest.mark.parametrize("options", [(), ("-n", "1")], ids=["alone", "xdist"])
 def test_nothing_runs_after_an_interrupt(tmp_path: Path, python: Path, options: tuple[str, ...]) -> None:
     with waiting_pytest(tmp_path, python, *options) as (started, run_id):
+        assert len(processes_of(run_id)) == 3
         # As a terminal does: to the whole group.
         os.killpg(started.pid, signal.SIGINT)
         started.wait(30)

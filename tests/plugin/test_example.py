@@ -1,28 +1,21 @@
 """The example is a stranger's repository: its tests run against the installed wheel, on each runtime."""
 
 import re
-import shutil
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
-from .stranger import ROOT, pytest_in
-
-BANK = ROOT / "examples" / "bank"
-
-
-@pytest.fixture
-def bank(tmp_path: Path) -> Path:
-    """A copy outside of this tree."""
-    return Path(shutil.copytree(BANK, tmp_path / "bank", ignore=shutil.ignore_patterns("runs", "__pycache__")))
+from support.stranger import BANK, copy_of_the_bank, pytest_in
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("runtime", ["simulated", "process"])
-def test_the_tests_of_the_example_pass(bank: Path, python: Path, runtime: str) -> None:
-    done = pytest_in(bank, python, "--runtime", runtime)
+@pytest.mark.parametrize("options", [("simulated",), ("process",), ("process", "-n", "2")], ids=" ".join)
+def test_the_tests_of_the_example_pass(tmp_path: Path, python: Path, options: tuple[str, ...]) -> None:
+    bank = copy_of_the_bank(tmp_path / "bank")
+    done = pytest_in(bank, python, "--junit-xml", "report.xml", "--runtime", *options, timeout_s=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 passed" in done.stdout
+    assert len(ET.parse(bank / "report.xml").findall(".//testcase")) == 4
     assert not (bank / "runs").exists()
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from .stranger import pytest_in, require_nothing_running, run_ids
+from support.stranger import pytest_in, require_nothing_running, run_ids
 
 WORKLOAD = """
 from upheaval import Verdict
@@ -107,3 +107,22 @@ def test_mistakes_are_one_clear_line_and_leave_nothing(tmp_path: Path, python: P
     assert "service 'no.such:Service': there is no module 'no' on the Python path" in done.stdout
     assert "marker upheaval: unknown color: use service, source, image, members" in done.stdout
     assert not (tmp_path / "runs").exists()
+
+
+def test_containers_without_their_packages_are_one_line(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(cluster): pass")
+    done = pytest_in(tmp_path, python, "--runtime", "docker")
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("upheaval: ")]
+    assert "the Python packages docker and testcontainers are missing" in line
+    assert line.endswith("(without containers: runtimes process and simulated)")
+    assert "Traceback" not in done.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+def test_errors_of_the_harness_in_a_test_show_the_test_and_one_line(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text("def test_it(cluster, chaos):\n    chaos.kill(7)")
+    done = pytest_in(tmp_path, python, "--runtime", "simulated")
+    assert "upheaval.errors.UsageError: unknown member 7: this cluster has members 0 to 2" in done.stdout
+    assert "chaos.py" not in done.stdout
+    assert "chaos.py" in pytest_in(tmp_path, python, "--runtime", "simulated", "--full-trace").stdout

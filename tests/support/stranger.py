@@ -6,17 +6,32 @@ import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import distribution
 from pathlib import Path
+from types import MappingProxyType
 from zipfile import ZipFile
 
 from packaging.requirements import Requirement
 
 from upheaval.runtimes.process_table import processes_of
+from upheaval.waits import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 _SOURCES = ("node", "harness", "chaos", "pipeline", "pyproject.toml", "README.md", "LICENSE")
 _WANTED = ("pytest", "pytest-xdist")
+FOR_CONTAINERS = ("docker", "testcontainers", "toxiproxy-python")
+"""What the extra `docker` brings."""
+BANK = ROOT / "examples" / "bank"
+WAITING = """
+import threading
+from pathlib import Path
+
+def test_waits(cluster):
+    Path("is-up").touch()
+    threading.Event().wait()
+"""
 
 
 def build_wheel(work: Path) -> Path:
@@ -35,8 +50,8 @@ def build_wheel(work: Path) -> Path:
     return wheel
 
 
-def make_environment(work: Path) -> Path:
-    """Its Python. Offline: the wheel is installed by pip, pytest and what it needs is linked from this environment."""
+def make_environment(work: Path, extra: tuple[str, ...] = ()) -> Path:
+    """Its Python. Offline: the wheel is installed by pip, pytest, `extra` and what they need are linked from here."""
     wheel = build_wheel(work)
     with ZipFile(wheel) as archive:
         assert any(name.endswith("entry_points.txt") for name in archive.namelist())
@@ -44,7 +59,7 @@ def make_environment(work: Path) -> Path:
     venv.create(folder, with_pip=False)
     python = folder / "bin" / "python"
     packages = next(folder.glob("lib/python*/site-packages"))
-    for name in _closure(_WANTED):
+    for name in _closure(_WANTED + extra):
         _link(name, packages)
     command = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps"]
     subprocess.run([*command, str(wheel)], check=True)
@@ -78,10 +93,39 @@ def environment() -> dict[str, str]:
     return {**kept, "PYTHONDONTWRITEBYTECODE": "1"}
 
 
-def pytest_in(folder: Path, python: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+def pytest_in(
+    folder: Path,
+    python: Path,
+    *options: str,
+    timeout_s: float = 120,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> "subprocess.CompletedProcess[str]":
     """Run the tests of a folder as its owner would."""
     command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
-    return subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True, timeout=120)
+    surroundings = {**environment(), **variables}
+    return subprocess.run(command, cwd=folder, env=surroundings, capture_output=True, text=True, timeout=timeout_s)
+
+
+@contextmanager
+def waiting_pytest(folder: Path, python: Path, *options: str) -> Iterator["tuple[subprocess.Popen[bytes], str]"]:
+    """A pytest in the middle of a test with three members, and the id of their run."""
+    folder.mkdir(exist_ok=True)
+    (folder / "test_it.py").write_text(WAITING)
+    command = [str(python), "-m", "pytest", "-p", "no:cacheprovider", *options]
+    with subprocess.Popen(
+        command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
+    ) as started:
+        try:
+            wait_until((folder / "is-up").exists, timeout_s=60, describe=lambda: "the test does not begin")
+            (run_id,) = run_ids(folder)
+            yield started, run_id
+        finally:
+            started.kill()
+
+
+def copy_of_the_bank(folder: Path) -> Path:
+    """The example, outside of this tree."""
+    return Path(shutil.copytree(BANK, folder, ignore=shutil.ignore_patterns("runs", "__pycache__")))
 
 
 def run_ids(folder: Path) -> list[str]:

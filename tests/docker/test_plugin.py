@@ -1,0 +1,131 @@
+"""The pytest plugin on containers, in a stranger's environment: the example, an image of the user's, every end."""
+
+import io
+import signal
+import tarfile
+import xml.etree.ElementTree as ET
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.docker_runs import left_of
+from support.stranger import (
+    BANK,
+    FOR_CONTAINERS,
+    copy_of_the_bank,
+    make_environment,
+    pytest_in,
+    run_ids,
+    waiting_pytest,
+)
+from upheaval.runtimes.docker import labels
+from upheaval.runtimes.docker.engine import Client
+
+ON_DOCKER = ("--runtime", "docker")
+TIMEOUT_S = 400
+
+FAILING = """
+def test_it(cluster, workload):
+    counts = workload.wait_for(20)
+    assert counts is None
+"""
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheel of this tree and what its extra for containers brings."""
+    return make_environment(tmp_path_factory.mktemp("stranger"), FOR_CONTAINERS)
+
+
+@pytest.fixture
+def bank_image(engine: Client, node_image: str) -> Iterator[str]:
+    """An image as a user makes it: ours, and the service on top."""
+    tag = "upheaval-test-bank:1"
+    dockerfile = f"FROM {node_image}\nCOPY bank /opt/upheaval/bank\n".encode()
+    context = io.BytesIO()
+    with tarfile.open(fileobj=context, mode="w") as archive:
+        entry = tarfile.TarInfo("Dockerfile")
+        entry.size = len(dockerfile)
+        archive.addfile(entry, io.BytesIO(dockerfile))
+        archive.add(BANK / "bank", "bank")
+    context.seek(0)
+    engine.images.build(fileobj=context, custom_context=True, tag=tag, rm=True)
+    yield tag
+    engine.images.remove(tag)
+
+
+def test_the_tests_of_the_example_pass(tmp_path: Path, python: Path, node_image: str, engine: Client) -> None:
+    bank = copy_of_the_bank(tmp_path / "bank")
+    options = ("-n", "2", "--keep-runs", "--junit-xml", "report.xml")
+    done = pytest_in(bank, python, *ON_DOCKER, *options, timeout_s=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(ET.parse(bank / "report.xml").findall(".//testcase")) == 4
+    assert len(run_ids(bank)) == 4
+    assert [left for run_id in run_ids(bank) for left in left_of(engine, run_id)] == []
+
+
+def test_an_image_of_the_users_brings_the_service(tmp_path: Path, python: Path, bank_image: str) -> None:
+    bank = copy_of_the_bank(tmp_path / "bank")
+    options = ("-o", f"upheaval_image={bank_image}", "-k", "happens_once", "--keep-runs")
+    done = pytest_in(bank, python, *ON_DOCKER, *options, timeout_s=TIMEOUT_S)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = (bank / "runs").iterdir()
+    assert bank_image in (run / "cluster.json").read_text()
+    assert not (run / "member-0" / "source").exists()
+
+
+def test_a_failed_test_leaves_what_its_members_wrote(
+    tmp_path: Path, python: Path, node_image: str, engine: Client
+) -> None:
+    (tmp_path / "test_it.py").write_text(FAILING)
+    done = pytest_in(tmp_path, python, *ON_DOCKER, "--members", "1", timeout_s=TIMEOUT_S)
+    assert done.returncode == 1
+    (run,) = (tmp_path / "runs").iterdir()
+    assert "pytest test_it.py::test_it --runtime docker --members 1 --seed 1" in done.stdout
+    assert (run / "history.jsonl").stat().st_size > 0
+    assert (run / "member-0" / "all.log").exists()
+    assert (run / "member-0" / "trace.jsonl").stat().st_size > 0
+    assert left_of(engine, run_ids(tmp_path)[0]) == []
+
+
+@pytest.mark.parametrize(
+    ("variables", "options", "says"),
+    [
+        ({"DOCKER_HOST": "unix:///nonexistent/docker.sock"}, (), "no Docker engine: its socket does not exist"),
+        ({"DOCKER_HOST": "tcp://127.0.0.1:1"}, (), "no Docker engine answers"),
+        ({}, ("-o", "upheaval_image=upheaval/nothing:1"), "the image upheaval/nothing:1 is missing"),
+    ],
+)
+def test_what_is_missing_is_one_line(
+    tmp_path: Path, python: Path, variables: dict[str, str], options: tuple[str, ...], says: str
+) -> None:
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    (tmp_path / "test_it.py").write_text("def test_it(cluster): pass")
+    done = pytest_in(tmp_path, python, *ON_DOCKER, *options, variables=variables)
+    assert done.returncode == 1
+    (line,) = [line for line in done.stdout.splitlines() if line.startswith("upheaval: ")]
+    assert says in line
+    assert line.endswith("(without containers: runtimes process and simulated)")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_nothing_is_left_after_a_signal_to_end(tmp_path: Path, python: Path, node_image: str, engine: Client) -> None:
+    with waiting_pytest(tmp_path, python, *ON_DOCKER) as (started, run_id):
+        assert left_of(engine, run_id)
+        started.send_signal(signal.SIGTERM)
+        assert started.wait(60) == pytest.ExitCode.INTERRUPTED
+        assert left_of(engine, run_id) == []
+
+
+def test_the_next_start_removes_what_a_killed_pytest_left(
+    tmp_path: Path, python: Path, node_image: str, engine: Client
+) -> None:
+    with waiting_pytest(tmp_path, python, *ON_DOCKER) as (started, run_id):
+        labels.remove_abandoned(engine)
+        assert left_of(engine, run_id)
+        started.kill()
+        started.wait(30)
+        assert left_of(engine, run_id)
+        assert labels.remove_abandoned(engine)
+        assert left_of(engine, run_id) == []
