@@ -4,7 +4,7 @@ Times are nanoseconds since the first thing that the run recorded. A member's st
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -16,6 +16,9 @@ GAP_NS = SECOND // 4
 """Longer than this without an answer is called unavailable."""
 AROUND_NS = 2 * SECOND
 """How much before and after a fault is compared with it."""
+
+CATCHING_UP = ("FOLLOWER_LOG_REPLICATION", "FOLLOWER_CATCHUP_INIT", "FOLLOWER_CATCHUP_AWAIT", "FOLLOWER_CATCHUP")
+"""The states of an election in which a member gets the log that it missed."""
 
 DOWN, ELECTION, FOLLOWER, LEADER = "down", "election", "follower", "leader"
 
@@ -62,6 +65,22 @@ class FaultFigures:
 
 
 @dataclass(frozen=True)
+class CatchUp:
+    """How a member that came back got what it had missed of the log, in bytes of it."""
+
+    member: int
+    begin: int
+    end: int
+    from_position: int
+    to_position: int
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return (self.to_position - self.from_position) * SECOND / max(self.end - self.begin, 1)
+
+
+@dataclass(frozen=True)
 class Figures:
     """Everything about one run."""
 
@@ -77,6 +96,7 @@ class Figures:
     terms: list[tuple[int, int, int]]
     """When each term was first entered, the term, its leader."""
     faults: list[FaultFigures]
+    catch_ups: list[CatchUp]
 
 
 def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
@@ -108,6 +128,7 @@ def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
         members={member: member_spans(events, start, end) for member, events in traces.items()},
         terms=terms,
         faults=[_fault_figures(fault, start, answered, terms) for fault in faults],
+        catch_ups=catch_ups(traces, start),
     )
 
 
@@ -192,6 +213,28 @@ def member_spans(events: Sequence[TraceEvent], start: int, end: int) -> list[Spa
     if end > since:
         spans.append(Span(since - start, end - start, state))
     return spans
+
+
+def catch_ups(traces: Mapping[int, Iterable[TraceEvent]], start: int) -> list[CatchUp]:
+    """Each time a member caught up, in the order in which they began. Times are since `start`."""
+    found = [one for member, events in traces.items() for one in _catch_ups_of(member, events, start)]
+    return sorted(found, key=lambda one: (one.begin, one.member))
+
+
+def _catch_ups_of(member: int, events: Iterable[TraceEvent], start: int) -> Iterator[CatchUp]:
+    since: tuple[int, int] | None = None
+    for event in events:
+        if event.event == "process-start":
+            since = None
+        position = event.fields.get("append_position")
+        if event.event != "election_state" or type(position) is not int:
+            continue
+        if event.fields.get("state") in CATCHING_UP:
+            since = since or (event.ns - start, position)
+        elif since is not None:
+            if position > since[1]:
+                yield CatchUp(member, since[0], event.ns - start, since[1], position)
+            since = None
 
 
 def _fault_figures(

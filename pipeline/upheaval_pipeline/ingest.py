@@ -6,10 +6,8 @@ rejects. Bad lines and files are rows of the table `rejects`; the rest of their 
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
@@ -17,10 +15,11 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from upheaval.errors import HarnessError, UsageError
 from upheaval.run_folder import RunFolder
 from upheaval_pipeline import sources, tables
+from upheaval_pipeline.run_tables import partition, rejects
 
 RUNS = (
     "run string, folder string, runtime string, members int, profile string, sync_level int, seed long, "
-    "created string, host string, converged boolean, manifest string"
+    "created string, host string, converged boolean, traced string, manifest string"
 )
 TABLES = ("runs", "history", "faults", "trace", "recording", "rejects")
 
@@ -47,22 +46,18 @@ def _ingest_run(spark: SparkSession, folder: Path, lake: str) -> dict[str, int]:
     run = tables.run_id(RunFolder(folder))
     runs, bad = _manifest_rows(folder, run)
     read: list[DataFrame] = []
-    rejects = [spark.createDataFrame(bad, tables.REJECTS)]
-    frames = {"runs": spark.createDataFrame(runs, RUNS)}
+    gathered = spark.createDataFrame(bad, tables.REJECTS)
+    frames = {"runs": spark.createDataFrame(runs, RUNS).coalesce(1)}
     for source in sources.SOURCES:
         name = source.name()
         frame = sources.load(spark, name, [folder]).persist()
         read.append(frame)
-        line = F.col("line") if "line" in frame.columns else F.lit(None).cast("long")
-        rejects.append(
-            frame.where("_reject IS NOT NULL").select("run", F.lit(name).alias("source"), line, F.col("_reject"))
-        )
-        frames[name] = frame.where("_reject IS NULL").drop("_reject")
-    gathered = rejects[0]
-    for more in rejects[1:]:
-        gathered = gathered.union(more)
-    frames["rejects"] = gathered
-    written = {name: _replace(frames[name], f"{lake}/{name}/run={quote(run, safe='')}") for name in TABLES}
+        gathered = gathered.union(rejects(frame, name))
+        # How far frames reach is known also where they end in something that is none.
+        kept = frame.where("kind IS NOT NULL") if name == "recording" else frame.where("_reject IS NULL")
+        frames[name] = kept if name == "recording" else kept.drop("_reject")
+    frames["rejects"] = gathered.coalesce(1)
+    written = {name: _replace(frames[name], partition(lake, name, run)) for name in TABLES}
     for frame in read:
         frame.unpersist()
     return written
@@ -73,11 +68,11 @@ def _manifest_rows(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
     try:
         m = RunFolder(folder).read_manifest()
     except HarnessError as error:
-        return [], [(run, "manifest", None, str(error))]
+        return [], [(run, "manifest", None, None, str(error))]
     converged = m.converge is not None and m.converge.reached
-    shown = json.dumps(asdict(m))
+    traced = json.dumps([i for i in range(m.members) if RunFolder(folder).member(i).trace.exists()])
     start = (run, str(folder), m.runtime, m.members, m.profile, m.sync_level)
-    return [(*start, m.seed, m.created, m.host, converged, shown)], []
+    return [(*start, m.seed, m.created, m.host, converged, traced, m.to_json())], []
 
 
 def _replace(frame: DataFrame, path: str) -> int:

@@ -1,56 +1,109 @@
-"""What Spark's tasks run on the operations of one key: the checker that `upheaval verify` runs on all of them."""
+"""What Spark's tasks run on the operations of their keys, which come sorted by key and log position.
+
+Most keys are cleared many at a time (`columnar`); one that is not is judged by the checker that `upheaval verify` runs,
+which also words what is wrong.
+"""
 
 import json
-import re
 from collections.abc import Iterator
-from itertools import groupby
-from operator import itemgetter
 from typing import Any
 
 import pyarrow as pa
 
 from upheaval.checkers import witness
 from upheaval.checkers.verdict import Verdict
-from upheaval.history import Function, Operation, Outcome
+from upheaval.history import SHIPPED, Operation, Outcome
+from upheaval_pipeline.columnar import ANSWERED, UNRECORDED, check, group_begins
 
 GROUP_RESULT = "judged long, violation string, position long"
+ROWS = 1 << 16
+"""So many at a time; a key with more than that is taken as a whole."""
 _COLUMNS = ("judged", "violation", "position")
+_Judged = tuple[int, str | None, int | None]
 
 
-def judge_groups(batches: Iterator[Any]) -> Iterator[Any]:
-    """One row for each key, from rows that are sorted by space, group and log position."""
-    rows = (row for batch in batches for row in batch.to_pylist())
-    results = [_judge(list(group)) for _, group in groupby(rows, itemgetter("space", "group"))]
-    arrays = [
-        pa.array([result[index] for result in results], pa.string() if name == "violation" else pa.int64())
-        for index, name in enumerate(_COLUMNS)
-    ]
-    yield pa.RecordBatch.from_arrays(arrays, names=list(_COLUMNS))
+def judge_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A row for the keys that keep the promise together, and one for each that does not."""
+    for rows in whole_groups(batches):
+        results = list(_judge_rows(rows))
+        arrays = [
+            pa.array([result[index] for result in results], pa.string() if name == "violation" else pa.int64())
+            for index, name in enumerate(_COLUMNS)
+        ]
+        yield pa.RecordBatch.from_arrays(arrays, names=list(_COLUMNS))
 
 
-def _judge(rows: list[dict[str, Any]]) -> tuple[int, str | None, int | None]:
+def whole_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """The rows in tables of about `ROWS`, cut where a group begins."""
+    waiting: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        begins = _begins_after(waiting[-1] if waiting else None, batch)
+        waiting.append(batch)
+        count += batch.num_rows
+        if count >= ROWS and begins.any():
+            cut = int(begins.nonzero()[0][-1])
+            waiting[-1] = batch.slice(0, cut)
+            yield pa.Table.from_batches(waiting)
+            waiting, count = [batch.slice(cut)], batch.num_rows - cut
+    if waiting:
+        yield pa.Table.from_batches(waiting)
+
+
+def _begins_after(before: pa.RecordBatch | None, batch: pa.RecordBatch) -> Any:
+    """At which rows of a batch a group begins that is not the first of all."""
+    begins = group_begins(batch)
+    if before is None:
+        begins[0] = False
+        return begins
+    last, first = before.slice(before.num_rows - 1), batch.slice(0, 1)
+    begins[0] = any(last[name] != first[name] for name in ("space", "group"))
+    return begins
+
+
+def _judge_rows(rows: pa.Table) -> Iterator[_Judged]:
+    checked = check(rows)
+    yield int(checked.answered[~checked.doubtful].sum()), None, None
+    begins = [*checked.group_begins.tolist(), rows.num_rows]
+    for number in checked.doubtful.nonzero()[0].tolist():
+        yield _judge(rows.slice(begins[number], begins[number + 1] - begins[number]).to_pylist())
+
+
+def _judge(rows: list[dict[str, Any]]) -> _Judged:
     entries = [
-        witness.LogEntry(row["position"], row["id"], Function(row["f"]), row["key"], json.loads(row["value"]))
+        witness.LogEntry(row["position"], row["id"], SHIPPED[row["op"]], _key(row), json.loads(row["value"]))
         for row in rows
     ]
-    operations = [_operation(row) for row in rows if row["outcome"] is not None]
-    finding = witness.linearizable(operations, entries)
+    operations = {row["id"]: _operation(row) for row in rows if row["state"] != UNRECORDED}
+    finding = witness.linearizable(operations.values(), entries)
     if finding.verdict is Verdict.VALID:
-        return sum(operation.outcome is Outcome.OK for operation in operations), None, None
-    found = re.search(r" at position (\d+)", finding.detail)
-    return 0, finding.detail, int(found[1]) if found else 0
+        return sum(row["state"] == ANSWERED for row in rows), None, None
+    positions = (row["position"] for row in rows if row["state"] == ANSWERED and _is_about(finding.detail, row))
+    return 0, finding.detail, next(positions)
+
+
+def _is_about(detail: str, row: dict[str, Any]) -> bool:
+    return detail.startswith(f"{_operation(row)} at position {row['position']}: ")
+
+
+def _key(row: dict[str, Any]) -> str:
+    return str(row["group"] if row["key"] is None else row["key"])
 
 
 def _operation(row: dict[str, Any]) -> Operation:
+    """Without its times: real time is judged across keys."""
+    answered = row["state"] == ANSWERED
     return Operation(
         id=row["id"],
-        process=row["process"],
-        f=Function(row["f"]),
-        key=row["key"],
-        value=json.loads(row["sent"]),
-        invoke_ns=row["invoke_ns"],
-        complete_ns=row["complete_ns"],
-        outcome=Outcome(row["outcome"]),
-        result=json.loads(row["result"]) if row["result"] is not None else None,
+        process=0,
+        f=SHIPPED[row["sent_op"] if row["sent_op"] is not None else row["op"]],
+        key=_key(row) if row["sent_key"] is None else row["sent_key"],
+        value=json.loads(row["value"] if row["sent"] is None else row["sent"]),
+        invoke_ns=0,
+        complete_ns=0 if answered else None,
+        outcome=Outcome.OK if answered else Outcome.UNKNOWN,
+        result=json.loads(row["result"]) if answered else None,
         position=row["position"],
     )

@@ -5,7 +5,6 @@ few events of each trace that change what a member is.
 """
 
 import json
-from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,20 @@ from pyspark.sql.window import Window
 
 from upheaval.errors import UsageError
 from upheaval.history import Outcome
-from upheaval.run_folder import RunFolder, TraceEvent
-from upheaval_pipeline import sources
-from upheaval_pipeline.figures import AROUND_NS, GAP_NS, SECOND, Bucket, FaultFigures, Figures, edges_of, member_spans
+from upheaval.run_folder import TraceEvent
+from upheaval_pipeline import run_tables
+from upheaval_pipeline.figures import (
+    AROUND_NS,
+    GAP_NS,
+    SECOND,
+    Bucket,
+    FaultFigures,
+    Figures,
+    catch_ups,
+    edges_of,
+    member_spans,
+)
+from upheaval_pipeline.run_tables import RunTables
 
 _STATE_EVENTS = ("process-start", "process-end", "election_state", "role", "role_change", "leadership_term")
 _P50 = "percentile(latency, 0.5)"
@@ -28,13 +38,21 @@ _Pair = tuple[float, float] | None
 
 def measure(spark: SparkSession, folder: Path, buckets: int = 120) -> Figures:
     """The figures of one run. Raises `UsageError` for a folder that is no run folder or holds a malformed line."""
-    members = RunFolder(folder).read_manifest().members
-    history = sources.load(spark, "history", [folder]).persist()
-    trace = sources.load(spark, "trace", [folder]).where(F.col("member") < members).persist()
-    faults = sources.load(spark, "faults", [folder]).persist()
-    _require_readable(history, faults, trace)
-    start, end, begun = _extent(history, faults, trace)
-    answered = history.where("outcome = 'ok'").select(
+    with run_tables.of_folder(spark, folder) as run:
+        return figures_of(run, buckets)
+
+
+def measure_lake(spark: SparkSession, lake: str, run: str, buckets: int = 120) -> Figures:
+    """The figures of one run of a lake. Raises `UsageError` when it is not there, or had malformed lines."""
+    return figures_of(run_tables.of_lake(spark, lake, run), buckets)
+
+
+def figures_of(run: RunTables, buckets: int = 120) -> Figures:
+    """The figures of a run, wherever its tables lie."""
+    _require_readable(run)
+    members = run.manifest.members
+    start, end, begun = _extent(run.history, run.faults, run.trace)
+    answered = run.history.where("outcome = 'ok'").select(
         (F.col("complete_ns") - start).alias("t"), (F.col("complete_ns") - F.col("invoke_ns")).alias("latency")
     )
     answered = answered.persist()
@@ -43,9 +61,10 @@ def measure(spark: SparkSession, folder: Path, buckets: int = 120) -> Figures:
     ).first()
     assert total is not None
     count, last, p50, p99, longest = total
-    counts = {row.outcome: row["count"] for row in history.groupBy("outcome").count().collect()}
-    terms = _terms(trace, start)
+    counts = {row.outcome: row["count"] for row in run.history.groupBy("outcome").count().collect()}
+    terms = _terms(run.trace, start)
     load = (begun - start, last or 0)
+    telling = _telling_events(run.trace, members)
     found = Figures(
         length_ns=end - start,
         load=load,
@@ -54,19 +73,21 @@ def measure(spark: SparkSession, folder: Path, buckets: int = 120) -> Figures:
         latency=(p50, p99, longest) if count else None,
         buckets=_buckets(answered, end - start, buckets),
         gaps=_gaps(answered),
-        members=_members(trace, members, start, end),
+        members={member: member_spans(events, start, end) for member, events in telling.items()},
         terms=terms,
-        faults=_faults(faults, answered, start, last, terms),
+        faults=_faults(run.faults, answered, start, last, terms),
+        catch_ups=catch_ups(telling, start),
     )
-    spark.catalog.clearCache()
+    answered.unpersist()
     return found
 
 
-def _require_readable(*frames: DataFrame) -> None:
-    for frame in frames:
-        bad = frame.where("_reject IS NOT NULL").orderBy("line").select("_reject").first()
-        if bad is not None:
-            raise UsageError(bad[0])
+def _require_readable(run: RunTables) -> None:
+    rows = run.bad.groupBy("source").agg(F.min(F.struct("member", "line", "reason")).alias("first")).collect()
+    first = {row.source: row["first"].reason for row in rows}
+    for source in ("history", "faults", "trace"):
+        if source in first:
+            raise UsageError(first[source])
 
 
 def _extent(history: DataFrame, faults: DataFrame, trace: DataFrame) -> tuple[int, int, int]:
@@ -110,8 +131,8 @@ def _terms(trace: DataFrame, start: int) -> list[tuple[int, int, int]]:
     return sorted((row.first.ts - start, row.leadership_term_id, row.first.leader_member_id) for row in rows)
 
 
-def _members(trace: DataFrame, members: int, start: int, end: int) -> dict[int, Any]:
-    """A trace's last line before a new process, or at all, says when the process before it ended."""
+def _telling_events(trace: DataFrame, members: int) -> dict[int, list[TraceEvent]]:
+    """The events that change what a member is. The last one before a new process, or at all, says when it ended."""
     following = F.lead("event").over(Window.partitionBy("member").orderBy("line"))
     telling = (
         trace.withColumn("following", following)
@@ -121,10 +142,10 @@ def _members(trace: DataFrame, members: int, start: int, end: int) -> dict[int, 
         .select("member", "line", "ts", "event", "fields")
         .orderBy("member", "line")
     )
-    events: dict[int, list[TraceEvent]] = defaultdict(list)
+    events: dict[int, list[TraceEvent]] = {member: [] for member in range(members)}
     for row in telling.collect():
         events[row.member].append(TraceEvent(row.line, row.ts, row.event, json.loads(row.fields)))
-    return {member: member_spans(events[member], start, end) for member in range(members)}
+    return events
 
 
 def _faults(

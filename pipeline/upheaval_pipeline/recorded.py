@@ -1,185 +1,253 @@
 """The rows of a piece of a member's recorded log: every frame, and what the message that it ends says.
 
-Plain Python without Spark, written from the file formats like `upheaval.checkers.recordings`, whose reading of catalog
-and recording log it uses. A piece is a range of whole terms, and no message spans terms, so pieces are read apart. The
-last row of a piece has kind `extent`: how far its frames reach, and why not further.
+Columns are made for all frames of a piece at once, with numpy and Arrow; what is rare (messages of several frames, the
+cluster's own messages, values that are not plain) goes through Python one by one. The last row of a piece has kind
+`extent`: how far its frames reach, and why not further. Written from the file formats like
+`upheaval.checkers.recordings`, whose reading of catalog and recording log is used; no Spark.
 """
 
-import hashlib
 import json
-import struct
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
-from pathlib import Path
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final, cast
 
-from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA, TYPE_PAD, RecordedLog
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA
 from upheaval.errors import HarnessError
-from upheaval.run_folder import RunFolder
-from upheaval.service_messages import decode_operation
+from upheaval.history import Function
+from upheaval.service_messages import call_digest, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
+from upheaval_node.service.services import encoding
+from upheaval_pipeline.frames import Frames, fingerprints, whole_frames
+from upheaval_pipeline.pieces import Piece, read_piece
 from upheaval_pipeline.tables import RECORDING, Row, canonical, reject_row, text
 
-_HEADER = struct.Struct("<iBBHiiii")
-_HEADER_WORD = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
+_HEADER_WORD: Final = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
+_REQUEST: Final = FRAME_HEADER_LENGTH + session_header.LENGTH
+_REQUEST_LENGTH: Final = 20
+_WHOLE: Final = FLAG_BEGIN | FLAG_END
+_PLAIN: Final = rb'^(null|true|false|0|-?[1-9][0-9]{0,15}|"[ !#-\[\]-~]*")\z'
+"""JSON that is its own canonical form."""
+_FUNCTIONS: Final[Mapping[int, Function]] = {
+    encoding.Operation.READ: Function.READ,
+    encoding.Operation.WRITE: Function.WRITE,
+    encoding.Operation.COMPARE_AND_SET: Function.CAS,
+    encoding.Operation.APPEND: Function.APPEND,
+    encoding.Operation.READ_LIST: Function.LIST,
+    encoding.Operation.ECHO: Function.ECHO,
+}
+_KINDS: Final = pa.array(["padding", "frame", "message"])
+_PADDING, _FRAME, _MESSAGE = range(3)
+_SAID: Final = ("type", "fields", "operation_id", "f", "key", "value")
 _Said = tuple[str | int | None, ...]
-_NOTHING: _Said = (None, None, None, None, None, None)
+_NOTHING: Final[_Said] = (None,) * len(_SAID)
 
 
-@dataclass(frozen=True)
-class Piece:
-    """A range of whole terms in one segment file of a member's log."""
-
-    folder: str
-    run: str
-    member: int
-    recording_id: int
-    start_position: int
-    initial_term_id: int
-    term_length: int
-    segment_base: int
-    from_position: int
-    to_position: int
-
-
-def pieces(folder: Path, run: str, member: int, piece_length: int) -> list[Piece]:
-    """How a member's log is cut up. Raises `LogMissing` when there is no log to be found."""
-    log = RecordedLog(RunFolder(folder).member(member))
-    step = max(piece_length // log.term_length, 1) * log.term_length
-    found: list[Piece] = []
-    base = log.start_position - log.start_position % log.term_length
-    while (path := _segment(folder, member, log.recording_id, base)).exists():
-        content_end = base + min(path.stat().st_size, log.segment_length)
-        for begin in range(base, content_end, step):
-            end = min(begin + step, base + log.segment_length)
-            first = max(begin, log.start_position)
-            found.append(
-                Piece(
-                    str(folder),
-                    run,
-                    member,
-                    log.recording_id,
-                    log.start_position,
-                    log.initial_term_id,
-                    log.term_length,
-                    base,
-                    first,
-                    end,
-                )
-            )
-        base += log.segment_length
-    return found
-
-
-def recording_rows(piece: Piece) -> Iterator[Row]:
+def recording_batches(piece: Piece, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """The frames of a piece in order, then its extent."""
     try:
-        data = _read(piece)
+        content = read_piece(piece)
     except OSError as error:
         reason = f"cannot read the log of member {piece.member}: {error.strerror}"
-        yield _extent(piece, piece.from_position, reason)
+        yield _extent(piece, piece.from_position, piece.from_position, reason, schema)
         return
+    if content.begin is None:
+        yield _extent(piece, piece.from_position, piece.from_position, None, schema)
+        return
+    frames, fault = whole_frames(content.data, content.begin, piece.terms)
+    if len(frames.offsets):
+        yield _batch(piece, frames, schema)
+    yield _extent(piece, content.begin, content.begin + frames.next_offset, fault, schema)
+
+
+def missing_log_row(run: str, member: int, error: HarnessError) -> Row:
+    """The row of a member whose log cannot be found."""
+    return reject_row(RECORDING, (run, member), None, str(error))
+
+
+def _batch(piece: Piece, frames: Frames, schema: pa.Schema) -> pa.RecordBatch:
+    count = len(frames.offsets)
+    positions = frames.offsets + frames.begin
+    payloads, kinds = _payloads(frames)
+    columns: dict[str, Any] = {
+        "position": positions,
+        "end_position": positions + frames.aligned,
+        "term_id": frames.term_ids,
+        "session_id": frames.session_ids,
+        "stream_id": frames.stream_ids,
+        "flags": frames.flags,
+        "kind": pa.DictionaryArray.from_arrays(pa.array(kinds), _KINDS).dictionary_decode(),
+        "payload": payloads,
+        "digest": fingerprints(frames),
+        **dict(zip(_SAID, _said_columns(frames, kinds, payloads), strict=True)),
+    }
+    fixed: dict[str, Any] = {
+        "run": piece.run,
+        "member": piece.member,
+        "recording_id": piece.recording_id,
+        "start_position": piece.start_position,
+        "from_position": frames.begin,
+        "to_position": piece.to_position,
+        "_reject": None,
+    }
+    arrays = [
+        pa.repeat(pa.scalar(fixed[field.name], field.type), count)
+        if field.name in fixed
+        else _array(columns[field.name], field.type)
+        for field in schema
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _array(column: Any, kind: pa.DataType) -> pa.Array:
+    return column if isinstance(column, pa.Array) else pa.array(column, kind)
+
+
+def _payloads(frames: Frames) -> tuple[list[bytes | None], Any]:
+    """The payload of the message that each frame ends, and what kind of row each frame is."""
+    data = frames.data
+    edges = frames.flags & _WHOLE
+    single = (frames.types == TYPE_DATA) & (edges == _WHOLE)
+    begins = (frames.offsets + FRAME_HEADER_LENGTH).tolist()
+    ends = (frames.offsets + frames.lengths).tolist()
+    kinds = np.where(single, _MESSAGE, _PADDING).astype(np.int32)
+    if single.all():
+        return [data[a:b] for a, b in zip(begins, ends, strict=True)], kinds
+    found: list[bytes | None] = [
+        data[a:b] if whole else None for a, b, whole in zip(begins, ends, single.tolist(), strict=True)
+    ]
     parts: list[bytes] = []
-    position = piece.from_position
-    while position < piece.to_position:
-        offset = position - piece.from_position
-        if offset + 4 > len(data) or int.from_bytes(data[offset : offset + 4], "little", signed=True) <= 0:
-            break
-        fault = _fault(piece, data, offset, position)
-        if fault:
-            yield _extent(piece, position, fault)
-            return
-        row = _frame_row(piece, data, offset, position, parts)
-        position = row[7]
-        yield row
-    yield _extent(piece, position, None)
-
-
-def _segment(folder: Path, member: int, recording_id: int, base: int) -> Path:
-    return RunFolder(folder).member(member).archive / f"{recording_id}-{base}.rec"
-
-
-def _read(piece: Piece) -> bytes:
-    path = _segment(Path(piece.folder), piece.member, piece.recording_id, piece.segment_base)
-    with path.open("rb") as stream:
-        stream.seek(piece.from_position - piece.segment_base)
-        data = stream.read(piece.to_position - piece.from_position)
-    return data[: len(data) & ~31]
-
-
-def _fault(piece: Piece, data: bytes, offset: int, position: int) -> str | None:
-    """Why what lies here is no frame of this log, or None."""
-    if offset + FRAME_HEADER_LENGTH > len(data):
-        return f"the frame at position {position} is not whole"
-    length, version, _, kind, term_offset, _, _, term_id = _HEADER.unpack_from(data, offset)
-    expected = piece.initial_term_id + position // piece.term_length
-    if (
-        length < FRAME_HEADER_LENGTH
-        or version
-        or kind not in (TYPE_PAD, TYPE_DATA)
-        or term_offset != position & (piece.term_length - 1)
-        or term_id != (expected + 0x80000000 & 0xFFFFFFFF) - 0x80000000
-    ):
-        return f"no valid frame at position {position}"
-    aligned = length + 31 & -32
-    if offset + aligned > len(data) or term_offset + aligned > piece.term_length:
-        return f"the frame at position {position} is not whole"
-    return None
-
-
-def _frame_row(piece: Piece, data: bytes, offset: int, position: int, parts: list[bytes]) -> Row:
-    length, _, flags, kind, _, session_id, stream_id, term_id = _HEADER.unpack_from(data, offset)
-    end = offset + (length + 31 & -32)
-    label, said, payload = "padding", _NOTHING, None
-    if kind == TYPE_DATA:
-        label = "frame"
-        if flags & FLAG_BEGIN:
+    for number in np.flatnonzero((frames.types == TYPE_DATA) & ~single).tolist():
+        kinds[number] = _FRAME
+        if edges[number] & FLAG_BEGIN:
             parts.clear()
-        parts.append(data[offset + FRAME_HEADER_LENGTH : offset + length])
-        if flags & FLAG_END:
-            label, payload = "message", b"".join(parts)
-            said = _said(payload)
+        parts.append(data[begins[number] : ends[number]])
+        if edges[number] & FLAG_END:
+            kinds[number], found[number] = _MESSAGE, b"".join(parts)
             parts.clear()
-    covered = data[offset : offset + FRAME_HEADER_LENGTH] if kind == TYPE_PAD else data[offset:end]
-    return (
-        piece.run,
-        piece.member,
-        piece.recording_id,
-        piece.start_position,
-        piece.from_position,
-        piece.to_position,
-        position,
-        piece.from_position + end,
-        term_id,
-        session_id,
-        stream_id,
-        label,
-        *said[:2],
-        payload,
-        _digest(covered),
-        *said[2:],
-        None,
+    return found, kinds
+
+
+def _said_columns(frames: Frames, kinds: Any, payloads: Sequence[bytes | None]) -> list[pa.Array]:
+    """Type, fields as JSON, and operation id, function, key and value where the message holds an operation."""
+    plain, columns = _plain_operations(frames, kinds)
+    rare = np.flatnonzero((kinds == _MESSAGE) & ~plain)
+    said = [_said(payloads[number] or b"") for number in rare.tolist()]
+    place: Any = np.zeros(len(kinds), np.int64)
+    place[plain] = 1 + np.arange(int(plain.sum()))
+    place[rare] = 1 + int(plain.sum()) + np.arange(len(rare))
+    if plain.all():
+        return columns
+    arrays = []
+    for index, column in enumerate(columns):
+        others = pa.array([one[index] for one in (_NOTHING, *said)], column.type)
+        both = pa.concat_arrays([others.slice(0, 1), column, others.slice(1)])
+        arrays.append(both.take(pa.array(place)))
+    return arrays
+
+
+def _plain_operations(frames: Frames, kinds: Any) -> tuple[Any, list[pa.Array]]:
+    """Which frames are a whole operation of a shipped service with plain values, and their columns."""
+    data, count = frames.data, len(frames.offsets)
+    lengths = frames.lengths - _REQUEST - _REQUEST_LENGTH
+    likely = (kinds == _MESSAGE) & (frames.flags & _WHOLE == _WHOLE) & (lengths >= 0)
+    longs, words = np.frombuffer(data, "<i8"), np.frombuffer(data, "<i4")
+    # A frame that is too short for an operation is looked at where the first one is, and left out.
+    at = np.where(likely, frames.offsets, 0 if not count else frames.offsets[0])
+    likely &= at + _REQUEST + _REQUEST_LENGTH <= len(data)
+    at = np.where(likely, at, 0)
+    if not likely.any():
+        return likely, _no_columns()
+    code_word = words[at + _REQUEST + 8 >> 2]
+    codes, key_lengths = code_word & 0xFF, code_word >> 16 & 0xFFFF
+    values, expected = words[at + _REQUEST + 12 >> 2], words[at + _REQUEST + 16 >> 2]
+    likely &= (
+        (longs[at + FRAME_HEADER_LENGTH >> 3] == session_header.HEADER_WORD)
+        & (code_word >> 8 & 0xFF == encoding.VERSION)
+        & np.isin(codes, [int(code) for code in _FUNCTIONS])
+        & (key_lengths <= encoding.MAX_KEY_LENGTH)
+        & (values >= encoding.ABSENT)
+        & (values <= encoding.MAX_VALUE_LENGTH)
+        & (expected >= encoding.ABSENT)
+        & (expected <= encoding.MAX_VALUE_LENGTH)
+        & (key_lengths + np.maximum(values, 0) + np.maximum(expected, 0) == lengths)
+    )
+    key_begin = at + _REQUEST + _REQUEST_LENGTH
+    value_begin = key_begin + key_lengths
+    expected_begin = value_begin + np.maximum(values, 0)
+    known = np.flatnonzero(likely)
+    keys = _slices(data, key_begin[known], key_lengths[known])
+    new, is_plain = _texts(data, value_begin[known], values[known])
+    old, is_plain_too = _texts(data, expected_begin[known], expected[known])
+    cas = pa.array(codes[known] == int(encoding.Operation.COMPARE_AND_SET))
+    value = pc.if_else(cas, pc.binary_join_element_wise("[", old, ",", new, "]", ""), new)
+    good = pc.and_(pc.and_(is_plain, is_plain_too), _is_ascii(keys))
+    plain: Any = np.zeros(count, bool)
+    plain[known] = good.to_numpy(zero_copy_only=False)
+    chosen = np.flatnonzero(plain)
+    header = longs[(at[chosen] + FRAME_HEADER_LENGTH >> 3)[:, None] + np.array([[1, 2, 3]])]
+    return plain, [
+        pa.repeat(pa.scalar("SessionMessage"), len(chosen)),
+        _header_fields(*(pa.array(header[:, column]).cast(pa.string()) for column in range(3))),
+        pa.array(longs[at[chosen] + _REQUEST >> 3]),
+        _function_names(codes[chosen]),
+        keys.filter(good).cast(pa.string()),
+        value.filter(good),
+    ]
+
+
+def _no_columns() -> list[pa.Array]:
+    return [pa.array([], pa.int64() if name == "operation_id" else pa.string()) for name in _SAID]
+
+
+def _slices(data: bytes, begins: Any, lengths: Any) -> pa.Array:
+    return pa.array(
+        [data[a : a + n] for a, n in zip(begins.tolist(), lengths.tolist(), strict=True)],
+        pa.binary(),
     )
 
 
-def _digest(frame: bytes) -> int:
-    """A fingerprint of a frame without its session id, which differs between members."""
-    found = hashlib.blake2b(frame[:12], digest_size=8)
-    found.update(frame[16:])
-    return int.from_bytes(found.digest(), "little", signed=True)
+def _texts(data: bytes, begins: Any, lengths: Any) -> tuple[pa.Array, pa.Array]:
+    """JSON texts, `null` for those that are absent, and whether each is in canonical form."""
+    if (lengths < 0).all():
+        return pa.repeat(pa.scalar("null"), len(begins)), pa.repeat(pa.scalar(True), len(begins))
+    found = _slices(data, begins, np.maximum(lengths, 0))
+    found = pc.if_else(pa.array(lengths < 0), pa.scalar(b"null"), found)
+    plain = pc.match_substring_regex(found, _PLAIN)
+    return pc.if_else(plain, found, pa.scalar(b"null")).cast(pa.string()), plain
+
+
+def _is_ascii(keys: pa.Array) -> pa.Array:
+    return pc.match_substring_regex(keys, rb"^[ -~]*\z")
+
+
+def _function_names(codes: Any) -> pa.Array:
+    """Through a table of all codes, because they are few."""
+    names = pa.array([_FUNCTIONS[code].value if code in _FUNCTIONS else None for code in range(1 + max(_FUNCTIONS))])
+    return names.take(pa.array(codes))
+
+
+def _header_fields(term: pa.Array, session: pa.Array, timestamp: pa.Array) -> pa.Array:
+    return pc.binary_join_element_wise(
+        '{"leadership_term_id":', term, ',"cluster_session_id":', session, ',"timestamp":', timestamp, "}", ""
+    )
 
 
 def _said(message: bytes) -> _Said:
-    """Type, fields as JSON, and operation id, function, key and value where the message holds an operation."""
+    """What one message says, whatever it is."""
     if message[:8] == _HEADER_WORD and len(message) >= session_header.LENGTH:
         term, session, timestamp = session_header.unpack_session_header(message)
         header = f'{{"leadership_term_id":{term},"cluster_session_id":{session},"timestamp":{timestamp}}}'
+        payload = message[session_header.LENGTH :]
         try:
-            number, function, key, value = decode_operation(message[session_header.LENGTH :])
+            number, function, key, value = decode_operation(payload)
         except DecodeError:
-            return "SessionMessage", header, None, None, None, None
+            return "SessionMessage", header, None, Function.CALL.value, None, canonical(call_digest(payload))
         return "SessionMessage", header, number, function.value, text(key), canonical(value)
     try:
         decoded = cm.SCHEMA.decode(message)
@@ -195,24 +263,18 @@ def _shown(value: object) -> str:
     return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)
 
 
-def _extent(piece: Piece, end: int, fault: str | None) -> Row:
-    place = (
-        piece.run,
-        piece.member,
-        piece.recording_id,
-        piece.start_position,
-        piece.from_position,
-        piece.to_position,
-        piece.from_position,
-        end,
-        None,
-        None,
-        None,
-        "extent",
-    )
-    return reject_row(RECORDING, place, None, fault) if fault else (*place, *([None] * 9))
-
-
-def missing_log_row(run: str, member: int, error: HarnessError) -> Row:
-    """The row of a member whose log cannot be found."""
-    return reject_row(RECORDING, (run, member), None, str(error))
+def _extent(piece: Piece, begin: int, end: int, fault: str | None, schema: pa.Schema) -> pa.RecordBatch:
+    row: dict[str, Any] = {
+        "run": piece.run,
+        "member": piece.member,
+        "recording_id": piece.recording_id,
+        "start_position": piece.start_position,
+        "from_position": begin,
+        "to_position": piece.to_position,
+        "position": begin,
+        "end_position": end,
+        "kind": "extent",
+        "fields": canonical({"segment_length": piece.segment_length}),
+        "_reject": fault,
+    }
+    return pa.RecordBatch.from_pylist([row], schema=schema)

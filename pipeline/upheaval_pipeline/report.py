@@ -10,7 +10,7 @@ from upheaval.checkers.verdict import Report, Verdict
 from upheaval.run_folder import Manifest
 from upheaval_pipeline import drawing
 from upheaval_pipeline.drawing import duration
-from upheaval_pipeline.figures import FaultFigures, Figures
+from upheaval_pipeline.figures import CatchUp, FaultFigures, Figures
 
 _MARKS = {Verdict.VALID: "✓", Verdict.INVALID: "✗", Verdict.UNKNOWN: "?", Verdict.TIMEOUT: "…"}
 
@@ -98,6 +98,7 @@ def page(manifest: Manifest, report: Report, figures: Figures) -> str:
 {_section("Latency", _LATENCY_KEY + drawing.latency(figures))}
 {_section("Promises", _promises(report))}
 {_section("Faults", _faults(figures.faults)) if figures.faults else ""}
+{_section("Catching up", _catch_ups(figures.catch_ups)) if figures.catch_ups else ""}
 <footer>{escape(_origin(manifest))}</footer>
 </main>
 </body>
@@ -183,6 +184,16 @@ def _faults(faults: Sequence[FaultFigures]) -> str:
         shown = "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
         rows.append(f"<tr>{shown}<td>{escape(f.proof)}</td></tr>")
     return _table(heads, rows)
+
+
+def _catch_ups(catch_ups: Sequence[CatchUp]) -> str:
+    rows = []
+    for one in catch_ups:
+        size = one.to_position - one.from_position
+        cells = [f"member {one.member}", duration(one.begin), duration(one.end - one.begin), f"{size:,}"]
+        cells.append(f"{one.rate:,.0f}")
+        rows.append("<tr>" + "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells) + "</tr>")
+    return _table(("member", "at", "for", "bytes of the log", "bytes a second"), rows)
 
 
 def _after(ns: int | None) -> str:

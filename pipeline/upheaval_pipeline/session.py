@@ -3,11 +3,13 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
+import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,7 +21,11 @@ JAVA_MIN = 17
 WHAT_WORKS = "`upheaval verify` and `upheaval report` work without it"
 LOCAL = "local[*]"
 PACKAGES = ("upheaval", "upheaval_node", "upheaval_pipeline")
+CONNECT_TIMEOUT_S = 5.0
+WORKERS_TIMEOUT_S = 60.0
 _LOG_SETTINGS = "rootLogger.level = off\n"
+_STANDALONE = "spark://"
+_POLL_S = 0.1
 
 
 def require_spark() -> None:
@@ -40,39 +46,89 @@ def require_spark() -> None:
 
 
 @contextmanager
-def session(master: str = LOCAL) -> Iterator[Any]:
-    """A Spark session with our sources; ended, with everything it wrote for itself, on the way out."""
-    require_spark()
-    from pyspark.errors import PySparkException
-    from pyspark.sql import SparkSession
+def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
+    """A Spark session with our sources; ended, with everything it wrote for itself, on the way out.
 
+    `settings` are Spark's, over ours. Raises `EnvironmentFault` when the master cannot be used.
+    """
+    require_spark()
+    _require_master(master)
     from upheaval_pipeline import sources
 
     with tempfile.TemporaryDirectory(prefix="upheaval-spark-") as scratch:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.appName("upheaval").master(master)
-        for name, value in _settings(Path(scratch), master).items():
-            builder = builder.config(name, value)
+        spark = _start(Path(scratch), master, settings or {})
         try:
-            with _quiet_start(Path(scratch)):
-                spark = builder.getOrCreate()
-        except (PySparkException, OSError, RuntimeError) as error:
-            raise EnvironmentFault(
-                f"Spark does not start with master {master!r}: {_reason(error, Path(scratch))}"
-            ) from error
-        except Exception as error:
-            if type(error).__module__.startswith("py4j"):
-                raise EnvironmentFault(
-                    f"Spark does not start with master {master!r}: {_reason(error, Path(scratch))}"
-                ) from error
-            raise
-        try:
-            if not master.startswith("local["):
+            if not _is_local(master):
+                _require_workers(spark, master)
                 spark.sparkContext.addPyFile(str(_package(Path(scratch))))
             sources.register(spark)
             yield spark
         finally:
             spark.stop()
+
+
+def _start(scratch: Path, master: str, settings: Mapping[str, str]) -> Any:
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName("upheaval").master(master)
+    for name, value in {**_settings(scratch, master), **settings}.items():
+        builder = builder.config(name, value)
+    try:
+        with _quiet_start(scratch):
+            return builder.getOrCreate()
+    except (PySparkException, Py4JError, OSError, RuntimeError) as error:
+        raise EnvironmentFault(
+            f"Spark does not start with master {master!r}: {_reason(error, scratch)}; {WHAT_WORKS}"
+        ) from error
+
+
+def _is_local(master: str) -> bool:
+    return master == "local" or master.startswith("local[")
+
+
+def _hosts(master: str) -> list[tuple[str, int]]:
+    """The masters of a standalone cluster. Raises `ValueError`."""
+    found = []
+    for address in master.removeprefix(_STANDALONE).split(","):
+        host, _, port = address.rpartition(":")
+        if not host or not 0 < int(port) < 1 << 16:
+            raise ValueError(address)
+        found.append((host, int(port)))
+    return found
+
+
+def _require_master(master: str) -> None:
+    """Spark itself tries for minutes to reach a standalone master; one that nobody can reach is told of at once."""
+    if not master.startswith(_STANDALONE):
+        return
+    try:
+        hosts = _hosts(master)
+    except ValueError:
+        raise EnvironmentFault(f"{master!r} is no Spark master: it should be spark://HOST:PORT") from None
+    why = ""
+    for address in hosts:
+        try:
+            socket.create_connection(address, CONNECT_TIMEOUT_S).close()
+        except OSError as error:
+            why = error.strerror or str(error)
+        else:
+            return
+    raise EnvironmentFault(f"no Spark master answers at {master}: {why}; {WHAT_WORKS}")
+
+
+def _require_workers(spark: Any, master: str) -> None:
+    """Without this, the first job would wait for workers for ever."""
+    deadline = time.monotonic() + WORKERS_TIMEOUT_S
+    context = spark.sparkContext
+    while time.monotonic() < deadline and not context._jsc.sc().isStopped():
+        if len(context._jsc.sc().statusTracker().getExecutorInfos()) > 1:  # the first one is this process
+            return
+        time.sleep(_POLL_S)
+    what = "does not take the job" if context._jsc.sc().isStopped() else "gave no worker"
+    raise EnvironmentFault(f"the Spark master {master} {what} within {WORKERS_TIMEOUT_S:.0f} s; {WHAT_WORKS}")
 
 
 @contextmanager
@@ -100,12 +156,14 @@ def _settings(scratch: Path, master: str) -> dict[str, str]:
         "spark.local.dir": str(scratch),
         "spark.sql.warehouse.dir": str(scratch / "warehouse"),
         "spark.sql.shuffle.partitions": "8",
-        # Small tables stay as many tasks as they have groups; ours are few and each is worth a core.
-        "spark.sql.adaptive.coalescePartitions.enabled": "false",
+        # The plans say themselves what is small. Replanning them after each shuffle takes longer than an ordinary run.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+        "spark.sql.artifact.isolation.enabled": "false",
         "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
     }
-    if master.startswith("local"):
-        settings |= {"spark.driver.host": "localhost", "spark.driver.bindAddress": "127.0.0.1"}
+    if _is_local(master) or re.match(r"spark://(127\.|localhost:)", master):
+        settings |= {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
     return settings
 
 

@@ -1,7 +1,7 @@
 """Python Data Sources: `spark.read.format("history" | "faults" | "trace" | "recording").load(RUN)`.
 
 Several run folders are given by the option `runs`, one a line. A history is cut into byte ranges and a recording into
-ranges of terms (option `piece`, in bytes), so that one run keeps many tasks busy.
+ranges of terms or parts of a term (option `piece`, in bytes), so that one run keeps many tasks busy.
 """
 
 from abc import abstractmethod
@@ -20,12 +20,12 @@ from pyspark.sql.types import StructType
 from upheaval.errors import HarnessError
 from upheaval.run_folder import RunFolder
 from upheaval_pipeline import tables
-from upheaval_pipeline.recorded import Piece, missing_log_row, pieces, recording_rows
+from upheaval_pipeline.pieces import Piece, pieces
+from upheaval_pipeline.recorded import missing_log_row, recording_batches
 from upheaval_pipeline.tables import Row
 
 BATCH = 4096
 HISTORY_PIECE = 1 << 20
-RECORDING_PIECE = 1 << 18
 
 
 @dataclass
@@ -46,7 +46,7 @@ class _Reader(DataSourceReader):
 
     def __init__(self, source: "RunSource", schema: StructType) -> None:
         self.folders = source.folders()
-        self.piece = int(source.options.get("piece", source.default_piece))
+        self.piece = int(source.options["piece"]) if "piece" in source.options else None
         self.schema = schema
 
     def partitions(self) -> Sequence[InputPartition]:
@@ -56,11 +56,13 @@ class _Reader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         part = cast(Part, partition)
         schema = to_arrow_schema(self.schema)
-        rows = iter([part.row]) if part.row is not None else self.rows(part) if part.folder else iter(())
-        while batch := list(islice(rows, BATCH)):
-            columns = list(zip(*batch, strict=True))
-            arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        if part.row is not None:
+            yield from _batches(iter([part.row]), schema)
+        elif part.folder:
+            yield from self.batches(part, schema)
+
+    def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return _batches(self.rows(part), schema)
 
     @abstractmethod
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
@@ -71,12 +73,20 @@ class _Reader(DataSourceReader):
         """What a part holds."""
 
 
+def _batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    while batch := list(islice(rows, BATCH)):
+        columns = list(zip(*batch, strict=True))
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 class _HistoryReader(_Reader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
         path = RunFolder(folder).history_file
         size = path.stat().st_size if path.exists() else 0
-        for begin in range(0, size, self.piece):
-            yield Part(str(folder), run, begin=begin, end=min(begin + self.piece, size))
+        step = self.piece or HISTORY_PIECE
+        for begin in range(0, size, step):
+            yield Part(str(folder), run, begin=begin, end=min(begin + step, size))
 
     def rows(self, part: Part) -> Iterator[Row]:
         return tables.history_rows(Path(part.folder), part.run, part.begin, part.end)
@@ -111,15 +121,17 @@ class _RecordingReader(_Reader):
                 yield Part(row=missing_log_row(run, member, error))
 
     def rows(self, part: Part) -> Iterator[Row]:
+        raise NotImplementedError("frames come in columns")
+
+    def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         assert part.piece is not None
-        return recording_rows(part.piece)
+        return recording_batches(part.piece, schema)
 
 
 class RunSource(DataSource):
     """What the sources have in common."""
 
     columns = ""
-    default_piece = HISTORY_PIECE
     reader_class: type[_Reader]
 
     def schema(self) -> str:
@@ -162,7 +174,6 @@ class TraceSource(RunSource):
 
 class RecordingSource(RunSource):
     columns = tables.RECORDING
-    default_piece = RECORDING_PIECE
     reader_class = _RecordingReader
 
     @classmethod

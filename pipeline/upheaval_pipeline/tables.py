@@ -23,7 +23,8 @@ HISTORY = (
 )
 FAULTS = (
     "run string, line long, what string, where string, inject_begin_ns long, inject_end_ns long, "
-    "heal_begin_ns long, heal_end_ns long, proof string, _reject string"
+    "heal_begin_ns long, heal_end_ns long, proof string, name string, statement string, inject_operations long, "
+    "heal_operations long, _reject string"
 )
 TRACE = (
     "run string, member int, line long, ts long, epoch_ms long, event string, component string, pid long, "
@@ -31,10 +32,25 @@ TRACE = (
 )
 RECORDING = (
     "run string, member int, recording_id long, start_position long, from_position long, to_position long, "
-    "position long, end_position long, term_id int, session_id int, stream_id int, kind string, type string, "
-    "fields string, payload binary, digest long, operation_id long, f string, key string, value string, _reject string"
+    "position long, end_position long, term_id int, session_id int, stream_id int, flags int, kind string, "
+    "type string, fields string, payload binary, digest long, operation_id long, f string, key string, value string, "
+    "_reject string"
 )
-REJECTS = "run string, source string, line long, reason string"
+REJECTS = "run string, source string, member int, line long, reason string"
+
+
+def _without(columns: str, *names: str) -> str:
+    return ", ".join(column for column in columns.split(", ") if column.split()[0] not in names)
+
+
+LAKE_SCHEMAS = {
+    "history": _without(HISTORY, "run", "_reject"),
+    "faults": _without(FAULTS, "run", "_reject"),
+    "trace": _without(TRACE, "run", "_reject"),
+    "recording": _without(RECORDING, "run"),
+    "rejects": _without(REJECTS, "run"),
+}
+"""What the tables of a lake hold beside the run. Extents of recordings keep what ended them in `_reject`."""
 
 _INT64 = 1 << 63
 _Lines = Iterator[tuple[int, bytes]]
@@ -116,11 +132,12 @@ def fault_rows(folder: Path, run: str) -> Iterator[Row]:
         try:
             f = parse_fault(_object(line))
             times = (f.inject_begin_ns, f.inject_end_ns, f.heal_begin_ns, f.heal_end_ns)
-            _require_int64(*times)
+            _require_int64(*times, f.inject_operations, f.heal_operations)
         except FieldError as error:
             yield _reject(FAULTS, (run,), path, number, error)
             continue
-        yield (run, number, text(f.what), text(f.where), *times, text(f.proof), None)
+        said = (text(f.proof), text(f.name), text(f.statement), f.inject_operations, f.heal_operations)
+        yield (run, number, text(f.what), text(f.where), *times, *said, None)
 
 
 def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:

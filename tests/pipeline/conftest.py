@@ -1,5 +1,6 @@
-"""One Spark session for all tests of the pipeline."""
+"""One Spark session for all tests of the pipeline, with what suits tables of a few hundred rows."""
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,8 +8,11 @@ import pytest
 
 from upheaval_pipeline.session import session
 
+# Compiling well takes longer than these tables.
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    with session("local[2]") as started:
+    with session("local[2]", {"spark.sql.shuffle.partitions": "2"}) as started:
         yield started

@@ -2,7 +2,12 @@
 
 import re
 import shutil
+import socket
+import struct
 import subprocess
+import zlib
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -14,7 +19,8 @@ from upheaval.cli.main import main
 from upheaval.cli.report import write_report
 from upheaval.history import Function
 from upheaval.run_folder import FaultRecord, RunFolder, TraceEvent
-from upheaval_pipeline.figures import ELECTION, FOLLOWER, LEADER, measure_run, member_spans
+from upheaval_pipeline.figures import ELECTION, FOLLOWER, LEADER, catch_ups, measure_run, member_spans
+from upheaval_pipeline.report import STYLE
 
 EVIL = "</td><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
 
@@ -39,14 +45,14 @@ class _Tags(HTMLParser):
         assert self.open.pop() == tag
 
 
-def evil_run(path: Path) -> None:
+def evil_run(path: Path, evil: str = EVIL) -> None:
     """A broken run whose values, fault and host are attempts to get into the page."""
     built = good_run()
     index = operation_index(built, lambda o: o.f is Function.READ, after=50)
-    built.operations[index] = replace(built.operations[index], result=EVIL)
-    built.manifest = replace(built.manifest, host=EVIL, service=EVIL, created=EVIL)
+    built.operations[index] = replace(built.operations[index], result=evil)
+    built.manifest = replace(built.manifest, host=evil, service=evil, created=evil)
     run = built.write(path)
-    run.add_fault(FaultRecord(EVIL, "member-1", 100_000, 110_000, 200_000, 210_000, EVIL))
+    run.add_fault(FaultRecord(evil, "member-1", 100_000, 110_000, 200_000, 210_000, evil))
 
 
 def test_the_page_is_whole_and_lets_nothing_in(tmp_path: Path) -> None:
@@ -63,29 +69,112 @@ def test_the_page_is_whole_and_lets_nothing_in(tmp_path: Path) -> None:
     assert "prefers-color-scheme: dark" in text
 
 
-def test_a_browser_draws_it_and_runs_nothing(tmp_path: Path) -> None:
-    evil_run(tmp_path)
-    page = write_report(tmp_path, tmp_path / "page.html")
+DARK, LIGHT = "dark", "light"
+_CHROMIUM_SCHEME = {DARK: 0, LIGHT: 1}
+
+
+def browse(page: Path, folder: Path, scheme: str, action: str) -> str:
+    """Let a real browser open a page; return what it prints."""
     chromium = shutil.which("chromium")
     assert chromium is not None
-    common = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-    picture = tmp_path / "page.png"
-    subprocess.run(
-        [*common, f"--user-data-dir={tmp_path}/a", f"--screenshot={picture}", page.as_uri()],
-        check=True,
-        capture_output=True,
-        timeout=120,
-    )
-    assert picture.stat().st_size > 10_000
-    dumped = subprocess.run(
-        [*common, f"--user-data-dir={tmp_path}/b", "--dump-dom", page.as_uri()],
-        check=True,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert "<title>Upheaval: invalid</title>" in dumped.stdout
-    assert dumped.stdout.count("<svg") == 3
+    command = [chromium, "--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    command += ["--window-size=900,1500", f"--blink-settings=preferredColorScheme={_CHROMIUM_SCHEME[scheme]}"]
+    command += [f"--user-data-dir={folder / 'profile'}", action, page.as_uri()]
+    return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
+
+
+def png_rows(data: bytes) -> list[bytes]:
+    """The rows of a picture with three or four bytes a pixel (PNG specification, chapters 5 and 9)."""
+    offset, packed, width, depth = 8, b"", 0, 0
+    while offset < len(data):
+        length, kind = struct.unpack_from(">I4s", data, offset)
+        body = data[offset + 8 : offset + 8 + length]
+        if kind == b"IHDR":
+            width, _, bits, colours = struct.unpack_from(">IIBB", body)
+            assert bits == 8
+            depth = {2: 3, 6: 4}[colours]
+        packed += body if kind == b"IDAT" else b""
+        offset += length + 12
+    raw, stride = zlib.decompress(packed), width * depth + 1
+    rows = [bytes(stride - 1)]
+    for begin in range(0, len(raw), stride):
+        rows.append(unfiltered(raw[begin], bytearray(raw[begin + 1 : begin + stride]), rows[-1], depth))
+    return [row if depth == 3 else bytes(b for i, b in enumerate(row) if i % 4 != 3) for row in rows[1:]]
+
+
+def unfiltered(kind: int, row: bytearray, above: bytes, depth: int) -> bytes:
+    for i in range(len(row)) if kind else ():
+        a = row[i - depth] if i >= depth else 0
+        b, c = above[i], above[i - depth] if i >= depth else 0
+        p = a + b - c
+        paeth = min((abs(p - a), 0, a), (abs(p - b), 1, b), (abs(p - c), 2, c))[2]
+        row[i] = row[i] + (0, a, b, (a + b) // 2, paeth)[kind] & 0xFF
+    return bytes(row)
+
+
+def colours(scheme: str) -> dict[str, bytes]:
+    """The colours of the page by their names in its style."""
+    light, dark = STYLE.split("@media (prefers-color-scheme: dark)")[:2]
+    found = dict(re.findall(r"--(\w+):(#\w+)", light))
+    if scheme == DARK:
+        found |= dict(re.findall(r"--(\w+):(#\w+)", dark))
+    doubled = {name: code[1:] if len(code) == 7 else "".join(c * 2 for c in code[1:]) for name, code in found.items()}
+    return {name: bytes.fromhex(code) for name, code in doubled.items()}
+
+
+def luminance(colour: bytes) -> float:
+    parts = [c / 255 / 12.92 if c <= 10 else ((c / 255 + 0.055) / 1.055) ** 2.4 for c in colour]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
+@pytest.mark.parametrize("scheme", [DARK, LIGHT])
+def test_what_is_written_can_be_read(scheme: str) -> None:
+    """Contrast as WCAG 2 defines it: 4.5 to 1 for text."""
+    by_name = colours(scheme)
+    pairs = [
+        ("ink", "card"),
+        ("ink", "page"),
+        ("soft", "card"),
+        ("soft", "page"),
+        ("valid", "card"),
+        ("invalid", "card"),
+    ]
+    pairs += [("unknown", "card"), ("onfollower", "follower"), ("onelection", "election"), ("fault", "card")]
+    for text, ground in pairs:
+        low, high = sorted(luminance(by_name[name]) for name in (text, ground))
+        assert (high + 0.05) / (low + 0.05) >= 4, (text, ground)
+
+
+@pytest.mark.parametrize("scheme", [DARK, LIGHT])
+def test_a_browser_draws_it_and_runs_and_fetches_nothing(tmp_path: Path, scheme: str) -> None:
+    """A page that asks for the same picture, and is not ours, shows that a fetch would be seen."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        fetch = f"<img src=http://127.0.0.1:{server.getsockname()[1]}/picture>"
+        evil_run(tmp_path / "run", EVIL + fetch)
+        page = write_report(tmp_path / "run", tmp_path / "page.html")
+        picture = tmp_path / "page.png"
+        browse(page, tmp_path, scheme, f"--screenshot={picture}")
+        document = browse(page, tmp_path, scheme, "--dump-dom")
+        server.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            server.accept()
+        control = tmp_path / "control.html"
+        control.write_text(fetch)
+        server.setblocking(True)
+        with ThreadPoolExecutor(1) as pool:
+            fetched = pool.submit(lambda: server.accept()[0].close())
+            browse(control, tmp_path, scheme, f"--screenshot={tmp_path / 'control.png'}")
+            fetched.result(timeout=60)
+    rows = png_rows(picture.read_bytes())
+    assert "<title>Upheaval: invalid</title>" in document
+    assert document.count("<svg") == 3
+    by_name = colours(scheme)
+    assert rows[0][:3] == by_name["page"]
+    shown = Counter(row[i : i + 3] for row in rows for i in range(0, len(row), 3))
+    assert shown[by_name["card"]] > 100_000
+    assert shown[by_name["ink"]] > 300  # the insides of letters
+    assert shown[by_name["soft"]] > 300
+    assert shown[by_name["invalid"]] > 100
 
 
 def test_a_run_without_anything_still_has_a_page(tmp_path: Path) -> None:
@@ -119,6 +208,31 @@ def test_figures_of_a_run_with_an_outage(tmp_path: Path) -> None:
     assert fault.first_answer_ns > fault.new_leader_ns
     assert fault.before is not None
     assert fault.during is not None
+
+
+def election(ns: int, state: str, position: int) -> TraceEvent:
+    return event(ns, "election_state", state=state, append_position=position)
+
+
+def test_how_fast_a_member_caught_up_is_measured() -> None:
+    """From the first state in which it gets what it missed to the one after that; each time it comes back."""
+    second = 10**9
+    events = [
+        election(0, "CANVASS", 100),
+        election(second, "FOLLOWER_REPLAY", 100),
+        election(2 * second, "FOLLOWER_CATCHUP_INIT", 100),
+        election(3 * second, "FOLLOWER_CATCHUP", 100),
+        election(4 * second, "FOLLOWER_LOG_INIT", 2100),
+        election(5 * second, "CLOSED", 2100),
+        election(6 * second, "FOLLOWER_CATCHUP", 2100),
+        event(7 * second, "process-start"),
+        election(8 * second, "FOLLOWER_READY", 9000),
+        election(9 * second, "FOLLOWER_CATCHUP", 9000),
+        election(10 * second, "CLOSED", 9000),
+    ]
+    (found,) = catch_ups({4: events}, second)
+    assert (found.member, found.begin, found.end) == (4, second, 3 * second)
+    assert found.rate == 1000.0
 
 
 def event(ns: int, name: str, **fields: str | int) -> TraceEvent:

@@ -1,26 +1,38 @@
 """Spark and the in-process checker say the same about good runs and about every way to break one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from support.built_runs import BuiltRun, good_run, new_term, operation_index, payload_index, session_message, trace_line
+from support.built_runs import (
+    BuiltRun,
+    LogBuilder,
+    good_run,
+    new_term,
+    operation_index,
+    payload_index,
+    session_message,
+    trace_line,
+)
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
-from upheaval.history import Function, Outcome
-from upheaval.run_folder import Converge, FinalPosition, RunFolder
-from upheaval.service_messages import encode_operation
-from upheaval_pipeline.verify import verify
+from upheaval.history import Function, Operation, Outcome
+from upheaval.run_folder import NOT_PROVED, Converge, FaultRecord, FinalPosition, RunFolder
+from upheaval.service_messages import call_digest, encode_operation
+from upheaval_pipeline import run_tables
+from upheaval_pipeline.figures import measure_run
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.judged_history import Witness, spread
+from upheaval_pipeline.judged_logs import member_ends
+from upheaval_pipeline.measure import measure_lake
+from upheaval_pipeline.run_tables import runs_of_lake
+from upheaval_pipeline.verify import judge, verify, verify_lake
 
 Damage = Callable[[BuiltRun], None]
-
-
-def verdicts(report: Any) -> dict[str, str]:
-    return {finding.promise: finding.verdict.text for finding in report.findings}
 
 
 def test_a_good_run_is_valid_word_for_word(tmp_path: Path, spark: Any) -> None:
@@ -84,29 +96,61 @@ def no_history(run: BuiltRun) -> None:
     run.operations.clear()
 
 
+def calls(run: BuiltRun) -> None:
+    """Requests to a service of a user's own: one lost, one there twice, one that nobody sent."""
+    payloads = {text: text.encode() * 9 for text in ("kept", "lost", "twice", "stranger")}
+    for number, text in enumerate(("kept", "lost", "twice")):
+        digest, last = call_digest(payloads[text]), run.operations[-1]
+        call = replace(last, id=10_000 + number, f=Function.CALL, key=text, value=digest, outcome=Outcome.OK)
+        run.operations.append(replace(call, complete_ns=call.invoke_ns + 1, result=None, position=None))
+    for log in run.payloads:
+        log += [session_message(payloads[text]) for text in ("kept", "twice", "twice", "stranger")]
+
+
+def unproved_fault(run: BuiltRun) -> None:
+    run.faults.append(FaultRecord("kill", "member-1", 5, 6, 7, 8, NOT_PROVED + "it still runs"))
+
+
+INVALID, UNKNOWN = Verdict.INVALID, Verdict.UNKNOWN
+
+
 @pytest.mark.parametrize(
-    ("damage", "promise", "expected"),
+    ("damages", "expected"),
     [
-        (wrong_read, "linearizable", "invalid"),
-        (lost_everywhere, "acknowledged operations are not lost", "invalid"),
-        (lost_on_one, "logs are equal up to the commit position", "invalid"),
-        (applied_twice, "no operation is applied twice", "invalid"),
-        (two_leaders, "one leader a term", "invalid"),
-        (announced_otherwise, "one leader a term", "invalid"),
-        (unexplained_entry, "the history explains the log", "unknown"),
-        (out_of_time, "linearizable", "invalid"),
-        (never_sent, "no operation is applied twice", "invalid"),
-        (not_converged, "the run converged", "unknown"),
-        (no_history, "linearizable", "unknown"),
+        (
+            (wrong_read, lost_everywhere, two_leaders, unexplained_entry),
+            {
+                "linearizable": INVALID,
+                "acknowledged operations are not lost": INVALID,
+                "one leader a term": INVALID,
+                "the history explains the log": UNKNOWN,
+            },
+        ),
+        (
+            (applied_twice, out_of_time, announced_otherwise, lost_on_one, unproved_fault),
+            {
+                "no operation is applied twice": INVALID,
+                "linearizable": INVALID,
+                "one leader a term": INVALID,
+                "logs are equal up to the commit position": INVALID,
+                "every fault took effect and was healed": UNKNOWN,
+            },
+        ),
+        ((never_sent, not_converged), {"no operation is applied twice": INVALID, "the run converged": UNKNOWN}),
+        ((no_history,), {"linearizable": UNKNOWN}),
+        ((calls,), {"acknowledged operations are not lost": INVALID, "no operation is applied twice": UNKNOWN}),
     ],
 )
-def test_both_engines_see_the_damage(tmp_path: Path, spark: Any, damage: Damage, promise: str, expected: str) -> None:
+def test_both_engines_say_the_same_of_the_damage(
+    tmp_path: Path, spark: Any, damages: Sequence[Damage], expected: dict[str, Verdict]
+) -> None:
     built = good_run()
-    damage(built)
+    for damage in damages:
+        damage(built)
     built.write(tmp_path)
-    found = verdicts(verify(spark, tmp_path))
-    assert found[promise] == expected
-    assert found == verdicts(verify_run(tmp_path))
+    report = verify(spark, tmp_path)
+    assert {promise: report.finding(promise).verdict for promise in expected} == expected
+    assert report == verify_run(tmp_path)
 
 
 def test_a_log_that_was_cut_is_invalid_in_both(tmp_path: Path, spark: Any) -> None:
@@ -117,35 +161,115 @@ def test_a_log_that_was_cut_is_invalid_in_both(tmp_path: Path, spark: Any) -> No
     assert len(full) > len(built.payloads[2])
     finals = tuple(FinalPosition(i, built.end_positions[0], built.end_positions[0], 1) for i in range(3))
     RunFolder(tmp_path).write_manifest(replace(built.manifest, converge=Converge(True, 1, finals)))
-    found = verdicts(verify(spark, tmp_path))
-    assert found["every log reaches its final position"] == "invalid"
-    assert found == verdicts(verify_run(tmp_path))
+    report = verify(spark, tmp_path)
+    assert report.finding("every log reaches its final position").verdict is INVALID
+    assert report == verify_run(tmp_path)
 
 
-def test_a_missing_recording_is_unknown_in_both(tmp_path: Path, spark: Any) -> None:
+def test_a_corrupt_catalog_is_unknown_in_both(tmp_path: Path, spark: Any) -> None:
     good_run().write(tmp_path)
-    (tmp_path / "member-1" / "archive" / "archive.catalog").unlink()
-    found = verdicts(verify(spark, tmp_path))
-    assert found["every log reaches its final position"] == "unknown"
-    assert found == verdicts(verify_run(tmp_path))
+    catalog = tmp_path / "member-1" / "archive" / "archive.catalog"
+    catalog.write_bytes(b"\xff" * 64)
+    (tmp_path / "member-2" / "trace.jsonl").unlink()
+    report = verify(spark, tmp_path)
+    finding = report.finding("every log reaches its final position")
+    assert finding.verdict is UNKNOWN
+    assert "archive.catalog" in finding.detail
+    assert report == verify_run(tmp_path)
 
 
-def test_a_malformed_history_is_the_same_error_in_both(tmp_path: Path, spark: Any) -> None:
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [("history.jsonl", '{"id": 7, "pro'), ("member-1/trace.jsonl", "{]\n"), ("faults.jsonl", '{"what": 1}\n')],
+)
+def test_a_malformed_line_is_the_same_error_in_both(tmp_path: Path, spark: Any, file: str, text: str) -> None:
+    """A history that ends within a line is malformed too: what came after it is not known."""
     good_run().write(tmp_path)
-    with (tmp_path / "history.jsonl").open("a") as stream:
-        stream.write("{\n")
+    with (tmp_path / file).open("a") as stream:
+        stream.write(text)
     with pytest.raises(UsageError) as here:
+        verify_run(tmp_path)
+    with pytest.raises(UsageError) as there:
+        verify(spark, tmp_path)
+    assert str(there.value) == str(here.value)
+    assert file in str(here.value)
+
+
+def test_an_operation_id_that_is_there_twice_is_the_same_error_in_both(tmp_path: Path, spark: Any) -> None:
+    built = good_run()
+    built.operations += built.operations[20:22]
+    built.write(tmp_path)
+    with pytest.raises(UsageError, match="operation id 20 is there twice") as here:
         verify_run(tmp_path)
     with pytest.raises(UsageError) as there:
         verify(spark, tmp_path)
     assert str(there.value) == str(here.value)
 
 
+def eight_keys(run: BuiltRun) -> None:
+    """Reads of eight registers that nobody wrote."""
+    run.operations.clear()
+    log = LogBuilder()
+    for payloads in run.payloads:
+        payloads[:] = [new_term(0, 0)]
+    log.append(run.payloads[0][0])
+    for number in range(160):
+        payload = session_message(encode_operation(number, Function.READ, f"key-{number % 8}", None))
+        for payloads in run.payloads:
+            payloads.append(payload)
+        at = log.append(payload)
+        key = f"key-{number % 8}"
+        read = Operation(number, 0, Function.READ, key, None, number * 2, number * 2 + 1, Outcome.OK, None, at)
+        run.operations.append(read)
+
+
 def test_keys_are_judged_by_several_tasks(tmp_path: Path, spark: Any) -> None:
-    good_run().write(tmp_path)
-    tracker = spark.sparkContext.statusTracker()
-    spark.sparkContext.setJobGroup("tasks", "how many tasks one verdict takes")
-    verify(spark, tmp_path)
-    jobs = [tracker.getJobInfo(job) for job in tracker.getJobIdsForGroup("tasks")]
-    stages = [tracker.getStageInfo(stage) for job in jobs for stage in job.stageIds]
-    assert max(stage.numTasks for stage in stages if stage) > 1
+    """Seen by the tasks themselves: which of them were given rows of which keys, in the plan that `verify` runs."""
+    built = good_run()
+    eight_keys(built)
+    built.write(tmp_path)
+    with run_tables.of_folder(spark, tmp_path) as run:
+        witness = Witness(run, member_ends(run.recording))
+        seen = spread(witness).mapInArrow(keys_of_task, "task int, key string").collect()
+        assert judge(run).verdict is Verdict.VALID
+    by_task: dict[int, set[str]] = {}
+    for row in seen:
+        by_task.setdefault(row.task, set()).add(row.key)
+    assert len(by_task) > 1
+    assert sorted(key for keys in by_task.values() for key in keys) == [f"key-{number}" for number in range(8)]
+
+
+def keys_of_task(batches: Iterator[Any]) -> Iterator[Any]:
+    import pyarrow as pa
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    keys = sorted({key for batch in batches for key in batch["group"].to_pylist()})
+    if keys and context is not None:
+        yield pa.RecordBatch.from_pydict(
+            {"task": pa.array([context.partitionId()] * len(keys), pa.int32()), "key": keys}
+        )
+
+
+def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) -> None:
+    lake = str(tmp_path / "lake")
+    good, bad = good_run(), good_run(seed=2)
+    bad.manifest = replace(bad.manifest, run_id="run 2/x")
+    for damage in (wrong_read, lost_on_one, unproved_fault):
+        damage(bad)
+    good.write(tmp_path / "good")
+    bad.write(tmp_path / "bad")
+    segment = tmp_path / "bad" / "member-2" / "archive" / "7-0.rec"
+    data = bytearray(segment.read_bytes())
+    data[9600 + 4] = 9
+    segment.write_bytes(data)
+    (tmp_path / "bad" / "member-0" / "archive" / "archive.catalog").unlink()
+    ingest(spark, [tmp_path / "good", tmp_path / "bad"], lake)
+    assert runs_of_lake(spark, lake) == ["run 2/x", "run-1"]
+    assert verify_lake(spark, lake, "run-1") == verify_run(tmp_path / "good")
+    assert verify_lake(spark, lake, "run 2/x") == verify_run(tmp_path / "bad")
+    assert measure_lake(spark, lake, "run-1") == measure_run(RunFolder(tmp_path / "good"))
+    with pytest.raises(UsageError, match="has no run 'nobody'"):
+        verify_lake(spark, lake, "nobody")
+    with pytest.raises(UsageError, match="is not a lake"):
+        runs_of_lake(spark, str(tmp_path / "good"))

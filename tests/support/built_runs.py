@@ -13,7 +13,7 @@ from random import Random
 from upheaval.checkers.model import Model
 from upheaval.history import SHIPPED, Function, Operation, Outcome
 from upheaval.jsonfields import Json
-from upheaval.run_folder import Converge, FinalPosition, Manifest, RunFolder
+from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, RunFolder
 from upheaval.service_messages import call_digest, encode_operation
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
@@ -65,6 +65,7 @@ class BuiltRun:
     payloads: list[list[bytes]] = field(default_factory=lambda: [[], [], []])
     traces: list[list[str]] = field(default_factory=lambda: [[], [], []])
     manifest: Manifest = field(default_factory=lambda: Manifest("run-1", "process", 3, "test", 0))
+    faults: list[FaultRecord] = field(default_factory=list)
     converged: bool = True
     recording_ids: tuple[int, int, int] = (0, 3, 7)
     end_positions: list[int] = field(default_factory=list)
@@ -83,6 +84,8 @@ class BuiltRun:
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
             run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
+        for fault in self.faults:
+            run.add_fault(fault)
         with run.history_writer() as history:
             for operation in self.operations:
                 history.add(operation)

@@ -91,7 +91,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_status(commands)
     _add_client(commands)
     _add_member_commands(commands)
-    _add_verify(commands)
     _add_demo(commands)
     _add_load(commands)
     images_commands.add_commands(commands)
@@ -162,15 +161,6 @@ def _add_member_commands(commands: "_Commands[_Parser]") -> None:
     down = commands.add_parser("down", help="end the cluster; its folder stays")
     down.add_argument("--dir", required=True, type=Path)
     down.set_defaults(command=_down)
-
-
-def _add_verify(commands: "_Commands[_Parser]") -> None:
-    parser = commands.add_parser("verify", help="judge a run from its folder alone")
-    parser.add_argument("run", type=Path)
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--engine", choices=["python", "spark"], default="python", help="what judges (default python)")
-    pipeline_commands.add_master(parser)
-    parser.set_defaults(command=_verify)
 
 
 def _add_demo(commands: "_Commands[_Parser]") -> None:
@@ -260,14 +250,6 @@ def _down(options: argparse.Namespace) -> int:
     from upheaval.cli import members
 
     return members.down(options.dir)
-
-
-def _verify(options: argparse.Namespace) -> int:
-    from upheaval.cli import verify
-
-    if options.engine == "spark":
-        return verify.show(pipeline_commands.verify(options), as_json=options.json)
-    return verify.verify(options.run, as_json=options.json)
 
 
 def _demo(options: argparse.Namespace) -> int:

@@ -35,11 +35,20 @@ def measure(runs: list[Path], *, as_json: bool) -> int:
 def show_figures(measured: dict[str, Figures], *, as_json: bool) -> int:
     """Print the figures of runs, by their folders."""
     if as_json:
-        print(json.dumps({run: asdict(figures) for run, figures in measured.items()}, indent=2))
+        print(json.dumps({run: _as_json(figures) for run, figures in measured.items()}, indent=2))
         return 0
     for run, figures in measured.items():
         _print(run, figures)
     return 0
+
+
+def _as_json(figures: Figures) -> dict[str, object]:
+    """All fields, and the rates that follow from them."""
+    fields = asdict(figures)
+    for name in ("buckets", "catch_ups"):
+        for shown, value in zip(fields[name], getattr(figures, name), strict=True):
+            shown["rate"] = value.rate
+    return fields
 
 
 def _print(run: str, figures: Figures) -> None:
@@ -51,6 +60,12 @@ def _print(run: str, figures: Figures) -> None:
         print(f"latency: p50 {p50}, p99 {p99}, longest {longest}")
     for begin, end in figures.gaps:
         print(f"no answer for {duration(end - begin)}, from {duration(begin)} on")
+    for caught in figures.catch_ups:
+        size, length = caught.to_position - caught.from_position, caught.end - caught.begin
+        print(
+            f"member {caught.member} caught up {size:,} bytes of the log in {duration(length)}, "
+            f"from {duration(caught.begin)} on: {caught.rate:,.0f} bytes a second"
+        )
     if figures.faults:
         rows = [["fault", "at", "new leader after", "first answer after", "p50/p99 before", "during", "after"]]
         for f in figures.faults:

@@ -1,10 +1,11 @@
 """`upheaval verify`: the promises of a run as a table, and the verdict."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 from upheaval.checkers.run import verify_run
-from upheaval.checkers.verdict import Report
+from upheaval.checkers.verdict import Report, worst
 from upheaval.cli.tables import table
 
 
@@ -21,6 +22,16 @@ def show(report: Report, *, as_json: bool) -> int:
     return report.verdict.exit_status
 
 
+def show_several(reports: Sequence[Report], *, as_json: bool) -> int:
+    """Print the reports of several runs; return what the command ends with: the worst of them counts."""
+    if as_json:
+        print(json.dumps([_fields(report) for report in reports], indent=2))
+    else:
+        for report in reports:
+            print_report(report)
+    return worst([report.verdict for report in reports]).exit_status
+
+
 def print_report(report: Report) -> None:
     """The table, then the verdict as the last line but one and the run folder as the last."""
     rows = [["promise", "verdict", "what it rests on"]]
@@ -31,8 +42,12 @@ def print_report(report: Report) -> None:
 
 
 def _json(report: Report) -> str:
+    return json.dumps(_fields(report), indent=2)
+
+
+def _fields(report: Report) -> dict[str, object]:
     findings = [
         {"promise": finding.promise, "verdict": finding.verdict.text, "detail": finding.detail}
         for finding in report.findings
     ]
-    return json.dumps({"run": report.run, "verdict": report.verdict.text, "findings": findings}, indent=2)
+    return {"run": report.run, "verdict": report.verdict.text, "findings": findings}

@@ -1,0 +1,213 @@
+"""What Spark finds out about a history against the longest log: jobs that end in evidence.
+
+One join by operation id, from which everything follows. This module knows nothing of how logs are compared.
+"""
+
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql.window import Window
+
+from upheaval.history import Function
+from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, OPEN, REGISTER, UNRECORDED
+from upheaval_pipeline.evidence import evidence, first_of
+from upheaval_pipeline.keys import GROUP_RESULT, judge_groups
+from upheaval_pipeline.run_tables import RunTables
+
+ECHO_GROUPS = 64
+POSITION_RANGE = 1 << 18
+_SENT = ("line", "f", "key", "value", "invoke_ns", "complete_ns", "outcome", "result", "position")
+
+
+class Witness:
+    """The longest log, its operations, and each operation of the history beside its entry."""
+
+    def __init__(self, run: RunTables, ends: DataFrame) -> None:
+        longest = ends.orderBy(F.desc("log_end"), "member").limit(1).select("member", "log_end")
+        self.recorded = run.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
+        self.entries = self.recorded.where("operation_id IS NOT NULL").select(
+            F.col("operation_id").alias("id"), "f", "key", "value", F.col("end_position").alias("position")
+        )
+        sent = run.history.where(F.col("f") != Function.CALL.value)
+        sent = sent.select("id", *(F.col(name).alias(f"sent_{name}") for name in _SENT))
+        places = self.entries.groupBy("id").agg(
+            F.count(F.lit(1)).alias("times"), F.min("position").alias("first"), F.max("position").alias("last")
+        )
+        joined = sent.join(self.entries, "id", "full")
+        self.joined = joined.join(F.broadcast(places.where("times > 1")), "id", "left").persist()
+        """Either side is null where the other one is alone; `times`, `first` and `last` where entries are several."""
+
+
+FAULT = ("what", "where", "inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_ns", "proof")
+
+
+def bad_lines(run: RunTables) -> list[DataFrame]:
+    """The first malformed line of each source, and the first operation id that is there again."""
+    first = run.bad.groupBy("source").agg(F.min(F.struct("member", "line", "reason")).alias("first"))
+    again = run.history.groupBy("id").agg(F.count(F.lit(1)).alias("times")).where("times > 1")
+    lines = (
+        run.history.join(F.broadcast(again), "id", "left_semi").groupBy("id").agg(F.collect_list("line").alias("at"))
+    )
+    second = lines.agg(F.min(F.struct(F.element_at(F.sort_array("at"), 2).alias("at"), "id")).alias("first"))
+    return [
+        first.select(*evidence("bad line", F.col("first.line"), F.to_json(F.struct("source", "first.reason")))),
+        second.where("first IS NOT NULL").select(*evidence("id twice", F.col("first.at"), None, F.col("first.id"))),
+    ]
+
+
+def traffic(run: RunTables) -> DataFrame:
+    """How many operations there are of each kind and outcome."""
+    counted = run.history.groupBy("outcome", "f").agg(F.count(F.lit(1)).alias("n"))
+    return counted.select(*evidence("traffic", F.col("n"), F.concat_ws(" ", "outcome", "f")))
+
+
+def faults(run: RunTables) -> DataFrame:
+    """The faults as they are: few, and judged by what they say."""
+    return run.faults.select(*evidence("fault", F.col("line"), F.to_json(F.struct(*FAULT)), F.col("line")))
+
+
+def by_operation(witness: Witness) -> DataFrame:
+    """Lost, applied twice, unexplained: each seen in one row of the join."""
+    is_recorded = F.col("position").isNotNull()
+    acknowledged = (F.col("sent_outcome") == "ok") & F.coalesce(F.col("position") == F.col("last"), F.lit(True))
+    kept = (
+        is_recorded
+        & (F.col("f") == F.col("sent_f"))
+        & (F.col("key") == F.col("sent_key"))
+        & (F.col("value") == F.col("sent_value"))
+        & F.coalesce(F.col("sent_position") == F.col("position"), F.lit(True))
+    )
+    again = (F.coalesce(F.col("position") > F.col("first"), F.lit(False))) | (F.col("sent_outcome") == "fail")
+    found = witness.joined.agg(
+        F.count_if(acknowledged).alias("acknowledged"),
+        F.count_if(is_recorded).alias("entries"),
+        first_of(acknowledged & ~kept, F.col("sent_line"), *_shown()).alias("lost"),
+        first_of(is_recorded & again, F.col("position"), "first", *_shown()).alias("again"),
+        first_of(is_recorded & F.col("sent_line").isNull(), F.col("position"), *_shown()).alias("unexplained"),
+    )
+    rows = (
+        F.struct(*evidence("acknowledged", F.col("acknowledged"), F.col("lost"))),
+        F.struct(*evidence("applied once", F.col("entries"), F.col("again"))),
+        F.struct(*evidence("explained", F.col("entries"), F.col("unexplained"))),
+    )
+    return found.select(F.inline(F.array(*rows)))
+
+
+def results(witness: Witness) -> DataFrame:
+    """Sorted by key and position, each key goes to one task; `judge_groups` sees one key after the other."""
+    judged = spread(witness).mapInArrow(judge_groups, GROUP_RESULT)
+    first = F.min(F.when(F.col("violation").isNotNull(), F.struct("position", "violation")))
+    return judged.agg(F.sum("judged").alias("number"), first.alias("first")).select(
+        *evidence("results", F.col("number"), F.col("first.violation"), F.col("first.position"))
+    )
+
+
+def spread(witness: Witness) -> DataFrame:
+    """The operations of each key in one task, in log order."""
+    rows = grouped(witness.joined)
+    return rows.repartition("space", "group").sortWithinPartitions("space", "group", "position")
+
+
+def grouped(joined: DataFrame) -> DataFrame:
+    """The entries in the log as `columnar` and `keys` want them, from the join. What would only repeat is null."""
+    f = F.col("f")
+    state = (
+        F.when(F.col("sent_line").isNull(), UNRECORDED).when(F.col("sent_outcome") == "ok", ANSWERED).otherwise(OPEN)
+    )
+    space = F.when(f.isin("append", "list"), LIST).when(f == "echo", ECHO).otherwise(REGISTER)
+    group = F.when(f == "echo", (F.col("id") % ECHO_GROUPS).cast("string")).otherwise(F.col("key"))
+    return joined.where("position IS NOT NULL").select(
+        space.cast("byte").alias("space"),
+        group.alias("group"),
+        "position",
+        "id",
+        _code(f).alias("op"),
+        state.cast("byte").alias("state"),
+        "value",
+        F.col("sent_result").alias("result"),
+        F.when(f == "echo", F.col("key")).alias("key"),
+        F.when(F.col("sent_value") != F.col("value"), F.col("sent_value")).alias("sent"),
+        F.when(F.col("sent_key") != F.col("key"), F.col("sent_key")).alias("sent_key"),
+        F.when(F.col("sent_f") != f, _code(F.col("sent_f"))).alias("sent_op"),
+    )
+
+
+def _code(function: Any) -> Any:
+    code = F.lit(None).cast("byte")
+    for name, number in CODES.items():
+        code = F.when(function == name.value, F.lit(number).cast("byte")).otherwise(code)
+    return code
+
+
+def real_time(witness: Witness) -> DataFrame:
+    """No entry lies behind one that was invoked after it had completed: latest invocation, by range, then within."""
+    rows = witness.joined.where("position IS NOT NULL AND sent_line IS NOT NULL").select(
+        "id",
+        "position",
+        "sent_f",
+        "sent_key",
+        "sent_value",
+        "sent_result",
+        "sent_complete_ns",
+        (F.col("sent_outcome") == "ok").alias("answered"),
+        F.floor(F.col("position") / POSITION_RANGE).alias("range"),
+        # Of equally late invocations the one that lies first.
+        F.struct(F.col("sent_invoke_ns").alias("ns"), (-F.col("position")).alias("at"), "id").alias("call"),
+    )
+    ranges = rows.groupBy("range").agg(F.max("call").alias("latest"))
+    earlier = Window.orderBy("range").rowsBetween(Window.unboundedPreceding, -1)
+    ranges = ranges.select("range", F.max("latest").over(earlier).alias("before_range"))
+    within = Window.partitionBy("range").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+    judged = rows.join(F.broadcast(ranges), "range").withColumn(
+        "latest", F.greatest(F.max("call").over(within), F.col("before_range"))
+    )
+    too_late = F.col("answered") & (F.col("sent_complete_ns") < F.col("latest.ns"))
+    shown = ("id", "sent_f", "sent_key", "sent_value", "sent_result", F.col("latest.id").alias("later"))
+    return judged.agg(first_of(too_late, F.col("position"), *shown).alias("text")).select(
+        *evidence("real time", None, F.col("text"))
+    )
+
+
+def _shown() -> list[Any]:
+    """What words a violation: the operation as it was sent, and its entry."""
+    sent = [F.col(f"sent_{name}") for name in ("f", "key", "value", "result", "position", "outcome")]
+    return [F.col("id"), *sent, *(F.col(name) for name in ("f", "key", "value", "position"))]
+
+
+def calls(run: RunTables, witness: Witness) -> DataFrame:
+    """Calls are known by the digest of their payload: how often each was acknowledged, sent and recorded."""
+    sent = (
+        run.history.where(F.col("f") == Function.CALL.value)
+        .groupBy(F.col("value").alias("payload"))
+        .agg(
+            F.min("line").alias("line"),
+            F.min_by("key", "line").alias("name"),
+            F.count_if(F.col("outcome") == "ok").alias("acknowledged"),
+            F.count_if(F.col("outcome") != "fail").alias("sent"),
+        )
+    )
+    recorded = (
+        witness.recorded.where(F.col("f") == Function.CALL.value)
+        .groupBy(F.col("value").alias("payload"))
+        .agg(
+            F.count(F.lit(1)).alias("in_log"),
+            F.min("end_position").alias("first_position"),
+            F.max("end_position").alias("last_position"),
+        )
+    )
+    both = sent.join(recorded, "payload", "full").withColumn("in_log", F.coalesce("in_log", F.lit(0)))
+    is_sent = F.col("line").isNotNull()
+    shown = ("payload", "name", "acknowledged", "sent", "in_log", "last_position")
+    found = both.agg(
+        F.count_if(is_sent).alias("payloads"),
+        F.struct(
+            F.sum("acknowledged").alias("acknowledged"),
+            F.sum("sent").alias("sent"),
+            F.sum(F.when(is_sent, F.col("in_log"))).alias("in_log"),
+            first_of(is_sent & (F.col("in_log") < F.col("acknowledged")), F.col("line"), *shown).alias("lost"),
+            first_of(is_sent & (F.col("in_log") > F.col("sent")), F.col("line"), *shown).alias("again"),
+            first_of(~is_sent, F.col("first_position"), "payload").alias("unexplained"),
+        ).alias("told"),
+    )
+    return found.select(*evidence("calls", F.col("payloads"), F.to_json("told")))

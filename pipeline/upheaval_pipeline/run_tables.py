@@ -1,0 +1,135 @@
+"""The tables of one run as data frames, read from its folder or from a lake.
+
+Both have the same columns, so that what judges or measures a run does not know where its tables lie.
+"""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from upheaval import jsonfields
+from upheaval.errors import UsageError
+from upheaval.jsonfields import FieldError
+from upheaval.run_folder import Manifest, RunFolder, parse_manifest
+from upheaval_pipeline import sources, tables
+
+
+@dataclass(frozen=True)
+class RunTables:
+    """One run. `bad` has the columns of the rejects: what could not be read, `source` by `source`."""
+
+    name: str
+    """Where the run lies, for people."""
+    manifest: Manifest
+    traced: frozenset[int]
+    """The members whose traces are there."""
+    history: DataFrame
+    faults: DataFrame
+    trace: DataFrame
+    recording: DataFrame
+    """Frames without their payloads, and extents with what ended them in `_reject`."""
+    bad: DataFrame
+    history_file: Path | None
+    """The file whose byte offsets `line` holds, where it is at hand."""
+
+
+@contextmanager
+def of_folder(spark: SparkSession, folder: Path) -> Iterator[RunTables]:
+    """Raises `UsageError` for a folder that is no run folder."""
+    run = RunFolder(folder)
+    manifest = run.read_manifest()
+    read = {
+        source.name(): sources.load(spark, source.name(), [folder]).drop("payload").persist()
+        for source in sources.SOURCES
+    }
+    known = F.col("member") < manifest.members
+    bad = [
+        rejects(read["history"], "history"),
+        rejects(read["faults"], "faults"),
+        rejects(read["trace"].where(known), "trace"),
+        rejects(read["recording"].where(known & F.col("kind").isNull()), "recording"),
+    ]
+    gathered = bad[0]
+    for more in bad[1:]:
+        gathered = gathered.union(more)
+    good = F.col("_reject").isNull()
+    try:
+        yield RunTables(
+            name=str(run.path),
+            manifest=manifest,
+            traced=frozenset(m for m in range(manifest.members) if run.member(m).trace.exists()),
+            history=read["history"].where(good),
+            faults=read["faults"].where(good),
+            trace=read["trace"].where(good & known),
+            recording=read["recording"].where(known & F.col("kind").isNotNull()),
+            bad=gathered,
+            history_file=run.history_file,
+        )
+    finally:
+        for frame in read.values():
+            frame.unpersist()
+
+
+def rejects(frame: DataFrame, source: str) -> DataFrame:
+    """The rows of a source that say why something could not be read."""
+    place = [
+        F.col(name) if name in frame.columns else F.lit(None).cast(kind).alias(name)
+        for name, kind in (("member", "int"), ("line", "long"))
+    ]
+    bad = frame.where("_reject IS NOT NULL")
+    return bad.select("run", F.lit(source).alias("source"), *place, F.col("_reject").alias("reason"))
+
+
+def runs_of_lake(spark: SparkSession, lake: str) -> list[str]:
+    """The ids of the runs of a lake, in order. Raises `UsageError` for a folder that is none."""
+    return sorted(row.run for row in _table(spark, lake, "runs").select("run").distinct().collect())
+
+
+def of_lake(spark: SparkSession, lake: str, run: str) -> RunTables:
+    """Raises `UsageError` when the lake has no such run."""
+    found = _table(spark, lake, "runs").where(F.col("run") == run).first()
+    if found is None:
+        raise UsageError(f"{lake} has no run {run!r}")
+    manifest = _manifest(lake, run, found.manifest)
+    read: dict[str, Any] = {
+        name: spark.read.schema(schema).parquet(partition(lake, name, run)).withColumn("run", F.lit(run))
+        for name, schema in tables.LAKE_SCHEMAS.items()
+    }
+    return RunTables(
+        name=found.folder,
+        manifest=manifest,
+        traced=frozenset(json.loads(found.traced)),
+        history=read["history"],
+        faults=read["faults"],
+        trace=read["trace"].where(F.col("member") < manifest.members),
+        recording=read["recording"].where(F.col("member") < manifest.members),
+        bad=read["rejects"],
+        history_file=None,
+    )
+
+
+def partition(lake: str, table: str, run: str) -> str:
+    """The folder of a run's rows of a table."""
+    return f"{lake}/{table}/run={quote(run, safe='')}"
+
+
+def _table(spark: SparkSession, lake: str, name: str) -> Any:
+    try:
+        return spark.read.parquet(f"{lake}/{name}")
+    except AnalysisException as error:
+        raise UsageError(f"{lake} is not a lake: it has no table {name!r} (make one with `upheaval ingest`)") from error
+
+
+def _manifest(lake: str, run: str, text: str) -> Manifest:
+    try:
+        return parse_manifest(jsonfields.parse_object(text))
+    except FieldError as error:
+        raise UsageError(f"{lake}: the manifest of run {run!r}: {error}") from None

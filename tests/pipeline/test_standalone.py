@@ -1,0 +1,162 @@
+"""The jobs on a Spark master of its own, whose workers' Python has none of our packages but what we send along.
+
+Everything listens on the loopback address alone, and ends with the test.
+"""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyspark
+import pytest
+
+from support.built_runs import good_run
+from upheaval.checkers.run import verify_run
+from upheaval_pipeline.session import PACKAGES
+
+HOST = "127.0.0.1"
+SPARK_HOME = Path(pyspark.__file__).parent
+START_TIMEOUT_S = 240
+COMMAND_TIMEOUT_S = 600
+
+
+def bare_python(folder: Path) -> Path:
+    """A Python with the same third parties as this one, and without our packages."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True)
+    (there,) = folder.glob("lib/python3*/site-packages")
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if path.suffix != ".pth" and not path.name.startswith(("__editable__", "upheaval")):
+            (there / path.name).symlink_to(path)
+    return folder / "bin" / "python"
+
+
+def environment(python: Path, folder: Path) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "PYSPARK", "SPARK"))}
+    return kept | {
+        "PYSPARK_PYTHON": str(python),
+        "SPARK_HOME": str(SPARK_HOME),
+        "SPARK_LOCAL_IP": HOST,
+        "SPARK_LOCAL_DIRS": str(folder / "local"),
+        "SPARK_WORKER_DIR": str(folder / "work"),
+        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
+        "TMPDIR": str(folder / "tmp"),
+    }
+
+
+@contextmanager
+def daemon(folder: Path, name: str, settings: dict[str, str], *arguments: str) -> Iterator[str]:
+    """A master or worker in a process group of its own; yields the address that it logs when it serves."""
+    command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{name}", "--host", HOST, *arguments]
+    with subprocess.Popen(
+        command,
+        env=settings,
+        cwd=folder,
+        stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        try:
+            yield served(process)
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)
+
+
+def served(process: "subprocess.Popen[str]") -> str:
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        found = re.search(r"(?:Starting Spark master at|Successfully registered with master) (\S+)", line)
+        if found:
+            return found[1]
+    raise AssertionError("".join(said))
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, dict[str, str]]]:
+    """The address of a master with one worker, and the environment in which its workers run."""
+    folder = tmp_path_factory.mktemp("standalone")
+    (folder / "tmp").mkdir()
+    python = bare_python(folder / "python")
+    settings = environment(python, folder)
+    with (
+        daemon(folder, "master.Master", settings, "--port", "0", "--webui-port", "0") as master,
+        daemon(folder, "worker.Worker", settings, "--webui-port", "0", "--cores", "2", "--memory", "1g", master),
+    ):
+        yield master, settings
+
+
+def upheaval(*arguments: str, settings: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "upheaval.cli.main", *arguments],
+        env=settings,
+        capture_output=True,
+        text=True,
+        timeout=COMMAND_TIMEOUT_S,
+    )
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_the_workers_python_has_none_of_our_packages(
+    cluster: tuple[str, dict[str, str]], tmp_path: Path, package: str
+) -> None:
+    _, settings = cluster
+    plain = subprocess.run(
+        [settings["PYSPARK_PYTHON"], "-c", f"import pyspark, pyarrow; import {package}"],
+        env=settings,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert plain.returncode == 1
+    assert f"ModuleNotFoundError: No module named '{package}'" in plain.stderr
+
+
+def test_a_lake_and_verdicts_from_a_master(cluster: tuple[str, dict[str, str]], tmp_path: Path) -> None:
+    master, settings = cluster
+    assert master.startswith(f"spark://{HOST}:")
+    run, lake = tmp_path / "run", tmp_path / "lake"
+    good_run().write(run)
+    written = upheaval("ingest", str(run), "--lake", str(lake), "--json", "--master", master, settings=settings)
+    assert written.returncode == 0, written.stderr
+    assert json.loads(written.stdout)["run-1"]["history"] == 400
+    where = ["--engine", "spark", "--json", "--master", master]
+    judged = upheaval("verify", str(run), *where, settings=settings)
+    assert judged.returncode == 0, judged.stderr
+    expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
+    assert {f["promise"]: f["detail"] for f in json.loads(judged.stdout)["findings"]} == expected
+    from_lake = upheaval("verify", "--lake", str(lake), "--run", "run-1", *where, settings=settings)
+    assert from_lake.stdout == judged.stdout
+    assert not list((Path(settings["TMPDIR"])).glob("upheaval-spark-*"))
+
+
+def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
+    """Spark itself would try for minutes, and print pages."""
+    with socket.create_server((HOST, 0)) as closed:
+        port = closed.getsockname()[1]
+    settings = environment(Path(sys.executable), tmp_path)
+    good_run(5).write(tmp_path / "run")
+    command = ["verify", str(tmp_path / "run"), "--engine", "spark", "--master"]
+    for master, reason in (
+        (f"spark://{HOST}:{port}", "no Spark master answers at"),
+        ("spark://nobody", "is no Spark master: it should be spark://HOST:PORT"),
+        ("sparkle://here", "Spark does not start with master"),
+    ):
+        (tmp_path / "tmp").mkdir(exist_ok=True)
+        done = upheaval(*command, master, settings=settings)
+        assert done.returncode == 2
+        assert done.stdout == ""
+        assert done.stderr.count("\n") == 1
+        assert reason in done.stderr
+        assert master in done.stderr
+    assert list((tmp_path / "tmp").iterdir()) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "tmp"]
