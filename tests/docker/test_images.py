@@ -153,7 +153,7 @@ def test_analysis_judges_a_run_with_spark(engine: Client, tmp_path: Path) -> Non
     try:
         container.put_archive("/var/lib/upheaval", packed.getvalue())
         container.start()
-        status = container.wait(timeout=180)["StatusCode"]
+        status = container.wait(timeout=600)["StatusCode"]
         assert status == 0, container.logs().decode()
         assert json.loads(container.logs(stderr=False))["verdict"] == "valid"
     finally:
