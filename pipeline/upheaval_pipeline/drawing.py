@@ -10,7 +10,7 @@ from upheaval_pipeline.figures import LEADER, SECOND, Bucket, Figures, Span
 
 WIDTH, LEFT, RIGHT = 1080, 84, 16
 LANE, LANE_GAP, CHART = 30, 10, 150
-TOP, AXIS = 26, 24
+TOP, AXIS, NAME = 26, 24, 16
 _STEPS = (1, 2, 5)
 _LABEL_MIN = 46
 
@@ -50,19 +50,25 @@ class Canvas:
 
 def timeline(figures: Figures) -> str:
     """One lane a member: what it was when. Faults lie behind the lanes, terms begin at their lines."""
-    height = TOP + len(figures.members) * (LANE + LANE_GAP) + AXIS
+    names = _fault_names(figures)
+    top = TOP + NAME * max((row for _, _, row in names), default=0)
+    height = top + len(figures.members) * (LANE + LANE_GAP) + AXIS
     canvas = Canvas(figures, height, "members, their roles and terms, and faults over time")
-    _faults(canvas, TOP, height - AXIS, named=True)
+    _faults(canvas, top, height - AXIS)
+    for x, name, row in names:
+        y = top - 9 - NAME * row
+        canvas.line(x, y - 10, x, top, "faultedge")
+        canvas.text(x + 6, y, name, "faultname")
     for index, (member, spans) in enumerate(figures.members.items()):
-        y = TOP + index * (LANE + LANE_GAP)
+        y = top + index * (LANE + LANE_GAP)
         canvas.text(LEFT - 10, y + LANE / 2 + 4, f"member {member}", "name", "end")
         for span in spans:
             _span(canvas, span, member, y)
     for moment, term, leader in figures.terms:
         x = canvas.x(moment)
-        canvas.line(x, TOP - 4, x, height - AXIS, "term")
+        canvas.line(x, top - 4, x, height - AXIS, "term")
         hint = f"<title>term {term}, leader {leader}</title>"
-        canvas.add(f'<circle cx="{x:.1f}" cy="{TOP - 4}" r="3" class="termdot">{hint}</circle>')
+        canvas.add(f'<circle cx="{x:.1f}" cy="{top - 4}" r="3" class="termdot">{hint}</circle>')
     _time_axis(canvas, height - AXIS)
     return canvas.svg()
 
@@ -132,17 +138,27 @@ def _span(canvas: Canvas, span: Span, member: int, y: float) -> None:
             return
 
 
-def _faults(canvas: Canvas, top: float, bottom: float, *, named: bool) -> None:
-    free_from = 0.0
+def _fault_names(figures: Figures) -> list[tuple[float, str, int]]:
+    """Where the name of each fault begins, and in which row above the lanes, the lowest that has room for it."""
+    canvas = Canvas(figures, 0, "")
+    found: list[tuple[float, str, int]] = []
+    free_from: list[float] = []
+    for fault in sorted(figures.faults, key=lambda fault: -fault.begin):
+        x, name = canvas.x(fault.begin), f"{fault.what} {fault.where}"
+        end = x + len(name) * 7 + 12
+        row = next((row for row, begin in enumerate(free_from) if end <= begin), len(free_from))
+        free_from[row : row + 1] = [x]
+        found.append((x, name, row))
+    return found
+
+
+def _faults(canvas: Canvas, top: float, bottom: float) -> None:
     for fault in canvas.figures.faults:
         begin = canvas.x(fault.begin)
         end = canvas.x(canvas.figures.length_ns if fault.end is None else fault.end)
         label = f"{fault.what} {fault.where}"
         canvas.box(begin, top, end - begin, bottom - top, "fault", label)
-        canvas.line(begin, top - (14 if named else 0), begin, bottom, "faultedge")
-        if named and begin >= free_from:
-            canvas.text(begin + 6, top - 9, label, "faultname")
-            free_from = begin + len(label) * 7 + 12
+        canvas.line(begin, top, begin, bottom, "faultedge")
 
 
 def _chart(
@@ -156,7 +172,7 @@ def _chart(
     def y(value: float) -> float:
         return bottom - CHART * value / highest
 
-    _faults(canvas, 10, bottom, named=False)
+    _faults(canvas, 10, bottom)
     level = 0.0
     while level <= highest:
         canvas.line(LEFT, y(level), WIDTH - RIGHT, y(level), "grid")

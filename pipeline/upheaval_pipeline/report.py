@@ -64,6 +64,7 @@ svg .hover:hover { fill:var(--soft); fill-opacity:.18; }
 table { border-collapse:collapse; width:100%; }
 th { text-align:left; color:var(--soft); font-weight:600; font-size:13px; }
 th,td { padding:8px 14px 8px 0; border-bottom:1px solid var(--rule); vertical-align:top; overflow-wrap:anywhere; }
+.promises td:first-child { min-width:13em; }
 tr:last-child td { border-bottom:0; } td.v { white-space:nowrap; font-weight:650; overflow-wrap:normal; }
 td.v.valid { color:var(--valid); } td.v.invalid { color:var(--invalid); }
 td.v.unknown,td.v.timeout { color:var(--unknown); } td.n { font-variant-numeric:tabular-nums; white-space:nowrap; }
@@ -161,7 +162,7 @@ def _promises(report: Report) -> str:
         f"<td>{escape(f.detail)}</td></tr>"
         for f in report.findings
     ]
-    return _table(("promise", "verdict", "what it rests on"), rows)
+    return _table(("promise", "verdict", "what it rests on"), rows, "promises")
 
 
 def _faults(faults: Sequence[FaultFigures]) -> str:
@@ -204,6 +205,6 @@ def _pair(latencies: tuple[float, float] | None) -> str:
     return "–" if latencies is None else " / ".join(duration(value) for value in latencies)  # noqa: RUF001
 
 
-def _table(heads: Sequence[str], rows: Sequence[str]) -> str:
+def _table(heads: Sequence[str], rows: Sequence[str], style: str = "") -> str:
     head = "".join(f"<th>{escape(name)}</th>" for name in heads)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    return f'<table class="{style}"><thead><tr>{head}</tr></thead><tbody>{"".join(rows)}</tbody></table>'

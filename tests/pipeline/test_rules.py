@@ -9,21 +9,68 @@ import upheaval_pipeline
 from support.built_runs import good_run
 from upheaval.cli.main import main
 
-GATHERING = {"collect", "toPandas", "toLocalIterator", "take", "first", "head"}
+GATHERING = {"collect", "toPandas", "toArrow", "toLocalIterator", "take", "first", "head", "tail", "foreach"}
 
 
-def gathering_calls(module: str) -> list[str]:
-    path = Path(next(iter(upheaval_pipeline.__path__))) / module
-    calls = (node.func for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call))
+def gathering_calls(text: str) -> list[str]:
+    calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     return [call.attr for call in calls if isinstance(call, ast.Attribute) and call.attr in GATHERING]
 
 
+def text_of(module: str) -> str:
+    return (Path(next(iter(upheaval_pipeline.__path__))) / module).read_text()
+
+
 def test_a_verdict_gathers_rows_once_at_its_end() -> None:
-    assert gathering_calls("verify.py") == ["collect"]
+    """In the module that puts the jobs together, where their evidence is complete."""
+    text = text_of("verify.py")
+    assert gathering_calls(text) == ["collect"]
+    assert text.index("reduce(DataFrame.union, parts)") < text.index(".collect()")
 
 
-def test_ingesting_gathers_nothing() -> None:
-    assert gathering_calls("ingest.py") == []
+@pytest.mark.parametrize("module", ["judged_logs.py", "judged_history.py", "evidence.py", "sources.py", "ingest.py"])
+def test_what_leads_to_a_verdict_gathers_nothing(module: str) -> None:
+    assert gathering_calls(text_of(module)) == []
+
+
+@pytest.mark.parametrize(
+    "way", ["frame.toPandas()", "frame.where('x').collect()", "frame.first()[0]", "f(frame.take(3))"]
+)
+def test_the_rule_sees_what_it_forbids(way: str) -> None:
+    assert len(gathering_calls(text_of("judged_logs.py") + f"\n\ndef more(frame):\n    return {way}\n")) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        (["verify"], "name a run folder, or a lake"),
+        (["verify", "somewhere", "--lake", "there", "--engine", "spark"], "and not both"),
+        (["verify", "--lake", "there"], "add --engine spark"),
+        (["measure", "somewhere", "--run", "7"], "add --lake"),
+        (["verify", "nowhere", "--engine", "spark"], "has no manifest.json"),
+    ],
+)
+def test_a_wrong_place_is_one_line(command: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(command) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert reason in captured.err
+
+
+def test_a_java_that_is_too_old_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good_run(5).write(tmp_path / "run")
+    java = tmp_path / "bin" / "java"
+    java.parent.mkdir()
+    java.write_text("#!/bin/sh\necho 'openjdk version \"1.8.0_402\"' >&2\n")
+    java.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert main(["verify", "--engine", "spark", str(tmp_path / "run")]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.count("\n") == 1
+    assert "is Java 8: Spark needs Java 17 or newer" in captured.err
+    assert "work without it" in captured.err
 
 
 @pytest.mark.parametrize(
