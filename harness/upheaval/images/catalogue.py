@@ -143,7 +143,7 @@ ANALYSIS: Final = Image(
     ("images/analysis", *_OUR_PACKAGES),
     _PYTHON_IMAGE,
     DebianBase(f"upheaval/base-analysis:{DEBIAN_SUITE}", ("python3", "openjdk-17-jre-headless")),
-    limit_mb=1500,
+    limit_mb=1300,
     requirements="requirements/spark.txt",
     without_wheels=("pyspark",),
     imports=("pyspark", "pandas", "pyarrow", "upheaval_pipeline"),
