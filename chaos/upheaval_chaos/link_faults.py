@@ -49,6 +49,8 @@ class LinkFault:
             raise UsageError(f"there is no channel {self.channel!r}: use {', '.join((*CHANNELS, INGRESS))}")
         if self.means is Means.PACKETS and kind not in (LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET):
             raise UsageError(f"filters of packets do no {kind}: leave out by=packets")
+        if self.means is Means.PACKETS and not self.both_ways:
+            raise UsageError("a connection needs packets both ways, so filters cut both: write it with <->")
 
     @property
     def effect(self) -> LinkEffect:

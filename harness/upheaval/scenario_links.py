@@ -18,7 +18,7 @@ from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.runtimes.process import ProcessCluster
 from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkEyes, LinkHands, Ping
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkEyes, LinkHands, Means, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
@@ -37,16 +37,19 @@ class Links(LinkHands, LinkEyes, Protocol):
     def close(self) -> None: ...
 
 
-def open_links(cluster: AnyCluster, seed: int) -> Links:
-    """Proxies in every link of a cluster, as its runtime has them."""
+def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> Links:
+    """What breaks the links of a cluster: proxies in all of them, as its runtime has them, or filters of packets."""
+    if isinstance(cluster, ProcessCluster) and means is Means.PACKETS:
+        raise UsageError("processes on one machine have no packets of their own to filter: leave out by=packets")
     if isinstance(cluster, ProcessCluster):
         return ProxiedLinks(cluster, seed)
     from upheaval.runtimes.docker.cluster import DockerCluster
     from upheaval.runtimes.docker.links import DockerLinks
+    from upheaval.runtimes.docker.packet_links import PacketLinks
 
     if not isinstance(cluster, DockerCluster):
         raise UsageError(f"the links of a cluster of the {cluster.runtime} runtime cannot be proxied")
-    return DockerLinks(cluster)
+    return PacketLinks(cluster) if means is Means.PACKETS else DockerLinks(cluster)
 
 
 class ProxiedLinks:

@@ -16,7 +16,7 @@ from upheaval.scenario import Scenario
 from upheaval.scenario_links import Links, open_links
 from upheaval.waits import wait_until
 from upheaval.workload import LoadCounts
-from upheaval_chaos.target import Link, LinkEffect, Ping
+from upheaval_chaos.target import Link, LinkEffect, Means, Ping
 from upheaval_node.media.resolver import Resolver
 
 
@@ -59,9 +59,9 @@ class LiveTarget:
     def record_fault(self, fault: FaultRecord) -> None:
         self.cluster.run.add_fault(fault)
 
-    def proxy_links(self, seed: int) -> None:
+    def proxy_links(self, seed: int, means: Means = Means.PROXY) -> None:
         """Put proxies into the links, which faults of links need. To be done before the members start."""
-        self._links = open_links(self.cluster, seed)
+        self._links = open_links(self.cluster, seed, means)
 
     def resolver(self) -> Resolver:
         """How clients on this machine dial the ingress endpoints: through the proxies, if there are any."""
@@ -140,7 +140,7 @@ class LiveTarget:
 
 
 class LiveStage(LiveTarget):
-    """Implements `scenario_stage.Stage`. Links are proxied when the scenario has faults of links."""
+    """Implements `scenario_stage.Stage`. Links get proxies, or filters, when the scenario has faults of links."""
 
     def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path, planted: str | None = None) -> None:
         super().__init__()
@@ -150,7 +150,7 @@ class LiveStage(LiveTarget):
         self._planted = planted
         self._workload = replace(scenario.workload, seed=seed)
         self._seed = seed
-        self._wants_links = bool(scenario.link_faults)
+        self._means = next((fault.means for fault in scenario.link_faults), None)
         self._load: ProcessLoad | None = None
         self._stack = ExitStack()
 
@@ -169,8 +169,8 @@ class LiveStage(LiveTarget):
         self._cluster = cluster
         manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())
         self.run.write_manifest(manifest)
-        if self._wants_links:
-            self.proxy_links(self._seed)
+        if self._means is not None:
+            self.proxy_links(self._seed, self._means)
             self._stack.callback(self.close_links)
         self._stack.callback(cluster.down)
         cluster.up()

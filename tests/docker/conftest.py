@@ -24,6 +24,14 @@ def node_image(engine: Client) -> str:
     return images.NODE.tag
 
 
+@pytest.fixture(scope="session")
+def link_images(engine: Client) -> None:
+    """What breaks links: Toxiproxy and the filters of packets."""
+    for image in (images.TOXIPROXY, images.NETFAULT):
+        if not images.image_state(engine, image).is_current:
+            images.build(engine, image, base=None, offline=True, say=print)
+
+
 @pytest.fixture
 def cluster(tmp_path: Path, node_image: str, engine: Client) -> Iterator[DockerCluster]:
     """Three members that serve."""

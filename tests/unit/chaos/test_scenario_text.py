@@ -93,6 +93,7 @@ def test_every_statement_is_read() -> None:
         ("inject a blackhole leader -> follower channel=lag", "1:1: there is no channel 'lag'"),
         ("inject a blackhole leader -> follower by=magic", "1:39: by=magic: use proxy or packets"),
         ("inject a slow leader -> follower latency-ms=3 by=packets", "1:1: filters of packets do no slow"),
+        ("inject a blackhole leader -> follower by=packets", "1:1: a connection needs packets both ways"),
         ("inject a blackhole leader,membr-2 -> follower", "1:27: 'membr-2' is no target"),
         ("inject a kill clients", "1:1: kill is done to members"),
         ("inject a reset leader -> follower", "1:1: a reset ends both directions"),

@@ -1,4 +1,4 @@
-"""The package toxiproxy-python drives the proxies of this process like a Toxiproxy; and what ours adds to the package."""
+"""The package toxiproxy-python drives the proxies of this process like a Toxiproxy; what ours adds to the package."""
 
 import socket
 import time

@@ -117,7 +117,8 @@ class DockerLinks:
         return Ping(Answer(answer), took_ns)
 
     def _sent(self, place: ProxyPlace) -> int:
-        return self._toxiproxies[place.source].api.sent_bytes().get((place.name, UPSTREAM), 0)
+        counts: Mapping[tuple[str, str], int] = self._toxiproxies[place.source].api.sent_bytes()
+        return counts.get((place.name, UPSTREAM), 0)
 
     def _has_sent_more(self, place: ProxyPlace, before: int) -> bool:
         """Whether what was said on a connection that has ended came out: a Toxiproxy counts it a moment later."""

@@ -1,0 +1,208 @@
+"""Links of a cluster of containers broken by packet filters: a helper in the network name space of each receiver.
+
+The helpers have the right to filter, the members have none. What A sends to B is dropped or answered with a reset where
+it arrives at B, before a rule that counts it: the counts are what has come through. Nothing here goes through proxies.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.runtimes.docker import links_inside
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.containers import network_name
+from upheaval.runtimes.docker.engine import engine_errors, require_image
+from upheaval_chaos.pings import channel_of_ping, ping_text
+from upheaval_chaos.target import CHANNELS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
+from upheaval_node import __version__
+from upheaval_node.media.resolver import Resolver
+
+IMAGE: Final = f"upheaval/netfault:{__version__}"
+_CUT: Final = "UPHEAVAL-CUT"
+_COUNT: Final = "UPHEAVAL-COUNT"
+# A reset that a filter sends to one end passes the filter of the other, and is no traffic of theirs.
+_NO_RESET: Final = "! --tcp-flags RST RST"
+_VERDICTS: Final = {LinkFaultKind.BLACKHOLE: "DROP", LinkFaultKind.RESET: "REJECT --reject-with tcp-reset"}
+_INSIDE: Final = Path(links_inside.__file__).read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """Packets of one channel from one member, of connections that it dialled (`--dport`) or accepted (`--sport`)."""
+
+    source: int
+    target: int
+    channel: str
+    side: str
+
+
+class PacketLinks:
+    """Implements `scenario_links.Links`. Its containers go with the run."""
+
+    def __init__(self, cluster: DockerCluster) -> None:
+        require_image(cluster.client, IMAGE)
+        self._cluster = cluster
+        self._members = range(cluster.config.members)
+        self._helpers: dict[int, tuple[str, Any]] = {}
+        self._held: Counter[tuple[_Rule, str]] = Counter()
+
+    def close(self) -> None:
+        """The helpers go when the run goes."""
+
+    def resolver(self) -> Resolver:
+        return self._cluster.resolver()
+
+    # --- hands ---
+
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        verdict = _verdict(links, effect)
+        rules = _rules(links)
+        self._change("-A", verdict, [rule for rule in rules if not self._held[rule, verdict]])
+        self._held.update((rule, verdict) for rule in rules)
+
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        verdict = _verdict(links, effect)
+        rules = _rules(links)
+        self._held.subtract((rule, verdict) for rule in rules)
+        self._change("-D", verdict, [rule for rule in rules if not self._held[rule, verdict]])
+
+    def _change(self, how: str, verdict: str, rules: Sequence[_Rule]) -> None:
+        """Everything in one network at once."""
+        for target in dict.fromkeys(rule.target for rule in rules):
+            matches = [self._match(rule) for rule in rules if rule.target == target]
+            self._filter(target, [f"{how} {_CUT} {match} -j {verdict}" for match in matches])
+
+    # --- eyes ---
+
+    def delivered(self, link: Link) -> int:
+        return sum(self.delivered_by_stream(link).values())
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        """Bytes of packets, with their headers."""
+        _require_members([link])
+        listed = self._run(link.target, ["iptables", "-w", "-n", "-v", "-x", "-L", _COUNT])
+        counts = dict(_parse_counts(listed))
+        address = self._address(link.source)
+        found = {}
+        for rule in _rules([link]):
+            word = "dpt" if rule.side == "--dport" else "spt"
+            found[f"{link} {rule.channel} {word}"] = counts.get((address, f"{word}:{self._port(rule.channel)}"), 0)
+        return found
+
+    def ping(self, link: Link, timeout_s: float) -> Ping:
+        _require_members([link])
+        channel = channel_of_ping(link.channels)
+        text = ping_text(channel)
+        arguments = [
+            self._address(link.target),
+            self._port(channel),
+            text.hello.hex(),
+            text.farewell.hex(),
+            timeout_s,
+        ]
+        output = self._run(link.source, ["python3", "-c", _INSIDE, "ping", *map(str, arguments)])
+        answer, took_ns = json.loads(output)
+        # A new connection that is reset has been refused, for him who dials.
+        return Ping(Answer.RESET if answer == Answer.REFUSED else Answer(answer), took_ns)
+
+    # --- helpers ---
+
+    def _match(self, rule: _Rule) -> str:
+        """What is common to the rules about it."""
+        return f"-s {self._address(rule.source)} -p tcp {_NO_RESET} {rule.side} {self._port(rule.channel)}"
+
+    def _port(self, channel: str) -> int:
+        return int(self._cluster.system.ports[1 + CHANNELS.index(channel)])
+
+    def _address(self, member_id: int) -> str:
+        settings = self._member(member_id).attrs["NetworkSettings"]["Networks"]
+        return str(settings[self._cluster.member_network(member_id)]["IPAddress"])
+
+    def _member(self, member_id: int) -> Any:
+        container = self._cluster.member(member_id).container()
+        if container is None or not container.attrs["State"]["Running"]:
+            raise UnknownOutcome(f"member {member_id} does not run: its network is gone")
+        return container
+
+    def _helper(self, member_id: int) -> Any:
+        """The helper in the member's network, a new one when that is a new network."""
+        member = self._member(member_id)
+        incarnation = f"{member.id} {member.attrs['State']['StartedAt']}"
+        known, helper = self._helpers.get(member_id, ("", None))
+        if known != incarnation:
+            if helper is not None:
+                with engine_errors("removing a helper"):
+                    helper.remove(force=True)
+            helper = self._start_helper(member_id, member.id)
+            self._helpers[member_id] = (incarnation, helper)
+            counting = [
+                f"-A {_COUNT} {self._match(_Rule(source, member_id, channel, side))}"
+                for source in self._members
+                if source != member_id
+                for channel in CHANNELS
+                for side in ("--dport", "--sport")
+            ]
+            chains = [f"-N {_CUT}", f"-N {_COUNT}", f"-A INPUT -j {_CUT}", f"-A INPUT -j {_COUNT}"]
+            self._filter(member_id, chains + counting)
+        return helper
+
+    def _start_helper(self, member_id: int, container_id: str) -> Any:
+        cluster = self._cluster
+        with engine_errors(f"starting the helper of member {member_id}"):
+            return cluster.client.containers.run(
+                IMAGE,
+                name=f"{network_name(cluster.config.run_id)}-netfault-{member_id}",
+                network_mode=f"container:{container_id}",
+                cap_drop=["ALL"],
+                cap_add=["NET_ADMIN", "NET_RAW"],
+                security_opt=["no-new-privileges"],
+                read_only=True,
+                tmpfs={"/run": "size=1m"},
+                init=True,
+                labels=dict(cluster.labels),
+                detach=True,
+            )
+
+    def _filter(self, member_id: int, rules: Sequence[str]) -> None:
+        self._run(member_id, ["sh", "-ec", "; ".join(f"iptables -w {rule}" for rule in rules)])
+
+    def _run(self, member_id: int, command: Sequence[str]) -> str:
+        with engine_errors(f"filtering packets of member {member_id}"):
+            status, output = self._helper(member_id).exec_run(list(command))
+        text = (output or b"").decode("utf-8", "replace").strip()
+        if status:
+            raise EnvironmentFault(f"packets of member {member_id} cannot be filtered: {text.splitlines()[-1:]}")
+        return text
+
+
+def _verdict(links: Sequence[Link], effect: LinkEffect) -> str:
+    _require_members(links)
+    if effect.means is not Means.PACKETS or effect.kind not in _VERDICTS:
+        raise UsageError(f"filters of packets do no {effect.kind}: the links of this cluster have no proxies")
+    return _VERDICTS[effect.kind]
+
+
+def _require_members(links: Sequence[Link]) -> None:
+    if any(link.is_of_clients for link in links):
+        raise UsageError("filters of packets lie between members: leave out by=packets for clients")
+
+
+def _rules(links: Sequence[Link]) -> list[_Rule]:
+    sides = ("--dport", "--sport")
+    return [
+        _Rule(link.source, link.target, channel, side) for link in links for channel in link.channels for side in sides
+    ]
+
+
+def _parse_counts(listed: str) -> Iterator[tuple[tuple[str, str], int]]:
+    """From the table that iptables prints: source and `dpt:PORT` or `spt:PORT` of each rule, and its bytes."""
+    for line in listed.splitlines():
+        words = line.split()
+        port = next((word for word in words if word.startswith(("dpt:", "spt:"))), None)
+        if port is not None:
+            source = next(word for word in words if word.count(".") == 3)
+            yield (source, port), int(words[1])

@@ -1,0 +1,132 @@
+"""Links of containers, by Toxiproxy and by filters: who reaches whom, and probes that fail when the hands lie."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.docker_runs import left_of
+from support.fault_cases import STATEMENTS, WORKLOAD, fault_of, one_round
+from support.saboteur import Sabotage
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.engine import Client
+from upheaval.runtimes.ports import HOST, is_free, member_ports
+from upheaval.scenario_live import LiveStage
+from upheaval.scenario_text import parse_scenario
+from upheaval_chaos import faults, link_faults
+
+FILTERED = (
+    "blackhole leader <-> follower by=packets",
+    "blackhole leader <-> follower channel=consensus by=packets",
+    "reset leader <-> follower by=packets",
+)
+DIAL = "import socket, sys; socket.create_connection((sys.argv[1], int(sys.argv[2])), 2); print('reached')"
+
+
+def stage_of(statement: str, folder: Path) -> LiveStage:
+    text = f"title links\n{WORKLOAD}wait operations 1\ninject x {statement}\n"
+    return LiveStage(parse_scenario(text, name="links", where="links"), "docker", 1, folder)
+
+
+def opened(statement: str, folder: Path, engine: Client) -> Iterator[LiveStage]:
+    stage = stage_of(statement, folder)
+    try:
+        stage.open()
+        yield stage
+    finally:
+        stage.close()
+    assert left_of(engine, stage.run.read_manifest().run_id) == []
+
+
+@pytest.fixture(scope="module")
+def proxied(
+    tmp_path_factory: pytest.TempPathFactory, node_image: str, link_images: None, engine: Client
+) -> Iterator[LiveStage]:
+    """Three members behind Toxiproxy, under load."""
+    yield from opened("blackhole all -> all", tmp_path_factory.mktemp("proxied") / "run", engine)
+
+
+@pytest.fixture(scope="module")
+def filtered(
+    tmp_path_factory: pytest.TempPathFactory, node_image: str, link_images: None, engine: Client
+) -> Iterator[LiveStage]:
+    """Three members without proxies, under load."""
+    yield from opened("blackhole all <-> all by=packets", tmp_path_factory.mktemp("filtered") / "run", engine)
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What will never happen need not be waited for as long as in earnest."""
+    for module in (faults, link_faults):
+        monkeypatch.setattr(module, "TAKES_EFFECT_S", 4.0)
+
+
+def cluster_of(stage: LiveStage) -> DockerCluster:
+    cluster = stage.cluster
+    assert isinstance(cluster, DockerCluster)
+    return cluster
+
+
+def dial(cluster: DockerCluster, member_id: int, host: str, port: int) -> str:
+    container = cluster.member(member_id).container()
+    assert container is not None
+    _, output = container.exec_run(["python3", "-c", DIAL, host, str(port)])
+    return str(output.decode().strip().rpartition("\n")[2])
+
+
+def test_members_are_reached_through_proxies_only(proxied: LiveStage) -> None:
+    cluster = cluster_of(proxied)
+    container = cluster.member(1).container()
+    assert container is not None
+    assert container.attrs["NetworkSettings"]["Ports"] in ({}, {f"{port}/tcp": None for port in cluster.system.ports})
+    (network,) = container.attrs["NetworkSettings"]["Networks"].values()
+    for port in cluster.system.ports:
+        assert "reached" not in dial(cluster, 0, "member-1", port)
+        assert "reached" not in dial(cluster, 0, network["IPAddress"], port)
+    # The same port is there: for the member itself, and through the proxy.
+    assert dial(cluster, 1, network["IPAddress"], cluster.system.ports[1]) == "reached"
+    assert dial(cluster, 0, "toxiproxy-0", 20000 + 10 + 1) == "reached"
+
+
+def test_members_have_no_rights_and_no_network_but_their_own(proxied: LiveStage) -> None:
+    cluster = cluster_of(proxied)
+    for member in cluster.members:
+        container = member.container()
+        assert container is not None
+        assert list(container.attrs["NetworkSettings"]["Networks"]) == [cluster.member_network(member.member_id)]
+        assert container.attrs["HostConfig"]["CapDrop"] == ["ALL"]
+        assert not container.attrs["HostConfig"]["CapAdd"]
+
+
+def test_clients_come_in_through_toxiproxy_on_the_usual_ports(proxied: LiveStage) -> None:
+    cluster = cluster_of(proxied)
+    port = member_ports(cluster.config.base_port, 0)[0]
+    assert not is_free(port)
+    with socket.create_connection((HOST, port), 5):
+        pass
+    owners = cluster.client.containers.list(filters={"publish": f"{cluster.system.ports[0]}"})
+    assert all(not owner.name.endswith("-member-0") for owner in owners)
+
+
+@pytest.mark.parametrize("sabotage", list(Sabotage))
+@pytest.mark.parametrize("statement", STATEMENTS)
+def test_probes_behind_proxies(statement: str, sabotage: Sabotage, proxied: LiveStage) -> None:
+    record = one_round(proxied, fault_of(statement), sabotage)
+    assert record.is_proved == (sabotage is Sabotage.NONE), record
+
+
+@pytest.mark.parametrize("sabotage", list(Sabotage))
+@pytest.mark.parametrize("statement", FILTERED)
+def test_probes_of_filters(statement: str, sabotage: Sabotage, filtered: LiveStage) -> None:
+    record = one_round(filtered, fault_of(statement), sabotage)
+    assert record.is_proved == (sabotage is Sabotage.NONE), record
+
+
+def test_the_rights_to_filter_are_the_helpers(filtered: LiveStage) -> None:
+    cluster = cluster_of(filtered)
+    one_round(filtered, fault_of(FILTERED[0]), Sabotage.NONE)
+    helpers = cluster.client.containers.list(filters={"label": f"upheaval.run-id={cluster.config.run_id}"})
+    rights = {helper.name: helper.attrs["HostConfig"]["CapAdd"] or [] for helper in helpers}
+    assert any(name.endswith("-netfault-0") and "NET_ADMIN" in added for name, added in rights.items())
+    assert not any(added for name, added in rights.items() if "-member-" in name)

@@ -1,0 +1,67 @@
+"""Scenarios of the library on containers: the same texts and promises as on the other runtimes."""
+
+import json
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from support.docker_runs import command, left_of, upheaval
+from upheaval.checkers.faults import FAULTS_PROVED
+from upheaval.run_folder import RunFolder
+from upheaval.runtimes.docker.engine import Client
+from upheaval.waits import wait_until
+
+NAMES = (
+    "leader-killed",
+    "leader-isolated-blackhole",
+    "one-way-partition",
+    "slow-link",
+    "paused-leader",
+    "component-killed",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_scenario_is_valid_and_its_faults_are_proved(
+    name: str, tmp_path: Path, node_image: str, link_images: None, engine: Client
+) -> None:
+    folder = tmp_path / "run"
+    done = upheaval("run", name, "--runtime", "docker", "--dir", str(folder), "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    # Nothing but the result is on stdout.
+    result = json.loads(done.stdout)
+    assert (result["scenario"], result["runtime"], result["verdict"]) == (name, "docker", "valid")
+    assert FAULTS_PROVED in [promise["promise"] for promise in result["promises"]]
+    (fault,) = RunFolder(folder).read_faults()
+    assert fault.is_proved
+    assert fault.heal_end_ns is not None
+    assert left_of(engine, RunFolder(folder).read_manifest().run_id) == []
+
+
+def test_what_happened_to_containers_is_replayed_in_the_simulation(tmp_path: Path, node_image: str) -> None:
+    folder, again = str(tmp_path / "run"), str(tmp_path / "again")
+    done = upheaval("run", "leader-killed", "--runtime", "docker", "--dir", folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    done = upheaval("replay", folder, "--runtime", "simulated", "--dir", again, "--json")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert json.loads(done.stdout)["runtime"] == "simulated"
+    statements = [fault.statement for path in (folder, again) for fault in RunFolder(path).read_faults()]
+    assert statements[0] == statements[1]
+
+
+def test_an_interrupted_run_leaves_nothing(tmp_path: Path, node_image: str, link_images: None, engine: Client) -> None:
+    folder = tmp_path / "run"
+    arguments = command("run", "one-way-partition", "--runtime", "docker", "--dir", str(folder), "--json")
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
+        run = RunFolder(folder)
+        wait_until(run.manifest_file.exists, timeout_s=60, describe=lambda: "the run does not begin")
+        run_id = run.read_manifest().run_id
+        # Three members with a volume each, four Toxiproxies, three networks.
+        wait_until(lambda: len(left_of(engine, run_id)) >= 13, timeout_s=120, describe=lambda: "no containers")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(120) == 130
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    assert left_of(engine, run_id) == []
