@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.cluster import MemberStatus
-from upheaval.errors import UsageError
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.history import HistoryWriter, Operation
 from upheaval.run_folder import Converge, RunFolder
 from upheaval.runtimes.opening import create_cluster
@@ -36,11 +36,17 @@ class LiveBackend(LiveTarget):
         self._load: HistoryLoad | None = None
         self._has_calls = ":" in cluster.config.service
         if links:
-            try:
-                self.proxy_links(seed)
-            except BaseException:
-                self.down()
-                raise
+            self._open_links(seed)
+
+    def _open_links(self, seed: int) -> None:
+        try:
+            self.proxy_links(seed)
+        except EnvironmentFault as error:
+            self.down()
+            raise EnvironmentFault(f"{error}; links=False goes without proxies and faults of links") from error
+        except BaseException:
+            self.down()
+            raise
 
     @property
     def links(self) -> Links:
