@@ -51,14 +51,14 @@ class Canvas:
 def timeline(figures: Figures) -> str:
     """One lane a member: what it was when. Faults lie behind the lanes, terms begin at their lines."""
     names = _fault_names(figures)
-    top = TOP + NAME * max((row for _, _, row in names), default=0)
+    top = TOP + NAME * max((row for *_, row in names), default=0)
     height = top + len(figures.members) * (LANE + LANE_GAP) + AXIS
     canvas = Canvas(figures, height, "members, their roles and terms, and faults over time")
     _faults(canvas, top, height - AXIS)
-    for x, name, row in names:
+    for x, begin, name, row in names:
         y = top - 9 - NAME * row
         canvas.line(x, y - 10, x, top, "faultedge")
-        canvas.text(x + 6, y, name, "faultname")
+        canvas.text(begin, y, name, "faultname")
     for index, (member, spans) in enumerate(figures.members.items()):
         y = top + index * (LANE + LANE_GAP)
         canvas.text(LEFT - 10, y + LANE / 2 + 4, f"member {member}", "name", "end")
@@ -138,17 +138,18 @@ def _span(canvas: Canvas, span: Span, member: int, y: float) -> None:
             return
 
 
-def _fault_names(figures: Figures) -> list[tuple[float, str, int]]:
-    """Where the name of each fault begins, and in which row above the lanes, the lowest that has room for it."""
+def _fault_names(figures: Figures) -> list[tuple[float, float, str, int]]:
+    """Where each fault begins, where its name does, and in which row above the lanes, the lowest that has room."""
     canvas = Canvas(figures, 0, "")
-    found: list[tuple[float, str, int]] = []
-    free_from: list[float] = []
+    found: list[tuple[float, float, str, int]] = []
+    free_until: list[float] = []
     for fault in sorted(figures.faults, key=lambda fault: -fault.begin):
         x, name = canvas.x(fault.begin), f"{fault.what} {fault.where}"
-        end = x + len(name) * 7 + 12
-        row = next((row for row, begin in enumerate(free_from) if end <= begin), len(free_from))
-        free_from[row : row + 1] = [x]
-        found.append((x, name, row))
+        width = len(name) * 7
+        begin = max(min(x + 6, WIDTH - width), 0)
+        row = next((row for row, free in enumerate(free_until) if begin + width + 6 <= free), len(free_until))
+        free_until[row : row + 1] = [min(x, begin)]
+        found.append((x, begin, name, row))
     return found
 
 

@@ -26,6 +26,7 @@ WORKERS_TIMEOUT_S = 60.0
 _LOG_SETTINGS = "rootLogger.level = off\n"
 _STANDALONE = "spark://"
 _POLL_S = 0.1
+_REASON_LENGTH = 300
 
 
 def require_spark() -> None:
@@ -49,10 +50,13 @@ def require_spark() -> None:
 def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> Iterator[Any]:
     """A Spark session with our sources; ended, with everything it wrote for itself, on the way out.
 
-    `settings` are Spark's, over ours. Raises `EnvironmentFault` when the master cannot be used.
+    `settings` are Spark's, over ours. Raises `EnvironmentFault` when the master cannot be used, or a job fails.
     """
     require_spark()
     _require_master(master)
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
     from upheaval_pipeline import sources
 
     with tempfile.TemporaryDirectory(prefix="upheaval-spark-") as scratch:
@@ -64,6 +68,8 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
                 spark.sparkContext.addPyFile(str(_package(Path(scratch))))
             sources.register(spark)
             yield spark
+        except (PySparkException, Py4JError) as error:
+            raise EnvironmentFault(f"Spark failed with master {master!r}: {_cause(error)}") from error
         finally:
             spark.stop()
 
@@ -190,6 +196,12 @@ def _reason(error: BaseException, scratch: Path) -> str:
         if found:
             return found[1]
     return _first_line(error)
+
+
+def _cause(error: BaseException) -> str:
+    """The last cause that is named anywhere in what a failed job says."""
+    named = re.findall(r"(?m)^[ \t]*(?:Caused by: )?([\w.$]+(?:Error|Exception|Failure): .+)$", str(error))
+    return (named[-1] if named else _first_line(error))[:_REASON_LENGTH]
 
 
 def _first_line(error: BaseException) -> str:

@@ -9,6 +9,7 @@ import zlib
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from support.built_runs import good_run, operation_index
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
 from upheaval.history import Function
-from upheaval.run_folder import FaultRecord, RunFolder, TraceEvent
+from upheaval.run_folder import NOT_PROVED, FaultRecord, RunFolder, TraceEvent
+from upheaval_pipeline.drawing import WIDTH
 from upheaval_pipeline.figures import ELECTION, FOLLOWER, LEADER, catch_ups, measure_run, member_spans
 from upheaval_pipeline.report import STYLE
 
@@ -175,6 +177,28 @@ def test_a_browser_draws_it_and_runs_and_fetches_nothing(tmp_path: Path, scheme:
     assert shown[by_name["ink"]] > 300  # the insides of letters
     assert shown[by_name["soft"]] > 300
     assert shown[by_name["invalid"]] > 100
+
+
+def test_a_run_in_containers_with_faults_of_links_has_its_page(tmp_path: Path) -> None:
+    """Names that would overlap are drawn in rows; a fault of several links is named as it was recorded."""
+    built = good_run()
+    built.manifest = replace(built.manifest, runtime="docker", components="split")
+    links = "link member-0 > member-1 log, link member-0 > member-2 log"
+    built.faults = [
+        FaultRecord("cut", links, 100_000, 110_000, 200_000, 210_000, "passed: 0 bytes; healed: 512 bytes"),
+        FaultRecord("latency", "link client > member-2", 105_000, 115_000, None, None, NOT_PROVED + "no byte was late"),
+        FaultRecord("kill", "member-0", 390_000, 391_000, 395_000, 396_000, "gone: container 5"),
+    ]
+    built.write(tmp_path)
+    text = write_report(tmp_path).read_text()
+    assert "docker runtime" in text
+    rows = re.findall(r'x="([\d.]+)" y="([\d.]+)" class="faultname" text-anchor="start">(\w+)', text)
+    assert {name: float(y) for _, y, name in rows} == {"cut": 17, "latency": 33, "kill": 33}
+    assert max(float(x) for x, _, _ in rows) < WIDTH - 7 * len("kill member-0") + 1
+    for name in (escape(f"cut {links}"), "latency link client &gt; member-2", "kill member-0"):
+        assert f'class="faultname" text-anchor="start">{name}</text>' in text
+    assert "not proved: no byte was late" in text
+    assert "unknown</td>" in text
 
 
 def test_a_run_without_anything_still_has_a_page(tmp_path: Path) -> None:

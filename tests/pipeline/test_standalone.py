@@ -46,7 +46,7 @@ def environment(python: Path, folder: Path) -> dict[str, str]:
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder / "local"),
         "SPARK_WORKER_DIR": str(folder / "work"),
-        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
+        "SPARK_SUBMIT_OPTS": f"-XX:TieredStopAtLevel=1 -Djava.io.tmpdir={folder / 'tmp'}",
         "TMPDIR": str(folder / "tmp"),
     }
 
@@ -99,10 +99,16 @@ def upheaval(*arguments: str, settings: dict[str, str]) -> "subprocess.Completed
     return subprocess.run(
         [sys.executable, "-m", "upheaval.cli.main", *arguments],
         env=settings,
+        cwd=settings["TMPDIR"],
         capture_output=True,
         text=True,
         timeout=COMMAND_TIMEOUT_S,
     )
+
+
+def left_behind(settings: dict[str, str]) -> list[str]:
+    """What the commands left where they ran and where temporary files go; the master and its worker still live."""
+    return [path.name for path in Path(settings["TMPDIR"]).iterdir() if not path.name.startswith("spark-worker")]
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -126,6 +132,11 @@ def test_a_lake_and_verdicts_from_a_master(cluster: tuple[str, dict[str, str]], 
     assert master.startswith(f"spark://{HOST}:")
     run, lake = tmp_path / "run", tmp_path / "lake"
     good_run().write(run)
+    blocked = tmp_path / "a-file"
+    blocked.write_text("")
+    refused = upheaval("ingest", str(run), "--lake", str(blocked), "--master", master, settings=settings)
+    assert (refused.returncode, refused.stdout, refused.stderr.count("\n")) == (2, "", 1), refused.stderr
+    assert str(blocked) in refused.stderr
     written = upheaval("ingest", str(run), "--lake", str(lake), "--json", "--master", master, settings=settings)
     assert written.returncode == 0, written.stderr
     assert json.loads(written.stdout)["run-1"]["history"] == 400
@@ -136,7 +147,7 @@ def test_a_lake_and_verdicts_from_a_master(cluster: tuple[str, dict[str, str]], 
     assert {f["promise"]: f["detail"] for f in json.loads(judged.stdout)["findings"]} == expected
     from_lake = upheaval("verify", "--lake", str(lake), "--run", "run-1", *where, settings=settings)
     assert from_lake.stdout == judged.stdout
-    assert not list((Path(settings["TMPDIR"])).glob("upheaval-spark-*"))
+    assert left_behind(settings) == []
 
 
 def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
@@ -146,17 +157,17 @@ def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
     settings = environment(Path(sys.executable), tmp_path)
     good_run(5).write(tmp_path / "run")
     command = ["verify", str(tmp_path / "run"), "--engine", "spark", "--master"]
+    (tmp_path / "tmp").mkdir()
     for master, reason in (
         (f"spark://{HOST}:{port}", "no Spark master answers at"),
         ("spark://nobody", "is no Spark master: it should be spark://HOST:PORT"),
         ("sparkle://here", "Spark does not start with master"),
     ):
-        (tmp_path / "tmp").mkdir(exist_ok=True)
         done = upheaval(*command, master, settings=settings)
         assert done.returncode == 2
         assert done.stdout == ""
         assert done.stderr.count("\n") == 1
         assert reason in done.stderr
         assert master in done.stderr
-    assert list((tmp_path / "tmp").iterdir()) == []
+    assert left_behind(settings) == []
     assert sorted(path.name for path in tmp_path.iterdir()) == ["run", "tmp"]

@@ -22,7 +22,7 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.history import Function, Operation, Outcome
 from upheaval.run_folder import NOT_PROVED, Converge, FaultRecord, FinalPosition, RunFolder
-from upheaval.service_messages import call_digest, encode_operation
+from upheaval.service_messages import encode_operation
 from upheaval_pipeline import run_tables
 from upheaval_pipeline.figures import measure_run
 from upheaval_pipeline.ingest import ingest
@@ -96,17 +96,6 @@ def no_history(run: BuiltRun) -> None:
     run.operations.clear()
 
 
-def calls(run: BuiltRun) -> None:
-    """Requests to a service of a user's own: one lost, one there twice, one that nobody sent."""
-    payloads = {text: text.encode() * 9 for text in ("kept", "lost", "twice", "stranger")}
-    for number, text in enumerate(("kept", "lost", "twice")):
-        digest, last = call_digest(payloads[text]), run.operations[-1]
-        call = replace(last, id=10_000 + number, f=Function.CALL, key=text, value=digest, outcome=Outcome.OK)
-        run.operations.append(replace(call, complete_ns=call.invoke_ns + 1, result=None, position=None))
-    for log in run.payloads:
-        log += [session_message(payloads[text]) for text in ("kept", "twice", "twice", "stranger")]
-
-
 def unproved_fault(run: BuiltRun) -> None:
     run.faults.append(FaultRecord("kill", "member-1", 5, 6, 7, 8, NOT_PROVED + "it still runs"))
 
@@ -138,7 +127,6 @@ INVALID, UNKNOWN = Verdict.INVALID, Verdict.UNKNOWN
         ),
         ((never_sent, not_converged), {"no operation is applied twice": INVALID, "the run converged": UNKNOWN}),
         ((no_history,), {"linearizable": UNKNOWN}),
-        ((calls,), {"acknowledged operations are not lost": INVALID, "no operation is applied twice": UNKNOWN}),
     ],
 )
 def test_both_engines_say_the_same_of_the_damage(
@@ -180,7 +168,7 @@ def test_a_corrupt_catalog_is_unknown_in_both(tmp_path: Path, spark: Any) -> Non
 
 @pytest.mark.parametrize(
     ("file", "text"),
-    [("history.jsonl", '{"id": 7, "pro'), ("member-1/trace.jsonl", "{]\n"), ("faults.jsonl", '{"what": 1}\n')],
+    [("history.jsonl", '{"id": 7, "pro'), ("member-1/trace.jsonl", "{]\n")],
 )
 def test_a_malformed_line_is_the_same_error_in_both(tmp_path: Path, spark: Any, file: str, text: str) -> None:
     """A history that ends within a line is malformed too: what came after it is not known."""
