@@ -79,7 +79,7 @@ def test_members_are_reached_through_proxies_only(proxied: LiveStage) -> None:
     cluster = cluster_of(proxied)
     container = cluster.member(1).container()
     assert container is not None
-    assert container.attrs["NetworkSettings"]["Ports"] in ({}, {f"{port}/tcp": None for port in cluster.system.ports})
+    assert not any(container.attrs["NetworkSettings"]["Ports"].values())
     (network,) = container.attrs["NetworkSettings"]["Networks"].values()
     for port in cluster.system.ports:
         assert "reached" not in dial(cluster, 0, "member-1", port)
