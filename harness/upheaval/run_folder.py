@@ -6,7 +6,7 @@ The format is documented in docs/run-folder.md. This module knows nothing of liv
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from upheaval import jsonfields
@@ -170,6 +170,16 @@ class RunFolder:
                 stream.write(fault.to_json() + "\n")
         except OSError as error:
             raise EnvironmentFault(f"cannot write {self.faults_file}: {error.strerror}") from error
+
+    def heal_fault(self, where: str, begin_ns: int, end_ns: int) -> None:
+        """Write down that the last fault of `where` (or of a part of it) was healed; nothing when none is open."""
+        faults = list(self.read_faults())
+        for index in reversed(range(len(faults))):
+            fault = faults[index]
+            if fault.where.partition("/")[0] == where and fault.heal_end_ns is None:
+                faults[index] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=end_ns)
+                write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
+                return
 
     def read_faults(self) -> Iterator[FaultRecord]:
         """The faults of the run; none when the file does not exist."""

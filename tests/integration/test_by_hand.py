@@ -7,6 +7,7 @@ import pytest
 
 from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
+from upheaval.run_folder import RunFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.waits import wait_until
 
@@ -89,6 +90,10 @@ def test_a_cluster_is_started_used_broken_healed_and_ended(
                 hand.do("start", victim)
                 hand.wait_until_equal()
             assert hand.client("append", "--read", "parts") == "[0, 1, 2]"
+
+        faults = list(RunFolder(hand.folder).read_faults())
+        assert len(faults) == (4 if components == "split" else 1)
+        assert all(fault.heal_end_ns is not None for fault in faults), "each was healed by a later command"
 
         hand.do("down")
         assert not any(member["alive"] for member in hand.members())

@@ -254,11 +254,13 @@ class LiveCluster(ABC, Generic[Member_co]):
         self._faults[member_id] = fault
 
     def note_heal(self, member_id: int, begin_ns: int) -> None:
-        """The member's fault, if it has one, was healed just now."""
+        """The member's fault, if it has one, was healed just now; it may have been noted by another command."""
         fault = self._faults.get(member_id)
         if fault is not None:
             self._faults[member_id] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=time.monotonic_ns())
             self._write_fault(member_id)
+        else:
+            self.run.heal_fault(f"member-{member_id}", begin_ns, time.monotonic_ns())
 
     def flush_faults(self) -> None:
         """Write down the faults that were not healed."""
