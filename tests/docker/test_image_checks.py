@@ -12,7 +12,7 @@ from support.built_images import require, spoilt
 from support.docker_runs import command, upheaval
 from upheaval import images
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.images import bases, programs
+from upheaval.images import bases, cache, programs
 from upheaval.images.catalogue import DebianBase, GoBase
 from upheaval.runtimes.docker.engine import Client
 
@@ -163,6 +163,18 @@ def test_a_full_disk_is_one_line(tmp_path: Path, node_image: str, engine: Client
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"upheaval: building {node_image}: no space left on device")
     assert images.image_state(engine, images.NODE) == before
+
+
+def test_builds_of_one_image_wait_for_each_other(tmp_path: Path, node_image: str) -> None:
+    said: list[str] = []
+    with cache.alone(node_image, said.append):
+        other = subprocess.Popen(command("images", "build", "node"), stderr=subprocess.PIPE, text=True)
+        assert other.stderr is not None
+        line = other.stderr.readline()
+        assert line == f"waiting for another process that makes {node_image}\n"
+        assert other.poll() is None
+    assert other.communicate(timeout=60)[1] == f"{node_image} is built from these sources\n"
+    assert (other.returncode, said) == (0, [])
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 """The container images of the platform: which there are, how they are built, with a registry or without, and checked.
 
 `catalogue` says what each image is, `sources` what goes into it, `packages` and `bases` fetch on the host what a build
-must not, `building` builds, `checks` judges. None of them starts a cluster.
+must not, `cache` keeps, `building` builds, `checks` judges. None of them starts a cluster.
 """
 
 from upheaval.images.building import ImageState, build, image_state

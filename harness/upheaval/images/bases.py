@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault
-from upheaval.images import programs
+from upheaval.images import cache, programs
 from upheaval.images.catalogue import DEBIAN_SUITE, DebianBase, GoBase
 from upheaval.runtimes.docker.engine import Client, engine_errors
 
@@ -40,19 +40,24 @@ Say = Callable[[str], None]
 
 def require_base(client: Client, base: DebianBase | GoBase, say: Say) -> str:
     """The tag of an offline base, which is made when the engine has none of this recipe."""
-    if _recipe_in(client, base.tag) != recipe(base):
-        with tempfile.TemporaryDirectory(prefix="upheaval-base-") as folder:
-            root, packed = Path(folder) / "root", Path(folder) / "root.tar"
-            try:
-                if isinstance(base, DebianBase):
-                    _bootstrap(base, root, say)
-                else:
-                    _compile(base, root, say)
-            except OSError as error:
-                raise EnvironmentFault(f"making {base.tag}: {programs.explain(error)}") from error
-            programs.run(["tar", "--numeric-owner", "-C", str(root), "-cf", str(packed), "."], "tar")
-            _import(client, base, packed)
+    with cache.alone(base.tag, say):
+        if _recipe_in(client, base.tag) != recipe(base):
+            _make(client, base, say)
     return base.tag
+
+
+def _make(client: Client, base: DebianBase | GoBase, say: Say) -> None:
+    with tempfile.TemporaryDirectory(prefix="upheaval-base-") as folder:
+        root, packed = Path(folder) / "root", Path(folder) / "root.tar"
+        try:
+            if isinstance(base, DebianBase):
+                _bootstrap(base, root, say)
+            else:
+                _compile(base, root, say)
+        except OSError as error:
+            raise EnvironmentFault(f"making {base.tag}: {programs.explain(error)}") from error
+        programs.run(["tar", "--numeric-owner", "-C", str(root), "-cf", str(packed), "."], "tar")
+        _import(client, base, packed)
 
 
 def recipe(base: DebianBase | GoBase) -> str:
@@ -90,13 +95,12 @@ def _bootstrap(base: DebianBase, root: Path, say: Say) -> None:
     if os.geteuid() != 0:
         raise EnvironmentFault("--offline needs root, because debootstrap does: run this one command as root")
     say(f"making {base.tag} with debootstrap: {', '.join(base.include)} (once, a minute)")
-    cache = _cache_folder()
     programs.run(
         [
             "debootstrap",
             "--variant=minbase",
             f"--include={','.join(base.include)}",
-            f"--cache-dir={cache}",
+            f"--cache-dir={cache.folder('debian')}",
             DEBIAN_SUITE,
             str(root),
         ],
@@ -109,13 +113,6 @@ def _bootstrap(base: DebianBase, root: Path, say: Say) -> None:
     for name in (*_CA_BUNDLES, *base.without):
         target = root / name
         shutil.rmtree(target) if target.is_dir() else target.unlink(missing_ok=True)
-
-
-def _cache_folder() -> Path:
-    """Where downloaded packages stay for the next base; may be removed at any time."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upheaval" / "debian"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def _compile(base: GoBase, root: Path, say: Say) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.errors import EnvironmentFault
-from upheaval.images import bases, packages, programs, sources
+from upheaval.images import bases, cache, packages, programs, sources
 from upheaval.images.bases import Say
 from upheaval.images.catalogue import Image
 from upheaval.runtimes.docker.engine import Client, engine_errors
@@ -62,21 +62,16 @@ def build(client: Client, image: Image, *, base: str | None, offline: bool, say:
         wished = image.parent.tag
     elif offline and base is None and image.offline_base is not None:
         wished = bases.require_base(client, image.offline_base, say)
-    state = image_state(client, image)
-    if state.is_current and (wished is None or _stands_on(client, image, wished)):
-        say(f"{image.tag} is built from these sources")
-        return state
-    base = wished or image.default_base
-    say(f"building {image.tag} on {base}")
-    with tempfile.TemporaryDirectory(prefix="upheaval-image-") as folder:
-        try:
-            _build(client, image, base, Path(folder), say)
-        except OSError as error:
-            raise EnvironmentFault(f"building {image.tag}: {programs.explain(error)}") from error
-    built = image_state(client, image)
-    if state.image_id not in (None, built.image_id):
-        _remove_unused(client, state.image_id)
-    return built
+    with cache.alone(image.tag, say):
+        state = image_state(client, image)
+        if state.is_current and (wished is None or _stands_on(client, image, wished)):
+            say(f"{image.tag} is built from these sources")
+            return state
+        _build_in_new_folder(client, image, wished or image.default_base, say)
+        built = image_state(client, image)
+        if state.image_id not in (None, built.image_id):
+            _remove_unused(client, state.image_id)
+        return built
 
 
 def _stands_on(client: Client, image: Image, base: str) -> bool:
@@ -86,6 +81,15 @@ def _stands_on(client: Client, image: Image, base: str) -> bool:
         return False
     layers: list[str] = lower["RootFS"].get("Layers") or []
     return bool(upper["RootFS"]["Layers"][: len(layers)] == layers)
+
+
+def _build_in_new_folder(client: Client, image: Image, base: str, say: Say) -> None:
+    say(f"building {image.tag} on {base}")
+    with tempfile.TemporaryDirectory(prefix="upheaval-image-") as folder:
+        try:
+            _build(client, image, base, Path(folder), say)
+        except OSError as error:
+            raise EnvironmentFault(f"building {image.tag}: {programs.explain(error)}") from error
 
 
 def _build(client: Client, image: Image, base: str, folder: Path, say: Say) -> None:
