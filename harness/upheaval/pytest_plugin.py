@@ -191,8 +191,11 @@ def _is_ours(error: BaseException) -> bool:
     """Whether it is an error of the harness or of the client, whose message says everything."""
     if isinstance(error, pytest.UsageError):
         return str(error).startswith(f"marker {MARKER}:")
-    errors = sys.modules.get("upheaval.errors")
-    return errors is not None and isinstance(error, errors.HarnessError)
+    for module, name in (("upheaval.errors", "HarnessError"), ("upheaval_node.errors", "NodeError")):
+        # What nobody has imported nobody has raised.
+        if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
+            return True
+    return False
 
 
 def _shorten(excinfo: "pytest.ExceptionInfo[BaseException]") -> None:
