@@ -118,6 +118,7 @@ install_go() {
 engine_answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
 start_engine() {
+    local reason
     engine_answers && return 0
     say "starting dockerd, which logs to $engine_log"
     setsid nohup dockerd >"$engine_log" 2>&1 </dev/null &
@@ -127,7 +128,8 @@ start_engine() {
         kill -0 "$engine" 2>/dev/null || break
         sleep 0.5
     done
-    fail "dockerd does not answer: $(grep -E 'level=(fatal|error)|failed' "$engine_log" | tail -n 1)"
+    reason=$(grep -E 'level=(fatal|error)|failed' "$engine_log" | tail -n 1 || true)
+    fail "dockerd does not answer: ${reason:-see $engine_log}"
 }
 
 main() {
