@@ -10,9 +10,14 @@ from upheaval_pipeline.session import session
 
 # Compiling well takes longer than these tables.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
+SETTINGS = {
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    with session("local[2]", {"spark.sql.shuffle.partitions": "2"}) as started:
+    with session("local[2]", SETTINGS) as started:
         yield started

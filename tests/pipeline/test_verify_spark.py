@@ -213,6 +213,17 @@ def eight_keys(run: BuiltRun) -> None:
 
 def test_keys_are_judged_by_several_tasks(tmp_path: Path, spark: Any) -> None:
     """Seen by the tasks themselves: which of them were given rows of which keys, in the plan that `verify` runs."""
+
+    def keys_of_task(batches: Iterator[Any]) -> Iterator[Any]:  # in here, so that it is sent with its code
+        import pyarrow as pa
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        keys = sorted({key for batch in batches for key in batch["group"].to_pylist()})
+        if keys and context is not None:
+            tasks = pa.array([context.partitionId()] * len(keys), pa.int32())
+            yield pa.RecordBatch.from_pydict({"task": tasks, "key": pa.array(keys)})
+
     built = good_run()
     eight_keys(built)
     built.write(tmp_path)
@@ -225,18 +236,6 @@ def test_keys_are_judged_by_several_tasks(tmp_path: Path, spark: Any) -> None:
         by_task.setdefault(row.task, set()).add(row.key)
     assert len(by_task) > 1
     assert sorted(key for keys in by_task.values() for key in keys) == [f"key-{number}" for number in range(8)]
-
-
-def keys_of_task(batches: Iterator[Any]) -> Iterator[Any]:
-    import pyarrow as pa
-    from pyspark import TaskContext
-
-    context = TaskContext.get()
-    keys = sorted({key for batch in batches for key in batch["group"].to_pylist()})
-    if keys and context is not None:
-        yield pa.RecordBatch.from_pydict(
-            {"task": pa.array([context.partitionId()] * len(keys), pa.int32()), "key": keys}
-        )
 
 
 def test_a_lake_gives_the_verdicts_of_the_folders(tmp_path: Path, spark: Any) -> None:
