@@ -16,7 +16,7 @@ from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
 SILENCE_S: Final = 0.5
 PING_TIMEOUT_S: Final = 3.0
 MS: Final = 1_000_000
-# What a connection does that works: the other side answers, or has nothing to say and ends it.
+# What a connection does that works: the other side has heard it and answers, or has nothing to say and ends it.
 _WORKS: Final = (Answer.ANSWERED, Answer.ENDED)
 _ENDS: Final = (Answer.ENDED, Answer.REFUSED, Answer.RESET)
 
@@ -116,13 +116,9 @@ class LinkInjection:
 
     def _try_roads(self, link: Link) -> dict[Link, Ping]:
         """The connections that use the link and work now, as links that are dialled, with how they are answered."""
-        found = {}
-        for road in (link, link.reverse):
-            if road.target != CLIENTS:
-                before = self._target.delivered(road)
-                ping = self._target.ping(road, PING_TIMEOUT_S)
-                if ping.answer in _WORKS and self._target.delivered(road) > before:
-                    found[road] = ping
+        roads = [road for road in (link, link.reverse) if road.target != CLIENTS]
+        pings = {road: self._target.ping(road, PING_TIMEOUT_S) for road in roads}
+        found = {road: ping for road, ping in pings.items() if ping.answer in _WORKS}
         if not found:
             raise UnknownOutcome(f"link {link} does not work as it is: nothing could be proved on it")
         return found

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_cases import CASES, STATEMENTS, WORKLOAD, all_kinds, fault_of, one_round
+from support.fault_cases import CASES, ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
 from support.live_clusters import end_without_trace
 from support.saboteur import Sabotage
 from upheaval.runtimes.process import ProcessCluster
@@ -33,8 +33,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(module, "TAKES_EFFECT_S", 2.0)
 
 
-@pytest.mark.parametrize("sabotage", list(Sabotage))
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize(("statement", "sabotage"), ROUNDS)
 def test_simulated(statement: str, sabotage: Sabotage, tmp_path: Path, impatient: None) -> None:
     stage = SimulatedStage(SCENARIO, 1, tmp_path)
     stage.open()
@@ -57,8 +56,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("sabotage", list(Sabotage))
-@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize(("statement", "sabotage"), ROUNDS)
 def test_processes(statement: str, sabotage: Sabotage, processes: LiveStage, impatient: None) -> None:
     record = one_round(processes, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record

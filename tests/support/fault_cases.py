@@ -35,7 +35,13 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     LinkFaultKind.TIMEOUT: ("timeout leader <-> follower timeout-ms=300", "timeout clients <-> leader timeout-ms=300"),
 }
-STATEMENTS: Final = tuple(statement for statements in CASES.values() for statement in statements)
+ROUNDS: Final = (
+    *((statement, Sabotage.NONE) for statements in CASES.values() for statement in statements),
+    *((statements[0], how) for statements in CASES.values() for how in (Sabotage.IDLE, Sabotage.ELSEWHERE)),
+    ("blackhole clients <-> leader", Sabotage.IDLE),
+    ("blackhole clients <-> leader", Sabotage.ELSEWHERE),
+)
+"""Every statement as it is, and one of each kind with hands that lie."""
 WORKLOAD: Final = "workload rate=300\n"
 SETTLED_S: Final = 40.0
 
