@@ -116,7 +116,7 @@ def waiting_pytest(folder: Path, python: Path, *options: str) -> Iterator["tuple
         command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
     ) as started:
         try:
-            wait_until((folder / "is-up").exists, timeout_s=60, describe=lambda: "the test does not begin")
+            wait_until((folder / "is-up").exists, timeout_s=120, describe=lambda: "the test does not begin")
             (run_id,) = run_ids(folder)
             yield started, run_id
         finally:
