@@ -1,8 +1,10 @@
 """What `upheaval images check` finds, one wrong image each, and what is said when an image cannot be built."""
 
+import contextlib
 import dataclasses
 import os
 import shutil
+import signal
 import subprocess
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.images import bases, cache, programs
 from upheaval.images.catalogue import DebianBase, GoBase
 from upheaval.runtimes.docker.engine import Client
+from upheaval.waits import wait_until
 
 NEVER_BUILT = "upheaval/never-built:1"
 OTHER_PYTHON = r"""printf '#!/bin/sh\necho %s\n' "'{\"python\": [3, 12], \"uid\": 10001, \"missing\": []}'" """
@@ -163,6 +166,37 @@ def test_a_full_disk_is_one_line(tmp_path: Path, node_image: str, engine: Client
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.splitlines()[-1].startswith(f"upheaval: building {node_image}: no space left on device")
     assert images.image_state(engine, images.NODE) == before
+
+
+def test_an_interrupted_base_leaves_nothing(tmp_path: Path, engine: Client) -> None:
+    """debootstrap has processes and mounts of its own; the signal goes to the command only."""
+    script = (
+        "from upheaval.images import bases, catalogue\n"
+        "from upheaval.runtimes.docker.engine import connect\n"
+        f"bases.require_base(connect(), catalogue.DebianBase({NEVER_BUILT!r}, ('python3',)), print)"
+    )
+    with subprocess.Popen(
+        [command()[0], "-c", script],
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as build:
+        wait_until(lambda: any(tmp_path.glob("*/root/usr")), timeout_s=60, describe=lambda: "debootstrap has not begun")
+        build.send_signal(signal.SIGINT)
+        assert build.wait(timeout=60) != 0
+    assert list(tmp_path.iterdir()) == []
+    assert str(tmp_path) not in Path("/proc/mounts").read_text(encoding="utf-8")
+    assert processes_that_name(str(tmp_path)) == []
+
+
+def processes_that_name(text: str) -> list[str]:
+    """Command lines that hold the text."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = entry.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            found += [line] if text in line else []
+    return found
 
 
 def test_builds_of_one_image_wait_for_each_other(tmp_path: Path, node_image: str) -> None:

@@ -33,6 +33,8 @@ _SUPERFLUOUS: Final = (
     "var/log",
     "tmp",
 )
+# Name spaces of its own: when it ends, however that was, no process and no mount of it is left.
+_DEBOOTSTRAP: Final = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "debootstrap", "--variant=minbase")
 _CA_BUNDLES: Final = ("etc/ssl/certs/ca-certificates.crt", "usr/local/share/ca-certificates")
 
 Say = Callable[[str], None]
@@ -95,17 +97,8 @@ def _bootstrap(base: DebianBase, root: Path, say: Say) -> None:
     if os.geteuid() != 0:
         raise EnvironmentFault("--offline needs root, because debootstrap does: run this one command as root")
     say(f"making {base.tag} with debootstrap: {', '.join(base.include)} (once, a minute)")
-    programs.run(
-        [
-            "debootstrap",
-            "--variant=minbase",
-            f"--include={','.join(base.include)}",
-            f"--cache-dir={cache.folder('debian')}",
-            DEBIAN_SUITE,
-            str(root),
-        ],
-        "debootstrap",
-    )
+    options = [f"--include={','.join(base.include)}", f"--cache-dir={cache.folder('debian')}"]
+    programs.run([*_DEBOOTSTRAP, *options, DEBIAN_SUITE, str(root)], "debootstrap")
     for name in (*_SUPERFLUOUS, "dev", "proc", "sys"):
         shutil.rmtree(root / name, ignore_errors=True)
         (root / name).mkdir(parents=True, exist_ok=True)
