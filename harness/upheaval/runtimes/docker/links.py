@@ -9,6 +9,7 @@ counts the bytes of every connection that lives, where a Toxiproxy counts a conn
 
 import contextlib
 import json
+import socket
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -153,7 +154,7 @@ class DockerLinks:
                 (back,) = (s for s in streams_of(Link(place.target, place.source)) if s.proxy == place)
                 if receiver == CLIENTS:
                     port = member_ports(self._cluster.config.base_port, place.target)[0]
-                    found[0, engine_host(client), port] = back
+                    found[0, socket.gethostbyname(engine_host(client)), port] = back
                 else:
                     found[0, self._toxiproxies[receiver].addresses[receiver], _port(place)] = back
         return found
