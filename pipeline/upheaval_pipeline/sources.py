@@ -42,7 +42,7 @@ class Part(InputPartition):
 
 
 class _Reader(DataSourceReader):
-    """Turns rows into record batches; what differs is how a run is cut into parts and how a part is read."""
+    """Reads parts as record batches; what differs is how a run is cut into parts and how a part is read."""
 
     def __init__(self, source: "RunSource", schema: StructType) -> None:
         self.folders = source.folders()
@@ -61,12 +61,20 @@ class _Reader(DataSourceReader):
         elif part.folder:
             yield from self.batches(part, schema)
 
-    def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        return _batches(self.rows(part), schema)
-
     @abstractmethod
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
         """How a run is cut up."""
+
+    @abstractmethod
+    def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """What a part holds."""
+
+
+class _RowReader(_Reader):
+    """Parts that are read line by line."""
+
+    def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        return _batches(self.rows(part), schema)
 
     @abstractmethod
     def rows(self, part: Part) -> Iterator[Row]:
@@ -80,7 +88,7 @@ def _batches(rows: Iterator[Row], schema: pa.Schema) -> Iterator[pa.RecordBatch]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-class _HistoryReader(_Reader):
+class _HistoryReader(_RowReader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
         path = RunFolder(folder).history_file
         size = path.stat().st_size if path.exists() else 0
@@ -92,7 +100,7 @@ class _HistoryReader(_Reader):
         return tables.history_rows(Path(part.folder), part.run, part.begin, part.end)
 
 
-class _FaultsReader(_Reader):
+class _FaultsReader(_RowReader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
         if RunFolder(folder).faults_file.exists():
             yield Part(str(folder), run)
@@ -101,7 +109,7 @@ class _FaultsReader(_Reader):
         return tables.fault_rows(Path(part.folder), part.run)
 
 
-class _TraceReader(_Reader):
+class _TraceReader(_RowReader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
         for member in members(folder):
             if RunFolder(folder).member(member).trace.exists():
@@ -119,9 +127,6 @@ class _RecordingReader(_Reader):
                     yield Part(str(folder), run, member, piece=piece)
             except HarnessError as error:
                 yield Part(row=missing_log_row(run, member, error))
-
-    def rows(self, part: Part) -> Iterator[Row]:
-        raise NotImplementedError("frames come in columns")
 
     def batches(self, part: Part, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         assert part.piece is not None
