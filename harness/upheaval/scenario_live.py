@@ -156,7 +156,7 @@ class LiveStage(LiveTarget):
 
     # --- the run ---
 
-    def open(self) -> None:
+    def open(self, say: Callable[[str], None]) -> None:
         plan = self._plan
         cluster = create_cluster(
             self._runtime,
@@ -167,6 +167,8 @@ class LiveStage(LiveTarget):
             planted=self._planted,
         )
         self._cluster = cluster
+        if cluster.note:
+            say(f"containers: {cluster.note}")
         manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())
         self.run.write_manifest(manifest)
         if self._means is not None:

@@ -153,7 +153,7 @@ def read_origin(folder: Path) -> RunOrigin:
 def _perform(scenario: Scenario, stage: Stage, say: Say) -> None:
     driver = FaultDriver(stage, stage.record_fault)
     try:
-        stage.open()
+        stage.open(say)
         driver.last_event_ns = stage.now_ns()
         say(f"member {stage.leader()} leads; load begins")
         for step in scenario.steps:

@@ -273,7 +273,7 @@ class SimulatedStage(SimulatedTarget):
 
     # --- the run ---
 
-    def open(self) -> None:
+    def open(self, say: Callable[[str], None]) -> None:  # noqa: ARG002 - there is nothing to say about it
         self.cluster.start_all()
         self.cluster.wait_until_leader(LEADER_TIMEOUT_S)
         self._load = self.cluster.start_load(self._workload)

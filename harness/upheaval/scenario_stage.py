@@ -3,6 +3,7 @@
 A stage is used once: `open`, steps, `settle`, `close`. This module knows no runtime.
 """
 
+from collections.abc import Callable
 from typing import Protocol
 
 from upheaval.run_folder import Converge, FaultRecord, RunFolder
@@ -16,8 +17,8 @@ class Stage(Target, Protocol):
     @property
     def run(self) -> RunFolder: ...
 
-    def open(self) -> None:
-        """Start the members, wait for a leader, begin the load."""
+    def open(self, say: Callable[[str], None]) -> None:
+        """Start the members, wait for a leader, begin the load; `say` what is worth knowing about the cluster."""
         ...
 
     def acknowledged(self) -> int:

@@ -32,7 +32,7 @@ def stage_of(statement: str, folder: Path) -> LiveStage:
 def opened(statement: str, folder: Path, engine: Client) -> Iterator[LiveStage]:
     stage = stage_of(statement, folder)
     try:
-        stage.open()
+        stage.open(print)
         yield stage
     finally:
         stage.close()

@@ -155,7 +155,7 @@ def test_what_cannot_be_done_to_a_running_cluster_is_one_line_and_harms_nothing(
         base_port = ProcessCluster.open(hand.folder).config.base_port
         other = Hand(tmp_path / "other", capsys)
         for status, err, reason in (
-            _refusal(hand, "kill", 0, "--component", "archive", reason="all its components in one process"),
+            _refusal(hand, "kill", 0, "--component", "archive", reason="has all its components together"),
             _refusal(hand, "kill", 7, reason="unknown member 7"),
             _refusal(hand, "start", 7, reason="unknown member 7"),
             _refusal(other, "up", "--base-port", base_port, reason=f"port {base_port} is in use"),

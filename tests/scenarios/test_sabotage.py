@@ -36,7 +36,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(("statement", "sabotage"), ROUNDS)
 def test_simulated(statement: str, sabotage: Sabotage, tmp_path: Path, impatient: None) -> None:
     stage = SimulatedStage(SCENARIO, 1, tmp_path)
-    stage.open()
+    stage.open(print)
     stage.let_pass(0.5)
     record = one_round(stage, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
@@ -48,7 +48,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
     folder = tmp_path_factory.mktemp("sabotage") / "run"
     stage = LiveStage(SCENARIO, "process", 1, folder)
     try:
-        stage.open()
+        stage.open(print)
         yield stage
     finally:
         stage.close()

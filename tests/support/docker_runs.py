@@ -6,6 +6,7 @@ import sys
 
 from upheaval.runtimes.docker import labels
 from upheaval.runtimes.docker.engine import Client
+from upheaval.waits import wait_until
 
 
 def left_of(engine: Client, run_id: str) -> list[str]:
@@ -16,6 +17,16 @@ def left_of(engine: Client, run_id: str) -> list[str]:
         *(network["Id"] for network in engine.api.networks(filters=filters)),
         *(volume["Name"] for volume in engine.api.volumes(filters=filters)["Volumes"] or ()),
     ]
+
+
+def wait_for_members(engine: Client, run_id: str, members: int = 3) -> None:
+    """Until the members of a run are in their containers."""
+    filters = {"label": [f"{labels.RUN_ID}={run_id}", labels.MEMBER], "status": "running"}
+    wait_until(
+        lambda: len(engine.api.containers(filters=filters)) == members,
+        timeout_s=120,
+        describe=lambda: f"no {members} members of {run_id}",
+    )
 
 
 def command(*arguments: str) -> list[str]:
