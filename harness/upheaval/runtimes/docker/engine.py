@@ -25,6 +25,7 @@ def connect() -> Client:
     """A client of an engine that answers and is new enough. Raises `EnvironmentFault` with one line."""
     try:
         import docker
+        import testcontainers.core.container  # noqa: F401 - so that its absence is known here
     except ImportError:
         raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {INSTALL}") from None
     try:
