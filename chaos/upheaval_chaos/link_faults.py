@@ -15,6 +15,8 @@ from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
 
 SILENCE_S: Final = 0.5
 PING_TIMEOUT_S: Final = 3.0
+BULK_S: Final = 1.0
+BULK_LENGTH_MAX: Final = 256 * 1024
 MS: Final = 1_000_000
 # What a connection does that works: the other side has heard it and answers, or has nothing to say and ends it.
 _WORKS: Final = (Answer.ANSWERED, Answer.ENDED)
@@ -94,7 +96,7 @@ class LinkInjection:
         firsts = [end for end in (*sources, *targets) if end in ends]
         self.member_ids = list(dict.fromkeys([*firsts, *ends]))
         self._usual = {road: ping for link in links for road, ping in self._try_roads(link).items()}
-        self._usual_rates = {link: self._measure_rate(link) for link in links} if fault.bytes_per_second else {}
+        self._usual_bulk = {link: self._try_bulk(link) for link in links} if fault.bytes_per_second else {}
         target.impose(links, fault.effect)
 
     def prove(self) -> Proof:
@@ -172,7 +174,7 @@ class LinkInjection:
         return f"; {', '.join(map(str, backs))} still delivers" if backs else ""
 
     def _look_slow(self) -> str:
-        """An answer along each link takes longer by the latency, or bytes come out no faster than the limit."""
+        """An answer along each link takes longer by the latency, or as many bytes take as long as the limit says."""
         shown = []
         for link in self._links:
             if self._fault.latency_ms:
@@ -193,21 +195,28 @@ class LinkInjection:
         return f"{link} answered in {ping.round_trip_ns / MS:.1f} ms, before in {usual.round_trip_ns / MS:.1f} ms"
 
     def _throttled(self, link: Link) -> str:
-        """Measured over a second of the load that is there, on the busiest stream of the link."""
-        limit, usual = self._fault.bytes_per_second, self._usual_rates[link]
-        self._target.let_pass(SETTLES_S)
-        rate = self._measure_rate(link)
-        if rate > limit * 1.25:
-            raise UnknownOutcome(f"link {link} delivers {rate:.0f} bytes a second, over the limit of {limit}")
-        if usual < limit * 1.5:
-            raise UnknownOutcome(f"link {link} carried {usual:.0f} bytes a second: a limit of {limit} does not show")
-        return f"{link} delivered {rate:.0f} bytes a second, before {usual:.0f}"
+        """As many bytes as the limit lets through in a second take that long, on a connection of their own."""
+        length, usual = self._bulk_length, self._usual_bulk[link]
+        least_ns = 0.8 * length * 1000 * MS / self._fault.bytes_per_second
+        ping = self._target.ping(link, PING_TIMEOUT_S + BULK_S, length)
+        if ping.answer not in _WORKS:
+            raise UnknownOutcome(f"a connection along {link} was {ping.answer}")
+        took = f"{length} bytes along {link} took {ping.round_trip_ns / MS:.0f} ms"
+        took += f", before {usual.round_trip_ns / MS:.0f} ms"
+        if ping.round_trip_ns < least_ns:
+            raise UnknownOutcome(f"{took}: that is over {self._fault.bytes_per_second} bytes a second")
+        if usual.round_trip_ns > 0.75 * least_ns:
+            raise UnknownOutcome(f"{took}: a limit of {self._fault.bytes_per_second} bytes a second does not show")
+        return took
 
-    def _measure_rate(self, link: Link) -> float:
-        before, begin_ns = self._target.delivered_by_stream(link), self._target.now_ns()
-        self._target.let_pass(1.0)
-        after, took_ns = self._target.delivered_by_stream(link), self._target.now_ns() - begin_ns
-        return max(count - before.get(stream, 0) for stream, count in after.items()) * 1000 * MS / took_ns
+    @property
+    def _bulk_length(self) -> int:
+        return min(int(self._fault.bytes_per_second * BULK_S), BULK_LENGTH_MAX)
+
+    def _try_bulk(self, link: Link) -> Ping:
+        if link not in self._usual:
+            raise UnknownOutcome(f"nobody dials along {link}: a limit could not be proved on it")
+        return self._target.ping(link, PING_TIMEOUT_S, self._bulk_length)
 
     # --- the fault was healed ---
 

@@ -12,7 +12,7 @@ from random import SystemRandom
 from typing import Final
 
 from upheaval_chaos.target import CHANNELS, INGRESS
-from upheaval_node.protocol.frames import FLAGS_EOS_HEARTBEAT, TYPE_DATA, DataHeader, Setup
+from upheaval_node.protocol.frames import FLAGS_EOS_HEARTBEAT, TYPE_DATA, DataHeader, Setup, StatusMessage
 
 _STREAMS: Final[Mapping[str, int]] = {INGRESS: 101, "consensus": 108, "archive": 10}
 _TERM_LENGTH: Final = 64 * 1024
@@ -20,6 +20,8 @@ _MTU: Final = 1408
 _FRAME_LENGTH: Final = 32
 _NO_FRAME: Final = struct.pack("<iBBH", 8, 0, 0, 0x7F0F).ljust(_FRAME_LENGTH, b"\0")
 _OF_LINK: Final = CHANNELS[0]
+# The status of a stream that nobody sends: passed over by whoever gets it.
+_PADDING: Final = StatusMessage(0, 1, 0, 0, 0, 0).pack().ljust(2 * _FRAME_LENGTH, b"\0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,13 @@ class PingText:
 
     hello: bytes
     farewell: bytes = b""
+    padding: bytes = b""
+    repeats: int = 0
+
+    @property
+    def opening(self) -> bytes:
+        """All that is said before the answer: `padding`, which nobody answers, as often as it takes, and `hello`."""
+        return self.padding * self.repeats + self.hello
 
 
 def channel_of_ping(channels: tuple[str, ...]) -> str:
@@ -35,11 +44,18 @@ def channel_of_ping(channels: tuple[str, ...]) -> str:
     return _OF_LINK if _OF_LINK in channels else channels[0]
 
 
-def ping_text(channel: str) -> PingText:
+def ping_text(channel: str, extra_length: int = 0) -> PingText:
+    """With about `extra_length` bytes more than it takes, in front: the answer comes when they have come out."""
+    repeats = extra_length // len(_PADDING)
     stream_id = _STREAMS.get(channel)
     if stream_id is None:
-        return PingText(_NO_FRAME)
+        return PingText(_NO_FRAME, padding=_PADDING, repeats=repeats)
     session_id = SystemRandom().randrange(1 << 30)
     setup = Setup(0, session_id, stream_id, 0, 0, _TERM_LENGTH, _MTU).pack()
     end = DataHeader(0, FLAGS_EOS_HEARTBEAT, TYPE_DATA, 0, session_id, stream_id, 0, 0).pack()
-    return PingText(setup.ljust(-len(setup) % _FRAME_LENGTH + len(setup), b"\0"), end)
+    return PingText(_whole(setup), end, _PADDING, repeats)
+
+
+def _whole(frame: bytes) -> bytes:
+    """A frame as long as it is on the wire."""
+    return frame.ljust(len(frame) + -len(frame) % _FRAME_LENGTH, b"\0")

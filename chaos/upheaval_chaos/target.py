@@ -165,10 +165,11 @@ class LinkEyes(Protocol):
         """The same for each stream of the link: a limited bandwidth is one for each."""
         ...
 
-    def ping(self, link: Link, timeout_s: float) -> Ping:
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """Make a connection to the target of the link as its source does, send a few bytes and see what comes back.
 
         They go along the link, what comes back goes along its reverse. Nobody can dial clients.
+        With about `extra_length` bytes more, the answer comes when these have come out.
         """
         ...
 

@@ -16,7 +16,7 @@ from upheaval.errors import UsageError
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.runtimes.process import ProcessCluster
-from upheaval_chaos.pings import channel_of_ping, ping_text
+from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkEyes, LinkHands, Means, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
@@ -93,14 +93,14 @@ class ProxiedLinks:
         sent = self._api.sent_bytes()
         return {str(stream): sent.get((stream.proxy.name, stream.direction), 0) for stream in streams_of(link)}
 
-    def ping(self, link: Link, timeout_s: float) -> Ping:
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         channel = channel_of_ping(link.channels)
         place = ProxyPlace(link.source, link.target, channel)
         if place not in self._listen:
             raise UsageError(f"nobody dials along {link}")
         stream = (place.name, UPSTREAM)
         before = self._api.sent_bytes().get(stream, 0)
-        ping = ping_address(self._listen[place], channel, timeout_s)
+        ping = ping_address(self._listen[place], ping_text(channel, extra_length), timeout_s)
         if ping.answer is Answer.ENDED and self._api.sent_bytes().get(stream, 0) == before:
             # It ended, but not because a member had heard it.
             return replace(ping, answer=Answer.REFUSED)
@@ -121,10 +121,9 @@ class ProxiedLinks:
         return f"{HOST}:{port}"
 
 
-def ping_address(address: str, channel: str, timeout_s: float) -> Ping:
-    """Connect, say what belongs to the channel, and see what comes back."""
+def ping_address(address: str, text: PingText, timeout_s: float) -> Ping:
+    """Connect, say it, and see what comes back."""
     host, _, port = address.rpartition(":")
-    text = ping_text(channel)
     begin_ns = time.monotonic_ns()
 
     def took(answer: Answer) -> Ping:
@@ -132,7 +131,7 @@ def ping_address(address: str, channel: str, timeout_s: float) -> Ping:
 
     try:
         with socket.create_connection((host, int(port)), timeout_s) as connection:
-            connection.sendall(text.hello)
+            connection.sendall(text.opening)
             answer = connection.recv(4096)
             ping = took(Answer.ANSWERED if answer else Answer.ENDED)
             if answer and text.farewell:

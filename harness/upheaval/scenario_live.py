@@ -135,8 +135,8 @@ class LiveTarget:
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         return self.links.delivered_by_stream(link)
 
-    def ping(self, link: Link, timeout_s: float) -> Ping:
-        return self.links.ping(link, timeout_s)
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        return self.links.ping(link, timeout_s, extra_length)
 
 
 class LiveStage(LiveTarget):

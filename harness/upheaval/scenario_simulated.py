@@ -56,7 +56,7 @@ class _Prober:
 
     def on_connected(self, connection: Connection) -> None:
         self._connection = connection
-        connection.send([self._text.hello])
+        connection.send([self._text.opening])
 
     def on_data(self, data: memoryview) -> None:  # noqa: ARG002 - whatever it says
         self.is_answered = True
@@ -195,9 +195,9 @@ class SimulatedTarget:
             f"{part.source}->{part.target}:{part.port}": self._virtual(part).delivered_bytes for part in _parts([link])
         }
 
-    def ping(self, link: Link, timeout_s: float) -> Ping:
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         channel = channel_of_ping(link.channels)
-        prober = _Prober(self.world, _host(link.source), ping_text(channel))
+        prober = _Prober(self.world, _host(link.source), ping_text(channel, extra_length))
         begin_ns = self.world.now_ns
         address = f"{_host(link.target)}:{_PORTS[channel]}"
         connection = self.cluster.fabric.network(prober).dial(address, prober)

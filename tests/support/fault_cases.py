@@ -40,6 +40,8 @@ ROUNDS: Final = (
     *((statements[0], how) for statements in CASES.values() for how in (Sabotage.IDLE, Sabotage.ELSEWHERE)),
     ("blackhole clients <-> leader", Sabotage.IDLE),
     ("blackhole clients <-> leader", Sabotage.ELSEWHERE),
+    ("slow leader -> follower bytes-per-second=8000", Sabotage.IDLE),
+    ("slow leader -> follower bytes-per-second=8000", Sabotage.ELSEWHERE),
 )
 """Every statement as it is, and one of each kind with hands that lie."""
 WORKLOAD: Final = "workload rate=300\n"

@@ -73,8 +73,8 @@ class Saboteur:
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         return self._target.delivered_by_stream(link)
 
-    def ping(self, link: Link, timeout_s: float) -> Ping:
-        return self._target.ping(link, timeout_s)
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        return self._target.ping(link, timeout_s, extra_length)
 
     def now_ns(self) -> int:
         return self._target.now_ns()

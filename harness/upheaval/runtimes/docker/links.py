@@ -98,13 +98,14 @@ class DockerLinks:
         self._look(link.target)
         return {str(stream): self._delivered[stream] for stream in streams_of(link)}
 
-    def ping(self, link: Link, timeout_s: float) -> Ping:
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         if link.target == CLIENTS:
             raise UsageError(f"nobody dials along {link}")
         channel = channel_of_ping(link.channels)
-        text = ping_text(channel)
+        text = ping_text(channel, extra_length)
         place = ProxyPlace(link.source, link.target, channel)
-        arguments = [_alias(link.source), _port(place), text.hello.hex(), text.farewell.hex(), timeout_s]
+        said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
+        arguments = [_alias(link.source), _port(place), *said, timeout_s]
         prober = self._any_running() if link.source == CLIENTS else link.source
         sent_before = self._sent(place)
         answer, took_ns = self._inside(prober, ["ping", *map(str, arguments)])

@@ -65,14 +65,14 @@ def _of_message(message: bytes) -> list[Received]:
     return []
 
 
-def ping(host: str, port: int, hello: bytes, farewell: bytes, timeout_s: float) -> tuple[str, int]:
+def ping(host: str, port: int, opening: bytes, farewell: bytes, timeout_s: float) -> tuple[str, int]:
     """What became of the connection, and how long that took."""
     # A name is looked up before the clock runs: that time is not the link's.
     address = socket.gethostbyname(host)
     begin_ns = time.monotonic_ns()
     try:
         with socket.create_connection((address, port), timeout_s) as connection:
-            connection.sendall(hello)
+            connection.sendall(opening)
             answer = connection.recv(4096)
             took_ns = time.monotonic_ns() - begin_ns
             if answer and farewell:
@@ -90,8 +90,9 @@ def ping(host: str, port: int, hello: bytes, farewell: bytes, timeout_s: float) 
 def _main(arguments: list[str]) -> Any:
     if arguments[0] == "received":
         return received()
-    host, port, hello, farewell, timeout_s = arguments[1:]
-    return ping(host, int(port), bytes.fromhex(hello), bytes.fromhex(farewell), float(timeout_s))
+    host, port, padding, repeats, hello, farewell, timeout_s = arguments[1:]
+    opening = bytes.fromhex(padding) * int(repeats) + bytes.fromhex(hello)
+    return ping(host, int(port), opening, bytes.fromhex(farewell), float(timeout_s))
 
 
 if __name__ == "__main__":

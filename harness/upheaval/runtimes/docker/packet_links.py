@@ -93,17 +93,12 @@ class PacketLinks:
             found[f"{link} {rule.channel} {word}"] = counts.get((address, f"{word}:{self._port(rule.channel)}"), 0)
         return found
 
-    def ping(self, link: Link, timeout_s: float) -> Ping:
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         _require_members([link])
         channel = channel_of_ping(link.channels)
-        text = ping_text(channel)
-        arguments = [
-            self._address(link.target),
-            self._port(channel),
-            text.hello.hex(),
-            text.farewell.hex(),
-            timeout_s,
-        ]
+        text = ping_text(channel, extra_length)
+        said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
+        arguments = [self._address(link.target), self._port(channel), *said, timeout_s]
         output = self._run(link.source, ["python3", "-c", _INSIDE, "ping", *map(str, arguments)])
         answer, took_ns = json.loads(output)
         # A new connection that is reset has been refused, for him who dials.
