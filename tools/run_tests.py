@@ -56,7 +56,7 @@ SUITES = (
     Suite("integration", ("tests/integration", "-m", "not timing"), 1, ("strace",)),
     Suite("load", ("tests/load",), 1, modules=("locust",), extra=True),
     Suite("pipeline", ("tests/pipeline",), 0, ("java",), ("pyspark",), extra=True),
-    Suite("docker", ("tests/docker",), 1, ("dockerd",), ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
+    Suite("docker", ("tests/docker",), 1, ("docker",), ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
     Suite("timing", ("tests/integration", "-m", "timing"), 2),
 )
 
