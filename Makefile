@@ -8,7 +8,7 @@ RUNS ?= runs
 REQUIRE ?=
 EXTRAS := docker load spark
 
-.PHONY: help setup setup-dev setup-all demo check test sim load-test spark-test docker-test bench clean
+.PHONY: help setup setup-dev setup-all demo check test nightly sim load-test spark-test docker-test bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 
 test: $(if $(filter all,$(REQUIRE)),setup-all,$(VENV)/.dev) check ## Everything that this machine can run, and what it could not
 	@$(BIN)/python tools/run_tests.py --require "$(REQUIRE)"
+
+nightly: setup-all check ## Everything, with the long forms of the tests
+	@$(BIN)/python tools/run_tests.py --require all --nightly
 
 sim: $(VENV)/.dev ## The simulated runtime: digests and seeds
 	@$(BIN)/pytest tests/simulation

@@ -13,6 +13,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -27,11 +28,12 @@ class Suite:
     """
 
     name: str
-    arguments: tuple[str, ...]
+    folder: str
     lane: int
     needs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     extra: bool = False
+    marks: str = ""
 
     def missing(self) -> list[str]:
         """What this machine lacks to run it."""
@@ -48,23 +50,24 @@ class Outcome:
 
 
 SUITES = (
-    Suite("architecture", ("tests/architecture",), 0),
-    Suite("unit", ("tests/unit",), 0),
-    Suite("simulation", ("tests/simulation",), 1),
-    Suite("scenarios", ("tests/scenarios",), 1),
-    Suite("plugin", ("tests/plugin",), 0),
-    Suite("integration", ("tests/integration", "-m", "not timing"), 1, ("strace",)),
-    Suite("load", ("tests/load",), 1, modules=("locust",), extra=True),
-    Suite("pipeline", ("tests/pipeline",), 0, ("java",), ("pyspark",), extra=True),
-    Suite("docker", ("tests/docker",), 1, ("docker",), ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
-    Suite("timing", ("tests/integration", "-m", "timing"), 2),
+    Suite("architecture", "tests/architecture", 0),
+    Suite("unit", "tests/unit", 0),
+    Suite("simulation", "tests/simulation", 1),
+    Suite("scenarios", "tests/scenarios", 1),
+    Suite("plugin", "tests/plugin", 0),
+    Suite("integration", "tests/integration", 1, ("strace",), marks="not timing"),
+    Suite("load", "tests/load", 1, modules=("locust",), extra=True),
+    Suite("pipeline", "tests/pipeline", 0, ("java",), ("pyspark",), extra=True),
+    Suite("docker", "tests/docker", 1, ("docker",), ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
+    Suite("timing", "tests/integration", 2, marks="timing"),
 )
 
 
-def run_suite(suite: Suite) -> Outcome:
+def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
+    marks = " and ".join(each for each in (suite.marks, "" if nightly else "not nightly") if each)
     begin = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *suite.arguments],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite.folder, "-m", marks],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -78,8 +81,8 @@ def run_suite(suite: Suite) -> Outcome:
     return outcome
 
 
-def run_lane(suites: list[Suite]) -> list[Outcome]:
-    return [run_suite(suite) for suite in suites]
+def run_lane(suites: list[Suite], *, nightly: bool) -> list[Outcome]:
+    return [run_suite(suite, nightly=nightly) for suite in suites]
 
 
 def counts(outcomes: list[Outcome], word: str) -> int:
@@ -95,6 +98,7 @@ def main() -> int:
         default="",
         help="what may not be left out: `core` is every suite without extras",
     )
+    parser.add_argument("--nightly", action="store_true", help="the long forms too")
     arguments = parser.parse_args()
     chosen = [s for s in SUITES if arguments.only in (None, s.name)]
     runnable = [s for s in chosen if not s.missing()]
@@ -103,8 +107,9 @@ def main() -> int:
     print("running: " + ", ".join(s.name for s in runnable), flush=True)
     lanes = [[s for s in runnable if s.lane == lane] for lane in (0, 1)]
     with ThreadPoolExecutor(len(lanes)) as pool:
-        outcomes = [outcome for lane in pool.map(run_lane, lanes) for outcome in lane]
-    outcomes += run_lane([s for s in runnable if s.lane == 2])
+        run = partial(run_lane, nightly=arguments.nightly)
+        outcomes = [outcome for lane in pool.map(run, lanes) for outcome in lane]
+    outcomes += run([s for s in runnable if s.lane == 2])
     for suite in left_out:
         print(f"not run: {suite.name}: needs {', '.join(suite.missing())}")
     failed = [o for o in outcomes if o.status] or required

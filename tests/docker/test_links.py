@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import left_of
-from support.fault_cases import ROUNDS, WORKLOAD, fault_of, one_round
+from support.fault_cases import LIVE_ROUNDS, WORKLOAD, fault_of, one_round
 from support.saboteur import Sabotage
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
@@ -109,7 +109,7 @@ def test_clients_come_in_through_toxiproxy_on_the_usual_ports(proxied: LiveStage
     assert all(not owner.name.endswith("-member-0") for owner in owners)
 
 
-@pytest.mark.parametrize(("statement", "sabotage"), ROUNDS)
+@pytest.mark.parametrize(("statement", "sabotage"), LIVE_ROUNDS)
 def test_probes_behind_proxies(statement: str, sabotage: Sabotage, proxied: LiveStage) -> None:
     record = one_round(proxied, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record

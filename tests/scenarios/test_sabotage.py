@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_cases import CASES, ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
+from support.fault_cases import CASES, LIVE_ROUNDS, ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
 from support.live_clusters import end_without_trace
 from support.saboteur import Sabotage
 from upheaval.runtimes.process import ProcessCluster
@@ -56,7 +56,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize(("statement", "sabotage"), ROUNDS)
+@pytest.mark.parametrize(("statement", "sabotage"), LIVE_ROUNDS)
 def test_processes(statement: str, sabotage: Sabotage, processes: LiveStage, impatient: None) -> None:
     record = one_round(processes, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record

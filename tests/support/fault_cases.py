@@ -6,6 +6,8 @@ A kind without a statement here fails the tests that go through them.
 from collections.abc import Mapping
 from typing import Final
 
+import pytest
+
 from support.saboteur import Sabotage, Saboteur
 from upheaval.run_folder import FaultRecord
 from upheaval.scenario import Inject
@@ -44,6 +46,18 @@ ROUNDS: Final = (
     ("slow leader -> follower bytes-per-second=8000", Sabotage.ELSEWHERE),
 )
 """Every statement as it is, and one of each kind with hands that lie."""
+_OFTEN: Final = {
+    *((statements[0], Sabotage.IDLE) for statements in CASES.values()),
+    ("kill follower", Sabotage.ELSEWHERE),
+    ("blackhole leader -> follower", Sabotage.ELSEWHERE),
+    ("blackhole clients <-> leader", Sabotage.NONE),
+    ("reset clients <-> leader", Sabotage.NONE),
+    ("timeout leader <-> follower timeout-ms=300", Sabotage.NONE),
+}
+LIVE_ROUNDS: Final = tuple(
+    pytest.param(*round_, marks=() if round_ in _OFTEN else pytest.mark.nightly) for round_ in ROUNDS
+)
+"""The same for real members, which take seconds a round: all of them once a night, of each kind one every time."""
 WORKLOAD: Final = "workload rate=300\n"
 SETTLED_S: Final = 40.0
 
