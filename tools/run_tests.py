@@ -49,6 +49,7 @@ class Outcome:
     seconds: float
 
 
+DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv")
 SUITES = (
     Suite("architecture", "tests/architecture", 0),
     Suite("unit", "tests/unit", 0),
@@ -57,8 +58,8 @@ SUITES = (
     Suite("plugin", "tests/plugin", 0),
     Suite("integration", "tests/integration", 1, ("strace",), marks="not timing"),
     Suite("load", "tests/load", 1, modules=("locust",), extra=True),
-    Suite("pipeline", "tests/pipeline", 0, ("java",), ("pyspark",), extra=True),
-    Suite("docker", "tests/docker", 1, ("docker",), ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
+    Suite("pipeline", "tests/pipeline", 0, ("java", "chromium"), ("pyspark",), extra=True),
+    Suite("docker", "tests/docker", 1, DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
     Suite("timing", "tests/integration", 2, marks="timing"),
 )
 

@@ -26,11 +26,12 @@ TABLES = ("runs", "history", "faults", "trace", "recording", "rejects")
 
 def ingest(spark: SparkSession, folders: Sequence[Path], lake: str) -> dict[str, dict[str, int]]:
     """Write the tables of each run; return the number of rows by run and table."""
-    _require_different_runs(folders)
+    require_different_runs(folders)
     return {tables.run_id(RunFolder(folder)): _ingest_run(spark, folder, lake) for folder in folders}
 
 
-def _require_different_runs(folders: Sequence[Path]) -> None:
+def require_different_runs(folders: Sequence[Path]) -> None:
+    """Raises `UsageError` for a folder that is no run, and for two of the same run."""
     seen: dict[str, Path] = {}
     for folder in folders:
         if not folder.is_dir():

@@ -6,7 +6,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.errors import EnvironmentFault
+from upheaval.owned_folder import owned_folder
 
 JAVA_MIN = 17
 WHAT_WORKS = "`upheaval verify` and `upheaval report` work without it"
@@ -39,7 +39,10 @@ def require_spark() -> None:
     if java is None:
         where = f"JAVA_HOME ({home})" if home else "the path"
         raise EnvironmentFault(f"no Java in {where}: Spark needs Java {JAVA_MIN} or newer; {WHAT_WORKS}")
-    shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    try:
+        shown = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    except OSError as error:
+        raise EnvironmentFault(f"{java} cannot be run: {error.strerror}; {WHAT_WORKS}") from error
     version = re.search(r'version "(?:1\.)?(\d+)', shown)
     if version is None or int(version[1]) < JAVA_MIN:
         found = version[1] if version else "of an unknown version"
@@ -59,13 +62,13 @@ def session(master: str = LOCAL, settings: Mapping[str, str] | None = None) -> I
 
     from upheaval_pipeline import sources
 
-    with tempfile.TemporaryDirectory(prefix="upheaval-spark-") as scratch:
+    with owned_folder("spark") as scratch:
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        spark = _start(Path(scratch), master, settings or {})
+        spark = _start(scratch, master, settings or {})
         try:
             if not _is_local(master):
                 _require_workers(spark, master)
-                spark.sparkContext.addPyFile(str(_package(Path(scratch))))
+                spark.sparkContext.addPyFile(str(_package(scratch)))
             sources.register(spark)
             yield spark
         except (PySparkException, Py4JError) as error:
@@ -118,8 +121,8 @@ def _require_master(master: str) -> None:
     for address in hosts:
         try:
             socket.create_connection(address, CONNECT_TIMEOUT_S).close()
-        except OSError as error:
-            why = error.strerror or str(error)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or str(error)
         else:
             return
     raise EnvironmentFault(f"no Spark master answers at {master}: {why}; {WHAT_WORKS}")

@@ -1,5 +1,6 @@
 """A real engine, the image built from these sources, and a proof after each test that nothing of it is left."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,11 +17,15 @@ def engine() -> Client:
     return connect()
 
 
+# With UPHEAVAL_IMAGES=official on bases from a registry, otherwise on those that are made here.
+OFFLINE = os.environ.get("UPHEAVAL_IMAGES", "offline") != "official"
+
+
 @pytest.fixture(scope="session")
 def node_image(engine: Client) -> str:
-    """The tag of an image that was built from what is here, without a registry."""
+    """The tag of an image that was built from what is here."""
     if not images.image_state(engine, images.NODE).is_current:
-        images.build(engine, images.NODE, base=None, offline=True, say=print)
+        images.build(engine, images.NODE, base=None, offline=OFFLINE, say=print)
     return images.NODE.tag
 
 
@@ -29,7 +34,7 @@ def link_images(engine: Client) -> None:
     """What breaks links: Toxiproxy and the filters of packets."""
     for image in (images.TOXIPROXY, images.NETFAULT):
         if not images.image_state(engine, image).is_current:
-            images.build(engine, image, base=None, offline=True, say=print)
+            images.build(engine, image, base=None, offline=OFFLINE, say=print)
 
 
 @pytest.fixture

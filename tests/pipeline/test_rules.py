@@ -28,9 +28,22 @@ def test_a_verdict_gathers_rows_once_at_its_end() -> None:
     assert text.index("reduce(DataFrame.union, parts)") < text.index(".collect()")
 
 
-@pytest.mark.parametrize("module", ["judged_logs.py", "judged_history.py", "evidence.py", "sources.py", "ingest.py"])
-def test_what_leads_to_a_verdict_gathers_nothing(module: str) -> None:
-    assert gathering_calls(text_of(module)) == []
+# Modules in which words of Spark's mean something else: arrays of numpy, and figures that are no verdict.
+OTHERWISE = {
+    "columnar.py": {"take"},
+    "frames.py": {"first"},
+    "recorded.py": {"take"},
+    "measure.py": {"first", "collect"},
+    "run_tables.py": {"first", "collect"},  # which runs a lake has
+    "verify.py": {"collect"},
+}
+
+
+def test_what_leads_to_a_verdict_gathers_nothing() -> None:
+    modules = sorted(path.name for path in Path(next(iter(upheaval_pipeline.__path__))).glob("*.py"))
+    assert {"judged_logs.py", "judged_history.py", "evidence.py", *OTHERWISE} <= set(modules)
+    found = {module: set(gathering_calls(text_of(module))) - OTHERWISE.get(module, set()) for module in modules}
+    assert {module: calls for module, calls in found.items() if calls} == {}
 
 
 @pytest.mark.parametrize(

@@ -119,8 +119,9 @@ def _ingest(options: argparse.Namespace) -> int:
     from upheaval_pipeline.session import require_spark, session
 
     require_spark()
-    from upheaval_pipeline.ingest import TABLES, ingest
+    from upheaval_pipeline.ingest import TABLES, ingest, require_different_runs
 
+    require_different_runs(options.runs)
     with session(options.master) as spark:
         written = ingest(spark, options.runs, options.lake)
     if options.json:

@@ -7,7 +7,6 @@ certificate of this machine and no list of packages. Knows nothing of the images
 import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +14,7 @@ from typing import Any, Final
 from upheaval.errors import EnvironmentFault
 from upheaval.images import cache, programs
 from upheaval.images.catalogue import DEBIAN_SUITE, DebianBase, GoBase
+from upheaval.owned_folder import owned_folder
 from upheaval.runtimes.docker.engine import Client, engine_errors
 
 RECIPE_LABEL: Final = "upheaval.recipe"
@@ -49,8 +49,8 @@ def require_base(client: Client, base: DebianBase | GoBase, say: Say) -> str:
 
 
 def _make(client: Client, base: DebianBase | GoBase, say: Say) -> None:
-    with tempfile.TemporaryDirectory(prefix="upheaval-base-") as folder:
-        root, packed = Path(folder) / "root", Path(folder) / "root.tar"
+    with owned_folder("base") as folder:
+        root, packed = folder / "root", folder / "root.tar"
         try:
             if isinstance(base, DebianBase):
                 _bootstrap(base, root, say)

@@ -4,7 +4,6 @@ Knows images and the engine; it starts no clusters.
 """
 
 import contextlib
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.images import bases, cache, packages, programs, sources
 from upheaval.images.bases import Say
 from upheaval.images.catalogue import Image
+from upheaval.owned_folder import owned_folder
 from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval_node import __version__
 
@@ -85,9 +85,9 @@ def _stands_on(client: Client, image: Image, base: str) -> bool:
 
 def _build_in_new_folder(client: Client, image: Image, base: str, say: Say) -> None:
     say(f"building {image.tag} on {base}")
-    with tempfile.TemporaryDirectory(prefix="upheaval-image-") as folder:
+    with owned_folder("image") as folder:
         try:
-            _build(client, image, base, Path(folder), say)
+            _build(client, image, base, folder, say)
         except OSError as error:
             raise EnvironmentFault(f"building {image.tag}: {programs.explain(error)}") from error
 

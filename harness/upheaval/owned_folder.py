@@ -1,0 +1,44 @@
+"""Temporary folders that say whether their owner still lives: by a lock, which a process loses however it ends.
+
+Whoever makes one first removes those of the same purpose that nobody owns any more.
+"""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_LOCK: Final = ".owner"
+
+
+@contextlib.contextmanager
+def owned_folder(purpose: str) -> Iterator[Path]:
+    """An empty folder, apart from its lock file, until the end of the block."""
+    place = Path(tempfile.gettempdir())
+    prefix = f"upheaval-{purpose}-"
+    _remove_abandoned(place, prefix)
+    # Under another name until it is locked, so that nobody takes it for abandoned.
+    folder = Path(tempfile.mkdtemp(prefix=f"upheaval.{purpose}.", dir=place))
+    owner = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(owner, fcntl.LOCK_EX)
+        folder = folder.rename(folder.with_name(folder.name.replace(".", "-")))
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(owner)
+
+
+def _remove_abandoned(place: Path, prefix: str) -> None:
+    for folder in place.glob(f"{prefix}*"):
+        with contextlib.suppress(OSError):
+            owner = os.open(folder / _LOCK, os.O_RDWR)
+            try:
+                fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(owner)
