@@ -1,6 +1,5 @@
 """A real engine, the image built from these sources, and a proof after each test that nothing of it is left."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,15 +16,11 @@ def engine() -> Client:
     return connect()
 
 
-# With UPHEAVAL_IMAGES=official on bases from a registry, otherwise on those that are made here.
-OFFLINE = os.environ.get("UPHEAVAL_IMAGES", "offline") != "official"
-
-
 @pytest.fixture(scope="session")
 def node_image(engine: Client) -> str:
-    """The tag of an image that was built from what is here."""
+    """The tag of an image that was built from what is here, without a registry."""
     if not images.image_state(engine, images.NODE).is_current:
-        images.build(engine, images.NODE, base=None, offline=OFFLINE, say=print)
+        images.build(engine, images.NODE, base=None, offline=True, say=print)
     return images.NODE.tag
 
 
@@ -34,7 +29,7 @@ def link_images(engine: Client) -> None:
     """What breaks links: Toxiproxy and the filters of packets."""
     for image in (images.TOXIPROXY, images.NETFAULT):
         if not images.image_state(engine, image).is_current:
-            images.build(engine, image, base=None, offline=OFFLINE, say=print)
+            images.build(engine, image, base=None, offline=True, say=print)
 
 
 @pytest.fixture
