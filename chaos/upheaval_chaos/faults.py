@@ -59,6 +59,10 @@ class Injection(Protocol):
 class Fault(Protocol):
     """Something that can be done to a cluster."""
 
+    def require_possible(self, members: int) -> None:
+        """Raises `UsageError` when it can never be done to a cluster of so many members, whoever leads."""
+        ...
+
     def inject(self, target: Target) -> Injection: ...
 
 
@@ -82,10 +86,49 @@ class Selector(StrEnum):
     CLIENTS = "clients"
 
 
+class Roster(Protocol):
+    """What whom a fault hits depends on."""
+
+    @property
+    def member_ids(self) -> Sequence[int]: ...
+
+    def leader(self) -> int | None: ...
+
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Imagined:
+    """A cluster in which everyone runs. Implements `Roster`."""
+
+    member_ids: Sequence[int]
+    leader_id: int
+
+    def leader(self) -> int:
+        return self.leader_id
+
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        return frozenset({f"{member_id} {component}"})
+
+
+def require_some_leader(members: int, attempt: Callable[[Roster], object]) -> None:
+    """Raises the `UsageError` of `attempt` when it fails whichever of so many members leads."""
+    failure: UsageError | None = None
+    for leader_id in range(members):
+        try:
+            attempt(_Imagined(range(members), leader_id))
+        except UsageError as error:
+            failure = error
+        else:
+            return
+    if failure is not None:
+        raise failure
+
+
 class Who(Protocol):
     """Whom a fault hits, found when it begins."""
 
-    def select(self, target: Target) -> list[int]:
+    def select(self, target: Roster) -> list[int]:
         """Raises `UnknownOutcome` when there is no such member now, `UsageError` when there never will be."""
         ...
 
@@ -97,7 +140,7 @@ class Members:
     selector: Selector | None = None
     member_id: int = -1
 
-    def select(self, target: Target) -> list[int]:
+    def select(self, target: Roster) -> list[int]:
         if self.selector is Selector.CLIENTS:
             return [CLIENTS]
         everyone = list(target.member_ids)
@@ -132,7 +175,7 @@ class Group:
 
     parts: tuple[Members, ...]
 
-    def select(self, target: Target) -> list[int]:
+    def select(self, target: Roster) -> list[int]:
         return list(dict.fromkeys(member_id for part in self.parts for member_id in part.select(target)))
 
     def __str__(self) -> str:
@@ -170,6 +213,9 @@ class MemberFault:
     def __post_init__(self) -> None:
         if _has_clients(self.members):
             raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
+
+    def require_possible(self, members: int) -> None:
+        require_some_leader(members, self.members.select)
 
     def inject(self, target: Target) -> "MemberInjection":
         return MemberInjection(target, self, self.members.select(target))

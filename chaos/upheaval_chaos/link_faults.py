@@ -9,7 +9,16 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval_chaos.faults import COMES_BACK_S, SETTLES_S, TAKES_EFFECT_S, Proof, Who, proof_of, who_of
+from upheaval_chaos.faults import (
+    COMES_BACK_S,
+    SETTLES_S,
+    TAKES_EFFECT_S,
+    Proof,
+    Who,
+    proof_of,
+    require_some_leader,
+    who_of,
+)
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target
 from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
 
@@ -18,6 +27,8 @@ PING_TIMEOUT_S: Final = 3.0
 BULK_S: Final = 1.0
 BULK_LENGTH_MAX: Final = 256 * 1024
 MS: Final = 1_000_000
+LONGEST_MS: Final = 60_000
+"""Of a latency, and of a time-out."""
 # What a connection does that works: the other side has heard it and answers, or has nothing to say and ends it.
 _WORKS: Final = (Answer.ANSWERED, Answer.ENDED)
 _ENDS: Final = (Answer.ENDED, Answer.REFUSED, Answer.RESET)
@@ -54,6 +65,15 @@ class LinkFault:
         if self.means is Means.PACKETS and not self.both_ways:
             raise UsageError("a connection needs packets both ways, so filters cut both: write it with <->")
 
+        for name, value in (("latency-ms", self.latency_ms), ("timeout-ms", self.timeout_ms)):
+            if value > LONGEST_MS:
+                raise UsageError(f"{name} is at most {LONGEST_MS}, not {value}")
+
+    def require_possible(self, members: int) -> None:
+        require_some_leader(
+            members, lambda roster: _links(self, self.sources.select(roster), self.targets.select(roster))
+        )
+
     @property
     def effect(self) -> LinkEffect:
         return LinkEffect(self.kind, self.latency_ms, self.bytes_per_second, self.timeout_ms, self.means)
@@ -78,6 +98,10 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
         links.update(dict.fromkeys(Link(b, a, channel) for a, b in pairs))
     if not links:
         raise UsageError(f"{fault.sources} and {fault.targets} have no link between them")
+    if fault.bytes_per_second and any(link.target == CLIENTS for link in links):
+        raise UsageError("a limit of bytes-per-second towards clients cannot be proved: nobody dials clients")
+    if fault.means is Means.PACKETS and any(link.is_of_clients for link in links):
+        raise UsageError("filters of packets lie between members: leave out by=packets for clients")
     return list(links)
 
 
@@ -196,8 +220,7 @@ class LinkInjection:
 
     def _throttled(self, link: Link) -> str:
         """As many bytes as the limit lets through in a second take that long, on a connection of their own."""
-        length, usual = self._bulk_length, self._usual_bulk[link]
-        least_ns = 0.8 * length * 1000 * MS / self._fault.bytes_per_second
+        length, usual, least_ns = self._bulk_length, self._usual_bulk[link], self._least_bulk_ns
         ping = self._target.ping(link, PING_TIMEOUT_S + BULK_S, length)
         if ping.answer not in _WORKS:
             raise UnknownOutcome(f"a connection along {link} was {ping.answer}")
@@ -213,6 +236,11 @@ class LinkInjection:
     def _bulk_length(self) -> int:
         return min(int(self._fault.bytes_per_second * BULK_S), BULK_LENGTH_MAX)
 
+    @property
+    def _least_bulk_ns(self) -> float:
+        """Sooner than this, as many bytes do not come out of a limited link."""
+        return 0.8 * self._bulk_length * 1000 * MS / self._fault.bytes_per_second
+
     def _try_bulk(self, link: Link) -> Ping:
         if link not in self._usual:
             raise UnknownOutcome(f"nobody dials along {link}: a limit could not be proved on it")
@@ -225,6 +253,8 @@ class LinkInjection:
         for link in self._links:
             self._require_delivery(link)
             round_trips.extend(self._works_again(road) for road in self._roads(link))
+        for link in self._usual_bulk:
+            self._require_full_speed(link)
         return f"{len(self._links)} links deliver and answer, the slowest in {max(round_trips) / MS:.1f} ms"
 
     def _works_again(self, road: Link) -> int:
@@ -239,6 +269,15 @@ class LinkInjection:
 
         self._target.wait_until(works, COMES_BACK_S, f"answer along {road}")
         return last.round_trip_ns
+
+    def _require_full_speed(self, link: Link) -> None:
+        """As many bytes as the limit let through in a second come out sooner."""
+
+        def is_fast() -> bool:
+            ping = self._target.ping(link, PING_TIMEOUT_S + BULK_S, self._bulk_length)
+            return ping.answer in _WORKS and ping.round_trip_ns < self._least_bulk_ns
+
+        self._target.wait_until(is_fast, COMES_BACK_S, f"end of the limit of link {link}")
 
     def _require_delivery(self, link: Link) -> None:
         """Bytes come out: of what members send anyway, or of a connection that is made for this."""

@@ -210,6 +210,8 @@ class _Parser:
             line.take("title")
 
     def _read_cluster(self, line: _Line) -> None:
+        if self._known:
+            line.fail("the cluster stands above its faults")
         options = line.take_options(("members", "components", "sync-level"))
         members = line.number(options.get("members", "3"), "members")
         if members > 9:
@@ -273,7 +275,9 @@ class _Parser:
                 line.fail(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
             if self._cluster.components != "split":
                 line.fail("members run their components together: write `cluster components=split` above")
-        return line.checked(lambda: MemberFault(kind, members, component))
+        fault = line.checked(lambda: MemberFault(kind, members, component))
+        line.checked(lambda: fault.require_possible(self._cluster.members))
+        return fault
 
     def _read_link_fault(self, line: _Line, kind: LinkFaultKind) -> Fault:
         sources = self._take_members(line)
@@ -289,6 +293,7 @@ class _Parser:
         fault = line.checked(
             lambda: LinkFault(kind, sources, targets, both, latency, rate, timeout, channel, Means(means))
         )
+        line.checked(lambda: fault.require_possible(self._cluster.members))
         self._require_one_means(line, fault)
         return fault
 

@@ -101,6 +101,16 @@ def test_every_statement_is_read() -> None:
         ("inject a timeout leader <-> follower", "1:1: timeout needs timeout-ms"),
         ("wait moment operations=-1", "1:13: operations must be a number from 0"),
         ("inject a slow leader -> follower", "1:1: slow needs"),
+        ("inject a slow leader -> follower latency-ms=60001", "1:1: latency-ms is at most 60000, not 60001"),
+        ("inject a timeout all <-> all timeout-ms=60001", "1:1: timeout-ms is at most 60000, not 60001"),
+        ("inject a slow leader -> clients bytes-per-second=8000", "1:1: a limit of bytes-per-second towards clients"),
+        ("inject a blackhole leader -> leader", "1:1: leader and leader have no link between them"),
+        ("inject a blackhole member-1 <-> member-1", "1:1: member-1 and member-1 have no link"),
+        ("inject a reset follower <-> follower", "1:1: follower and follower have no link"),
+        ("inject a blackhole clients -> clients", "1:1: clients and clients have no link"),
+        ("inject a blackhole leader -> follower channel=ingress", "1:1: channel ingress is that between clients and"),
+        ("inject a blackhole clients -> leader channel=log", "1:1: channel ingress is that between clients and"),
+        ("inject a reset clients <-> leader by=packets", "1:1: filters of packets lie between members"),
         ("inject a slow leader -> follower latency-ms=-3", "1:34: latency-ms must be a number"),
         ("heal a", "1:6: no fault is called 'a'"),
         ("promise to be good", "1:9: unknown promise 'to be good'"),
@@ -120,6 +130,39 @@ def test_what_is_wrong_is_named_with_line_and_column(line: str, message: str) ->
     with pytest.raises(UsageError) as caught:
         parse_scenario(line, name="bad", where="bad.scenario")
     assert str(caught.value).startswith(f"bad.scenario:{message}")
+
+
+@pytest.mark.parametrize(
+    ("members", "fault", "message"),
+    [
+        (1, "kill follower", "a cluster of one member has no followers"),
+        (1, "kill leader,followers", "a cluster of one member has no followers"),
+        (1, "blackhole leader -> followers", "a cluster of one member has no followers"),
+        (1, "blackhole all <-> all", "all and all have no link between them"),
+        (1, "reset leader <-> running", "leader and running have no link between them"),
+        (2, "blackhole follower -> followers", "follower and followers have no link between them"),
+    ],
+)
+def test_a_fault_that_no_cluster_of_that_size_can_have_is_refused(members: int, fault: str, message: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_scenario(f"title x\ncluster members={members}\ninject x {fault}\n", name="bad", where="bad")
+    assert str(caught.value) == f"bad:3:1: {message}"
+
+
+@pytest.mark.parametrize("fault", ["kill leader", "blackhole clients -> all", "reset clients <-> leader"])
+def test_what_one_member_can_have_is_read(fault: str) -> None:
+    text = f"title x\ncluster members=1\ninject x {fault}\nwait operations 1"
+    assert len(parse_scenario(text, name="x", where="x").steps) == 2
+
+
+def test_a_link_that_depends_on_who_leads_is_read() -> None:
+    text = "title x\ninject x blackhole leader -> member-0\nwait operations 1"
+    assert len(parse_scenario(text, name="x", where="x").steps) == 2
+
+
+def test_the_cluster_stands_above_its_faults() -> None:
+    with pytest.raises(UsageError, match="bad:3:1: the cluster stands above its faults"):
+        parse_scenario("title x\ninject a kill member-2\ncluster members=1", name="bad", where="bad")
 
 
 def test_a_fault_that_is_there_cannot_be_put_in_again() -> None:
