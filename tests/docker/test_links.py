@@ -55,11 +55,13 @@ def filtered(
     yield from opened("blackhole all <-> all by=packets", tmp_path_factory.mktemp("filtered") / "run", engine)
 
 
-@pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
     """What will never happen need not be waited for as long as in earnest."""
     for module in (faults, link_faults):
         monkeypatch.setattr(module, "TAKES_EFFECT_S", 4.0)
+        if sabotage is Sabotage.STAYS:
+            monkeypatch.setattr(module, "COMES_BACK_S", 4.0)
 
 
 def cluster_of(stage: LiveStage) -> DockerCluster:
@@ -110,14 +112,16 @@ def test_clients_come_in_through_toxiproxy_on_the_usual_ports(proxied: LiveStage
 
 
 @pytest.mark.parametrize(("statement", "sabotage"), LIVE_ROUNDS)
-def test_probes_behind_proxies(statement: str, sabotage: Sabotage, proxied: LiveStage) -> None:
+def test_probes_behind_proxies(statement: str, sabotage: Sabotage, proxied: LiveStage, impatient: None) -> None:
     record = one_round(proxied, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 
 
-@pytest.mark.parametrize("sabotage", list(Sabotage))
+@pytest.mark.parametrize(
+    "sabotage", [pytest.param(how, marks=pytest.mark.nightly if how is Sabotage.STAYS else ()) for how in Sabotage]
+)
 @pytest.mark.parametrize("statement", FILTERED)
-def test_probes_of_filters(statement: str, sabotage: Sabotage, filtered: LiveStage) -> None:
+def test_probes_of_filters(statement: str, sabotage: Sabotage, filtered: LiveStage, impatient: None) -> None:
     record = one_round(filtered, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 

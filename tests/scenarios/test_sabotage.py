@@ -1,5 +1,5 @@
-"""Each fault's probe on a cluster that works: it holds when the fault was done, and fails when the hands did nothing or
-hit another member or link. Every kind of fault is tried, on the simulated and on the process runtime.
+"""Each fault's probe on a cluster that works: it holds when the fault was done, and fails when the hands did nothing,
+hit another member or link, or did not heal. Every kind of fault is tried, on the simulated and on the process runtime.
 """
 
 from collections.abc import Iterator
@@ -27,10 +27,12 @@ def test_every_kind_is_tried() -> None:
 
 
 @pytest.fixture
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
     """What will never happen need not be waited for as long as in earnest."""
     for module in (faults, link_faults):
         monkeypatch.setattr(module, "TAKES_EFFECT_S", 2.0)
+        if sabotage is Sabotage.STAYS:
+            monkeypatch.setattr(module, "COMES_BACK_S", 2.0)
 
 
 @pytest.mark.parametrize(("statement", "sabotage"), ROUNDS)

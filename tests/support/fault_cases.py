@@ -37,19 +37,20 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     LinkFaultKind.TIMEOUT: ("timeout leader <-> follower timeout-ms=300", "timeout clients <-> leader timeout-ms=300"),
 }
+_LIES: Final = (Sabotage.IDLE, Sabotage.ELSEWHERE, Sabotage.STAYS)
 ROUNDS: Final = (
     *((statement, Sabotage.NONE) for statements in CASES.values() for statement in statements),
-    *((statements[0], how) for statements in CASES.values() for how in (Sabotage.IDLE, Sabotage.ELSEWHERE)),
-    ("blackhole clients <-> leader", Sabotage.IDLE),
-    ("blackhole clients <-> leader", Sabotage.ELSEWHERE),
-    ("slow leader -> follower bytes-per-second=8000", Sabotage.IDLE),
-    ("slow leader -> follower bytes-per-second=8000", Sabotage.ELSEWHERE),
+    *((statements[0], how) for statements in CASES.values() for how in _LIES),
+    *(("blackhole clients <-> leader", how) for how in _LIES),
+    *(("slow leader -> follower bytes-per-second=8000", how) for how in _LIES),
 )
 """Every statement as it is, and one of each kind with hands that lie."""
 _OFTEN: Final = {
     *((statements[0], Sabotage.IDLE) for statements in CASES.values()),
     ("kill follower", Sabotage.ELSEWHERE),
     ("blackhole leader -> follower", Sabotage.ELSEWHERE),
+    ("pause follower", Sabotage.STAYS),
+    ("blackhole leader -> follower", Sabotage.STAYS),
     ("blackhole clients <-> leader", Sabotage.NONE),
     ("reset clients <-> leader", Sabotage.NONE),
     ("timeout leader <-> follower timeout-ms=300", Sabotage.NONE),
@@ -75,11 +76,19 @@ def fault_of(statement: str, cluster: str = "cluster members=3") -> Fault:
 def one_round(stage: Stage, fault: Fault, sabotage: Sabotage) -> FaultRecord:
     """What is recorded of the fault. Afterwards all members follow one leader and answer clients again."""
     records: list[FaultRecord] = []
-    driver = FaultDriver(Saboteur(stage, sabotage), records.append)
-    driver.inject("x", fault)
-    driver.heal("x")
+    saboteur = Saboteur(stage, sabotage)
+    driver = FaultDriver(saboteur, records.append)
+    try:
+        injected = driver.inject("x", fault)
+        healed = driver.heal("x")
+    finally:
+        saboteur.make_good()
     settle(stage)
     (record,) = records
+    if sabotage is Sabotage.STAYS:
+        # What failed is the proof of the healing.
+        assert injected.holds, record
+        assert not healed.holds, record
     return record
 
 

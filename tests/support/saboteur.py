@@ -1,7 +1,8 @@
-"""A target whose hands lie: they do nothing, or do it to others. Its eyes are those of the real target."""
+"""A target whose hands lie: they do nothing, do it to others, or heal nothing. Its eyes are the real target's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from functools import partial
 
 from upheaval_chaos.target import CLIENTS, Link, LinkEffect, Ping, Target
 
@@ -10,6 +11,8 @@ class Sabotage(StrEnum):
     NONE = "none"
     IDLE = "idle"
     ELSEWHERE = "elsewhere"
+    STAYS = "stays"
+    """Broken rightly, and never healed."""
 
 
 class Saboteur:
@@ -18,6 +21,13 @@ class Saboteur:
     def __init__(self, target: Target, sabotage: Sabotage) -> None:
         self._target = target
         self._sabotage = sabotage
+        self._not_healed: list[Callable[[], None]] = []
+
+    def make_good(self) -> None:
+        """Heal what the hands have left broken."""
+        for heal in self._not_healed:
+            heal()
+        self._not_healed.clear()
 
     @property
     def member_ids(self) -> Sequence[int]:
@@ -41,7 +51,7 @@ class Saboteur:
 
     def start(self, member_id: int) -> None:
         for each in {member_id, self._other(member_id)}:
-            self._target.start(each)
+            self._heal(partial(self._target.start, each))
 
     def pause(self, member_id: int, component: str | None) -> None:
         if self._sabotage is not Sabotage.IDLE:
@@ -49,7 +59,7 @@ class Saboteur:
 
     def resume(self, member_id: int, component: str | None) -> None:
         for each in {member_id, self._other(member_id)}:
-            self._target.resume(each, component)
+            self._heal(partial(self._target.resume, each, component))
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         if self._sabotage is not Sabotage.IDLE:
@@ -57,7 +67,7 @@ class Saboteur:
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         if self._sabotage is not Sabotage.IDLE:
-            self._target.lift([self._other_link(link) for link in links], effect)
+            self._heal(partial(self._target.lift, [self._other_link(link) for link in links], effect))
 
     # --- eyes and clock ---
 
@@ -85,7 +95,13 @@ class Saboteur:
     def let_pass(self, seconds: float) -> None:
         self._target.let_pass(seconds)
 
-    # --- whom it hits instead ---
+    # --- what it does not do, and whom it hits instead ---
+
+    def _heal(self, heal: Callable[[], None]) -> None:
+        if self._sabotage is Sabotage.STAYS:
+            self._not_healed.append(heal)
+        else:
+            heal()
 
     def _other(self, end: int) -> int:
         if self._sabotage is not Sabotage.ELSEWHERE or end == CLIENTS:
