@@ -18,7 +18,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.owned_folder import owned_folder
 
 JAVA_MIN = 17
-WHAT_WORKS = "`upheaval verify` and `upheaval report` work without it"
+WHAT_WORKS = "`upheaval verify`, `measure` and `report` work without it"
 LOCAL = "local[*]"
 PACKAGES = ("upheaval", "upheaval_node", "upheaval_pipeline")
 CONNECT_TIMEOUT_S = 5.0
