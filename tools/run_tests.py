@@ -51,15 +51,15 @@ class Outcome:
 
 DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv")
 SUITES = (
-    Suite("architecture", "tests/architecture", 0),
+    Suite("docker", "tests/docker", 0, DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
     Suite("unit", "tests/unit", 0),
+    Suite("architecture", "tests/architecture", 0),
+    Suite("pipeline", "tests/pipeline", 1, ("java", "chromium"), ("pyspark",), extra=True),
     Suite("simulation", "tests/simulation", 1),
     Suite("scenarios", "tests/scenarios", 1),
-    Suite("plugin", "tests/plugin", 0),
     Suite("integration", "tests/integration", 1, ("strace",), marks="not timing"),
+    Suite("plugin", "tests/plugin", 1),
     Suite("load", "tests/load", 1, modules=("locust",), extra=True),
-    Suite("pipeline", "tests/pipeline", 0, ("java", "chromium"), ("pyspark",), extra=True),
-    Suite("docker", "tests/docker", 1, DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
     Suite("timing", "tests/integration", 2, marks="timing"),
 )
 
