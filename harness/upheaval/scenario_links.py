@@ -14,6 +14,7 @@ from typing import Protocol
 
 from upheaval.errors import UsageError
 from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.runtimes.process import ProcessCluster
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
@@ -50,6 +51,16 @@ def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> Li
     if not isinstance(cluster, DockerCluster):
         raise UsageError(f"the links of a cluster of the {cluster.runtime} runtime cannot be proxied")
     return PacketLinks(cluster) if means is Means.PACKETS else DockerLinks(cluster)
+
+
+def require_link_images(runtime: str, means: Means) -> None:
+    """Raises `EnvironmentFault` when what breaks links needs an image that is not there; nothing is made for it."""
+    if runtime != DOCKER:
+        return
+    from upheaval.runtimes.docker import links, packet_links
+    from upheaval.runtimes.docker.engine import connect, require_image
+
+    require_image(connect(), packet_links.IMAGE if means is Means.PACKETS else links.IMAGE)
 
 
 class ProxiedLinks:

@@ -13,7 +13,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
-from upheaval.scenario_links import Links, open_links
+from upheaval.scenario_links import Links, open_links, require_link_images
 from upheaval.waits import wait_until
 from upheaval.workload import LoadCounts
 from upheaval_chaos.target import Link, LinkEffect, Means, Ping
@@ -158,6 +158,8 @@ class LiveStage(LiveTarget):
 
     def open(self, say: Callable[[str], None]) -> None:
         plan = self._plan
+        if self._means is not None:
+            require_link_images(self._runtime, self._means)
         cluster = create_cluster(
             self._runtime,
             self.run.path,

@@ -1,5 +1,6 @@
 """An engine that cannot be used: one line that says why, exit status 2, nothing left."""
 
+import contextlib
 import http.server
 import json
 import os
@@ -14,24 +15,36 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import command, upheaval
+from upheaval_node import __version__
 
 NOT_OURS = ("--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-dac_override,-dac_read_search")
 
 
-class _OldEngine(http.server.BaseHTTPRequestHandler):
-    """Answers like an engine of ten years ago."""
+class _Engine(http.server.BaseHTTPRequestHandler):
+    """Answers as an engine does that has the node's image and no other."""
 
     protocol_version = "HTTP/1.1"
+    engine, api = "20.10.24", "1.41"
 
     def do_GET(self) -> None:
-        body = json.dumps({"Version": "1.12.0", "ApiVersion": "1.24"}).encode()
-        self.send_response(200)
-        self.send_header("Api-Version", "1.24")
+        path = self.path.partition("/images/")[2]
+        if not path:
+            self._answer(200, {"Version": self.engine, "ApiVersion": self.api, "MinAPIVersion": "1.12"})
+        elif "node" in path:
+            self._answer(200, {"Id": "sha256:" + "0" * 64})
+        else:
+            self._answer(404, {"message": "No such image"})
+
+    do_HEAD = do_GET  # noqa: N815 - what the base class calls
+
+    def _answer(self, status: int, fields: dict[str, str]) -> None:
+        body = json.dumps(fields).encode()
+        self.send_response(status)
+        self.send_header("Api-Version", self.api)
+        self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
-
-    do_HEAD = do_GET  # noqa: N815 - what the base class calls
 
     def address_string(self) -> str:
         return "engine"
@@ -39,14 +52,20 @@ class _OldEngine(http.server.BaseHTTPRequestHandler):
     def log_message(self, *arguments: object) -> None: ...
 
 
+class _OldEngine(_Engine):
+    """Answers like an engine of ten years ago."""
+
+    engine, api = "1.12.0", "1.24"
+
+
 class _UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
 
 
-@pytest.fixture
-def old_engine(tmp_path: Path) -> Iterator[str]:
-    path = str(tmp_path / "old.sock")
-    with _UnixServer(path, _OldEngine) as server:
+@contextlib.contextmanager
+def answering(path: Path, engine: type[_Engine]) -> Iterator[str]:
+    """Serve as that engine; where."""
+    with _UnixServer(str(path), engine) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
         thread.start()
         try:
@@ -54,6 +73,12 @@ def old_engine(tmp_path: Path) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@pytest.fixture
+def old_engine(tmp_path: Path) -> Iterator[str]:
+    with answering(tmp_path / "old.sock", _OldEngine) as address:
+        yield address
 
 
 def said(done: "subprocess.CompletedProcess[str]") -> str:
@@ -66,6 +91,25 @@ def test_an_engine_that_is_too_old(tmp_path: Path, old_engine: str) -> None:
     folder = tmp_path / "run"
     line = said(upheaval("up", "--runtime", "docker", "--dir", str(folder), DOCKER_HOST=old_engine))
     assert "the Docker engine is too old: it has API 1.24, 1.41 (engine 20.10) is needed" in line
+    assert not folder.exists()
+
+
+@pytest.mark.parametrize(("means", "image"), [("proxy", "toxiproxy"), ("packets", "netfault")])
+def test_an_image_for_links_is_missed_before_anything_is_made(tmp_path: Path, means: str, image: str) -> None:
+    folder, text = tmp_path / "run", tmp_path / "cut.scenario"
+    text.write_text(f"title x\nwait operations 1\ninject x blackhole leader <-> follower by={means}\n")
+    with answering(tmp_path / "bare.sock", _Engine) as address:
+        done = upheaval("run", str(text), "--runtime", "docker", "--dir", str(folder), DOCKER_HOST=address)
+    line = f"the image upheaval/{image}:{__version__} is missing: build it with `upheaval images build {image}`"
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert done.stderr.endswith(f"\nupheaval: {line}\n")
+    assert not folder.exists()
+
+
+def test_an_engine_behind_ssh(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    line = said(upheaval("up", "--runtime", "docker", "--dir", str(folder), DOCKER_HOST="ssh://someone@127.0.0.1"))
+    assert "engines behind ssh:// are not supported" in line
     assert not folder.exists()
 
 

@@ -4,6 +4,7 @@ The only module that turns errors of the docker SDK into those of the harness. I
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -28,6 +29,8 @@ def connect() -> Client:
         import testcontainers.core.container  # noqa: F401 - so that its absence is known here
     except ImportError:
         raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {INSTALL}") from None
+    if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
+        raise EnvironmentFault("engines behind ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
     try:
         client = docker.from_env()
         client.ping()
