@@ -39,6 +39,27 @@ class MemberStatus:
         return self.alive and self.role == LEADER and self.election_state == ELECTION_CLOSED
 
 
+def serving_leader(statuses: Sequence[MemberStatus]) -> int | None:
+    """The member id of the serving leader of the highest term."""
+    serving = [status for status in statuses if status.serves_as_leader]
+    return max(serving, key=lambda status: status.leadership_term_id).member_id if serving else None
+
+
+def is_caught_up(statuses: Sequence[MemberStatus], member_id: int) -> bool:
+    """Whether the member leads, or follows the member that does, with its election over.
+
+    `statuses` is one look at all members. While any of them knows of a later term than that of the serving leader,
+    nobody is caught up: that leader may be one of old that has yet to learn of its successor.
+    """
+    leader = serving_leader(statuses)
+    if leader is None:
+        return False
+    status, term = statuses[member_id], statuses[leader].leadership_term_id
+    is_latest = all(other.leadership_term_id <= term for other in statuses if other.alive)
+    is_settled = status.alive and status.election_state == ELECTION_CLOSED
+    return is_latest and is_settled and leader in (member_id, status.leader_member_id)
+
+
 class Member(Protocol):
     """One member of a cluster."""
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from upheaval.cluster import ELECTION_CLOSED
+from upheaval.cluster import is_caught_up
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.run_folder import Converge, FaultRecord, RunFolder
 from upheaval.runtimes.simulated import links as virtual
@@ -104,9 +104,7 @@ class SimulatedTarget:
 
     def has_caught_up(self, member_id: int) -> bool:
         """Whether the member leads, or follows the member that does, with its election over."""
-        status, leader = self.cluster.status()[member_id], self.leader()
-        is_settled = status.alive and status.election_state == ELECTION_CLOSED
-        return is_settled and leader is not None and status.leader_member_id == leader
+        return is_caught_up(self.cluster.status(), member_id)
 
     def record_fault(self, fault: FaultRecord) -> None:
         self.cluster.faults.append(fault)

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus
+from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up, serving_leader
 from upheaval.errors import UnknownOutcome
 from upheaval.run_folder import Converge, FinalPosition, RunFolder
 from upheaval.waits import POLL_INTERVAL_S, wait_until
@@ -23,8 +23,7 @@ class Conditions:
 
     def leader(self) -> int | None:
         """The serving leader of the highest term."""
-        serving = [status for status in self.status() if status.serves_as_leader]
-        return max(serving, key=lambda status: status.leadership_term_id).member_id if serving else None
+        return serving_leader(self.status())
 
     def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
         """Wait for a leader that serves, if wanted another one than before."""
@@ -40,13 +39,12 @@ class Conditions:
         return leader
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus:
-        """Wait until a member follows the leader's term, or leads it, and its election is over."""
+        """Wait until a member leads, or follows the member that does, with its election over."""
 
         def caught_up() -> MemberStatus | None:
             self.raise_if_ended()
-            status = self.status()[member_id]
-            followed = status.leader_member_id >= 0 and status.election_state == ELECTION_CLOSED
-            return status if status.alive and followed else None
+            statuses = self.status()
+            return statuses[member_id] if is_caught_up(statuses, member_id) else None
 
         return wait_until(
             caught_up,

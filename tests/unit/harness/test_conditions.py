@@ -1,9 +1,13 @@
-"""Waiting for convergence: two looks in a row have to agree, and a log that has moved is looked at again."""
+"""Waiting: convergence takes two looks in a row that agree, and a leader of old has not caught up."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus
+import pytest
+
+from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up
+from upheaval.errors import UnknownOutcome
 from upheaval.run_folder import Manifest, RunFolder
 from upheaval.runtimes.conditions import Conditions
 
@@ -69,3 +73,27 @@ def test_members_that_never_agree_are_written_as_they_were_seen_last(tmp_path: P
     converge = conditions(Looks(members(96, 96, 64))).converge(run_folder(tmp_path), 0.01)
     assert not converge.reached
     assert [final.append_position for final in converge.members] == [96, 96, 64]
+
+
+@pytest.mark.parametrize("state", [ELECTION_CLOSED, "INIT"])
+def test_a_leader_of_old_has_not_caught_up(state: str) -> None:
+    """Member 0 was paused and does not know yet that member 1 has followed it."""
+    old, new, follower = members(96, 160, 160)
+    old = replace(old, leadership_term_id=0)
+    new = replace(new, role=LEADER, leader_member_id=1, election_state=state)
+    follower = replace(follower, leader_member_id=1)
+    seen = [old, new, follower]
+    assert not is_caught_up(seen, 0)
+    with pytest.raises(UnknownOutcome, match="member 0 does not catch up"):
+        conditions(Looks(seen)).wait_until_caught_up(0, 0.01)
+    serves = state == ELECTION_CLOSED
+    assert [is_caught_up(seen, member_id) for member_id in (1, 2)] == [serves, serves]
+
+
+def test_a_member_has_caught_up_when_it_follows_the_leader_and_its_election_is_over() -> None:
+    leader, follower, late = members(96, 96, 0)
+    late = replace(late, election_state="FOLLOWER_CATCHUP")
+    assert [is_caught_up([leader, follower, late], member_id) for member_id in range(3)] == [True, True, False]
+    assert conditions(Looks([leader, follower, late])).wait_until_caught_up(1, 1) == follower
+    gone = MemberStatus(0, alive=False)
+    assert not is_caught_up([gone, follower, late], 1)

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus
+from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus, serving_leader
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.history import Operation
 from upheaval.jsonfields import Json
@@ -218,8 +218,7 @@ class SimulatedCluster:
 
     def leader(self) -> int | None:
         """The leader that serves; of two that both believe so the one of the later term."""
-        serving = [status for status in self.status() if status.serves_as_leader]
-        return max(serving, key=lambda status: status.leadership_term_id).member_id if serving else None
+        return serving_leader(self.status())
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
