@@ -4,7 +4,7 @@ This module knows nothing of what the fields mean.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from upheaval.errors import EnvironmentFault, UsageError
@@ -33,6 +33,20 @@ def integer(fields: Mapping[str, Json], name: str) -> int:
     value = fields.get(name)
     if type(value) is not int:
         raise FieldError(f"field {name!r} must be an integer, not {_shown(fields, name)}")
+    return value
+
+
+def integer_within(fields: Mapping[str, Json], name: str, least: int, most: int) -> int:
+    value = integer(fields, name)
+    if not least <= value <= most:
+        raise FieldError(f"field {name!r} must be {least} to {most}, not {_shown(fields, name)}")
+    return value
+
+
+def one_of(fields: Mapping[str, Json], name: str, choices: Sequence[str]) -> str:
+    value = text(fields, name)
+    if value not in choices:
+        raise FieldError(f"field {name!r} must be {' or '.join(choices)}, not {_shown(fields, name)}")
     return value
 
 

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Final
 
 from upheaval import jsonfields
 from upheaval.errors import EnvironmentFault, UsageError
@@ -15,6 +16,11 @@ from upheaval.history import HistoryWriter, Operation, read_history
 from upheaval.jsonfields import FieldError, Json
 
 FORMAT_VERSION = 1
+MEMBERS_MAX: Final = 9
+SYNC_LEVEL_MAX: Final = 2
+PROFILES: Final = ("aeron", "test")
+TOGETHER: Final = "together"
+SPLIT: Final = "split"
 NOT_PROVED = "not proved: "
 """How the proof of a fault begins that was not seen to take effect, or not seen to be healed."""
 
@@ -50,7 +56,7 @@ class Manifest:
     members: int
     profile: str
     sync_level: int
-    components: str = "together"
+    components: str = TOGETHER
     service: str = ""
     seed: int | None = None
     created: str = ""
@@ -213,10 +219,10 @@ def parse_manifest(fields: Mapping[str, Json]) -> Manifest:
     return Manifest(
         run_id=jsonfields.text(fields, "run_id"),
         runtime=jsonfields.text(fields, "runtime"),
-        members=jsonfields.integer(fields, "members"),
-        profile=jsonfields.text(fields, "profile"),
-        sync_level=jsonfields.integer(fields, "sync_level"),
-        components=jsonfields.optional_text(fields, "components") or "together",
+        members=jsonfields.integer_within(fields, "members", 1, MEMBERS_MAX),
+        profile=jsonfields.one_of(fields, "profile", PROFILES),
+        sync_level=jsonfields.integer_within(fields, "sync_level", 0, SYNC_LEVEL_MAX),
+        components=jsonfields.one_of({"components": TOGETHER, **fields}, "components", (TOGETHER, SPLIT)),
         service=jsonfields.optional_text(fields, "service") or "",
         seed=jsonfields.optional_integer(fields, "seed"),
         created=jsonfields.optional_text(fields, "created") or "",

@@ -4,7 +4,7 @@ Leaves the scenario and the result in the run folder, so that the run can be rep
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -14,7 +14,7 @@ from upheaval.checkers.faults import FAULTS_PROVED
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
-from upheaval.jsonfields import FieldError
+from upheaval.jsonfields import FieldError, Json
 from upheaval.run_folder import NOT_PROVED, RunFolder, write_atomically
 from upheaval.scenario import (
     Heal,
@@ -56,18 +56,12 @@ class ScenarioResult:
         return self.report.verdict
 
     def to_json(self) -> str:
-        promises = [
-            {"promise": finding.promise, "verdict": finding.verdict.text, "detail": finding.detail}
-            for finding in self.report.findings
-        ]
         fields = {
             "scenario": self.scenario,
             "runtime": self.runtime,
             "seed": self.seed,
             "planted": self.planted,
-            "verdict": self.verdict.text,
-            "promises": promises,
-            "run": self.report.run,
+            **self.report.to_fields(),
             "digest": self.digest,
         }
         return json.dumps(fields, indent=2) + "\n"
@@ -137,7 +131,7 @@ def read_origin(folder: Path) -> RunOrigin:
         raise UsageError(f"{folder} is no run of a scenario: it has no {SCENARIO_FILE} and {RESULT_FILE}")
     try:
         fields = jsonfields.parse_object(jsonfields.read_text(result_file))
-        name = jsonfields.text(fields, "scenario")
+        name = _text_without_folders(fields, "scenario")
         scenario = parse_scenario(jsonfields.read_text(scenario_file), name=name, where=str(scenario_file))
         return RunOrigin(
             scenario,
@@ -148,6 +142,14 @@ def read_origin(folder: Path) -> RunOrigin:
         )
     except FieldError as error:
         raise UsageError(f"{result_file}: {error}") from None
+
+
+def _text_without_folders(fields: Mapping[str, Json], name: str) -> str:
+    """A new run folder is named after it."""
+    value = jsonfields.text(fields, name)
+    if value in ("", ".", "..") or "/" in value or "\0" in value:
+        raise FieldError(f"field {name!r} must be the name of a scenario, not {value!r}")
+    return value
 
 
 def _perform(scenario: Scenario, stage: Stage, say: Say) -> None:

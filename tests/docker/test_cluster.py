@@ -1,12 +1,15 @@
 """A cluster of containers: faults by the engine, a user's own service, what is collected."""
 
+import contextlib
 import json
 import signal
 from pathlib import Path
 
 import pytest
 
+from support.docker_runs import left_of
 from upheaval.cluster import LEADER
+from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
@@ -125,3 +128,26 @@ def test_a_users_service_is_copied_in(tmp_path: Path, node_image: str, engine: C
             assert bytes(client.request(b"hello", lambda _: True)) == b"HELLO"
     finally:
         cluster.down()
+
+
+def test_what_fails_ends_what_it_started_and_nothing_else(cluster: DockerCluster) -> None:
+    cluster.member(0).end_now()
+    kept = [cluster.member(member_id).incarnation() for member_id in (1, 2)]
+    started: list[bool] = []
+    with contextlib.suppress(KeyboardInterrupt), cluster.all_or_nothing():
+        cluster.member(0).launch()
+        started.append(cluster.member(0).is_running())
+        raise KeyboardInterrupt
+    assert started == [True]
+    assert not cluster.member(0).is_running()
+    assert [cluster.member(member_id).incarnation() for member_id in (1, 2)] == kept
+
+
+def test_containers_go_though_the_faults_cannot_be_written(tmp_path: Path, node_image: str, engine: Client) -> None:
+    cluster = DockerCluster.create(tmp_path / "run", members=1, image=node_image)
+    cluster.up()
+    cluster.member(0).kill()
+    cluster.run.faults_file.mkdir()
+    with pytest.raises(EnvironmentFault, match=r"cannot write .*faults\.jsonl"):
+        cluster.down()
+    assert left_of(engine, cluster.config.run_id) == []

@@ -144,7 +144,7 @@ def test_a_lake_and_verdicts_from_a_master(cluster: tuple[str, dict[str, str]], 
     judged = upheaval("verify", str(run), *where, settings=settings)
     assert judged.returncode == 0, judged.stderr
     expected = {finding.promise: finding.detail for finding in verify_run(run).findings}
-    assert {f["promise"]: f["detail"] for f in json.loads(judged.stdout)["findings"]} == expected
+    assert {f["promise"]: f["detail"] for f in json.loads(judged.stdout)["promises"]} == expected
     from_lake = upheaval("verify", "--lake", str(lake), "--run", "run-1", *where, settings=settings)
     assert from_lake.stdout == judged.stdout
     assert left_behind(settings) == []

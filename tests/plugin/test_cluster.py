@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 
 from upheaval import Cluster, HarnessError, Verdict
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_table import processes_of
 
 
 @pytest.mark.heavy
@@ -49,3 +51,29 @@ def test_what_a_run_does_not_have_is_refused(tmp_path: Path) -> None:
         cluster.kill(1)
         with pytest.raises(HarnessError, match="member 1 is under fault 'kill-1': heal it first"):
             cluster.pause(1)
+
+
+def test_members_end_though_their_faults_cannot_be_written(tmp_path: Path) -> None:
+    cluster = Cluster(members=1, folder=tmp_path / "run")
+    run_id = cluster.run.read_manifest().run_id
+    cluster.up()
+    assert processes_of(run_id)
+    cluster.kill(0)
+    cluster.start(0)
+    cluster.run.faults_file.unlink(missing_ok=True)
+    cluster.run.faults_file.mkdir()
+    cluster.pause(0)
+    with pytest.raises(HarnessError, match=r"cannot write .*faults\.jsonl"):
+        cluster.down()
+    assert processes_of(run_id) == []
+
+
+def test_a_cluster_ends_and_leaves_no_sockets_though_its_faults_cannot_be_written(tmp_path: Path) -> None:
+    cluster = ProcessCluster.create(tmp_path / "run", members=1)
+    cluster.up()
+    cluster.member(0).pause()
+    cluster.run.faults_file.mkdir()
+    with pytest.raises(HarnessError, match=r"cannot write .*faults\.jsonl"):
+        cluster.down()
+    assert processes_of(cluster.config.run_id) == []
+    assert not [entry for entry in (tmp_path / "run").rglob("*") if entry.is_socket()]

@@ -6,6 +6,7 @@ This module knows nothing of how a promise is checked.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Any
 
 
 class Verdict(IntEnum):
@@ -49,6 +50,11 @@ class Report:
     def verdict(self) -> Verdict:
         """The worst finding; a run about which nothing was found out is unknown."""
         return worst([finding.verdict for finding in self.findings])
+
+    def to_fields(self) -> dict[str, Any]:
+        """What every command that judges prints as JSON."""
+        promises = [{"promise": f.promise, "verdict": f.verdict.text, "detail": f.detail} for f in self.findings]
+        return {"run": self.run, "verdict": self.verdict.text, "promises": promises}
 
     def finding(self, promise: str) -> Finding:
         """The finding on a promise by its name. Raises `KeyError` when it was not checked."""

@@ -4,18 +4,19 @@ import argparse
 import contextlib
 import importlib.util
 import json
+import math
 import random
 import socket
 import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
+from upheaval.cli.new_folder import run_folder
 from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
@@ -26,6 +27,7 @@ from upheaval.run_folder import RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
+from upheaval.workload import IDS_A_LOAD
 from upheaval_node.settings import profile_settings
 
 # A user that reconnects, as all do when a leader is gone, has two sessions until the cluster gives up the old one.
@@ -33,17 +35,16 @@ SESSIONS_A_USER: Final = 2
 # Beside those of the users: the command line's client.
 SPARE_SESSIONS: Final = 8
 DURATION_S: Final = 10.0
+MEMBERS: Final = 3
 WEB_PORT: Final = 8089
 LOG_FILE: Final = "load.log"
 _HOST: Final = "127.0.0.1"
 _ID_BITS: Final = 58
-_IDS_A_LOAD: Final = 1 << 40
 
 
 def load(options: argparse.Namespace) -> int:
     _require_sense(options)
-    with _page(options) as page:
-        folder: Path = options.dir or _new_folder()
+    with _page(options) as page, run_folder(options.dir, "load") as folder:
         is_ours = not cluster_file.has_cluster(folder)
         cluster = _fresh(folder, options) if is_ours else _existing(folder, options)
         settings = _settings(cluster, options, page)
@@ -68,7 +69,7 @@ def load(options: argparse.Namespace) -> int:
 
 
 def _require_sense(options: argparse.Namespace) -> None:
-    if options.users < 1 or options.rate < 0:
+    if options.users < 1 or not math.isfinite(options.rate) or options.rate < 0:
         raise UsageError("--users is at least 1 and --rate at least 0")
     if options.web_port is not None and not options.web:
         raise UsageError("--web-port is for locust's page: use --web too")
@@ -98,9 +99,10 @@ def _page(options: argparse.Namespace) -> Iterator[socket.socket | None]:
 def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
     limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, _default_limit("test"))
     service = options.service or cluster_file.DEFAULT_SERVICE
+    members = MEMBERS if options.members is None else options.members
     source = Path.cwd() if ":" in service else None
     return create_cluster(
-        options.runtime or PROCESS, folder, members=options.members, service=service, source=source, max_sessions=limit
+        options.runtime or PROCESS, folder, members=members, service=service, source=source, max_sessions=limit
     )
 
 
@@ -111,6 +113,8 @@ def _existing(folder: Path, options: argparse.Namespace) -> AnyCluster:
         raise UsageError(f"{folder} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
     if options.service not in (None, cluster.config.service):
         raise UsageError(f"{folder} holds a cluster with --service {cluster.config.service}: leave it out")
+    if options.members not in (None, cluster.config.members):
+        raise UsageError(f"{folder} holds a cluster with --members {cluster.config.members}: leave it out")
     limit = cluster.config.max_sessions or _default_limit(cluster.config.profile)
     if options.users > limit:
         raise UsageError(
@@ -127,7 +131,7 @@ def _default_limit(profile: str) -> int:
 def _say_limit(cluster: AnyCluster, options: argparse.Namespace) -> None:
     limit, usual = cluster.config.max_sessions, _default_limit(cluster.config.profile)
     raised = f" (raised from {usual} for {options.users} users)" if limit > usual else ""
-    _say(f"starting {options.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
+    _say(f"starting {cluster.config.members} members in {cluster.folder}, each lets {limit} sessions in{raised}")
     if cluster.note:
         _say(cluster.note)
 
@@ -197,7 +201,7 @@ def _outcomes(run: RunFolder, first_id: int) -> dict[Outcome, int]:
     """What the history says of the operations of this load."""
     if not run.history_file.exists():
         return dict.fromkeys(Outcome, 0)
-    end = first_id + _IDS_A_LOAD
+    end = first_id + IDS_A_LOAD
     counts = Counter(operation.outcome for operation in run.read_history() if first_id <= operation.id < end)
     return {outcome: counts[outcome] for outcome in Outcome}
 
@@ -219,18 +223,13 @@ def _print(statistics: Statistics, outcomes: dict[Outcome, int], report: Report)
 
 
 def _json(statistics: Statistics, outcomes: dict[Outcome, int], report: Report, settings: LoadSettings) -> str:
-    findings = [{"promise": f.promise, "verdict": f.verdict.text, "detail": f.detail} for f in report.findings]
-    fields = {"run": report.run, "verdict": report.verdict.text, "findings": findings}
     history = {outcome.value: count for outcome, count in outcomes.items()}
     names = ("users", "duration_s", "user", "rate", "timeout_s", "seed")
     load = {name: getattr(settings, name) for name in names}
-    return json.dumps({**fields, "load": load, "statistics": statistics.to_fields(), "history": history}, indent=2)
+    return json.dumps(
+        {**report.to_fields(), "load": load, "statistics": statistics.to_fields(), "history": history}, indent=2
+    )
 
 
 def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
-
-
-def _new_folder() -> Path:
-    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
-    return Path("runs") / f"load-{stamp}"

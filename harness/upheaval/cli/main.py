@@ -52,6 +52,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        # What no command foresaw: a name that is too long, a file that may not be read, a full disk.
+        where = "" if error.filename is None else f"{error.filename}: "
+        return _fail(f"{where}{error.strerror or error}", USAGE_STATUS)
     return status
 
 
@@ -186,7 +190,7 @@ def _add_load(commands: "_Commands[_Parser]") -> None:
     parser.add_argument("--web", action="store_true", help="start and stop the load on locust's page, on loopback")
     parser.add_argument("--web-port", type=int, help="of the page: default 8089, 0 for a free one")
     parser.add_argument("--dir", type=Path, help="a running cluster, or where to start one (default: new, in ./runs)")
-    parser.add_argument("--members", type=int, default=3, help="of a fresh cluster (default 3)")
+    parser.add_argument("--members", type=int, help="of a fresh cluster (default 3)")
     parser.add_argument("--user", default="workbench", help="workbench, register, append, echo or module:Class")
     parser.add_argument("--rate", type=float, default=10.0, help="operations a second of each user, 0 for no limit")
     parser.add_argument("--timeout", type=_seconds, default=5.0, help="seconds to wait for an answer (default 5)")

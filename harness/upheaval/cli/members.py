@@ -24,7 +24,7 @@ def up(options: argparse.Namespace) -> int:
             if value != kept:
                 option = name.replace("_", "-")
                 raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: leave it out")
-        cluster_file.check_config(cluster.config)
+        cluster_file.check_kept(cluster.config)
     else:
         cluster = create_cluster(options.runtime or PROCESS, options.dir, kept=True, **given)
     if cluster.note:

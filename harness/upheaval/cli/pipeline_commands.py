@@ -13,6 +13,8 @@ from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.run_folder import RunFolder
 
+LOCAL = "local[*]"
+
 
 def add_commands(commands: Any) -> None:
     """Add `verify`, `measure`, `report` and `ingest` to the command line."""
@@ -41,7 +43,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_master(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--master", default="local[*]", help="Spark master (default local[*])")
+    parser.add_argument("--master", help=f"Spark master (default {LOCAL})")
 
 
 def _add_lake(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +57,8 @@ def _require_one_place(options: argparse.Namespace, folders: Sequence[Path]) -> 
         raise UsageError("name a run folder, or a lake with --lake, and not both")
     if options.lake is not None and options.engine != "spark":
         raise UsageError("a lake is read by Spark: add --engine spark")
+    if options.master is not None and options.engine != "spark":
+        raise UsageError("--master is Spark's: add --engine spark")
     if options.lake is None and options.run_id is not None:
         raise UsageError("--run names a run of a lake: add --lake")
 
@@ -72,10 +76,10 @@ def _verify(options: argparse.Namespace) -> int:
 
     if options.lake is None:
         RunFolder(options.run).read_manifest()
-        with session(options.master) as spark:
+        with session(options.master or LOCAL) as spark:
             report = judge.verify(spark, options.run)
         return verify.show(report, as_json=options.json)
-    with session(options.master) as spark:
+    with session(options.master or LOCAL) as spark:
         reports = [judge.verify_lake(spark, options.lake, run) for run in _runs(spark, options)]
     if options.run_id is not None:
         return verify.show(reports[0], as_json=options.json)
@@ -101,7 +105,7 @@ def _measure(options: argparse.Namespace) -> int:
 
     for run in options.runs:
         RunFolder(run).read_manifest()
-    with session(options.master) as spark:
+    with session(options.master or LOCAL) as spark:
         if options.lake is None:
             measured = {str(run): measure(spark, run) for run in options.runs}
         else:
@@ -122,7 +126,7 @@ def _ingest(options: argparse.Namespace) -> int:
     from upheaval_pipeline.ingest import TABLES, ingest, require_different_runs
 
     require_different_runs(options.runs)
-    with session(options.master) as spark:
+    with session(options.master or LOCAL) as spark:
         written = ingest(spark, options.runs, options.lake)
     if options.json:
         print(json.dumps(written, indent=2))

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from upheaval.checkers.run import verify_run
 from upheaval.cli.tables import table
+from upheaval.errors import UsageError
 from upheaval.run_folder import RunFolder, write_atomically
 from upheaval_pipeline.drawing import duration
 from upheaval_pipeline.figures import Figures, measure_run
@@ -19,6 +20,8 @@ def write_report(run: Path, output: Path | None = None) -> Path:
     folder = RunFolder(run)
     manifest = folder.read_manifest()
     path = output or folder.path / FILE_NAME
+    if path.is_dir():
+        raise UsageError(f"{path} is a folder: the page is a file")
     write_atomically(path, page(manifest, verify_run(run), measure_run(folder)))
     return path
 

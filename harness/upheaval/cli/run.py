@@ -2,9 +2,9 @@
 
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 
+from upheaval.cli.new_folder import run_folder
 from upheaval.cli.verify import print_report
 from upheaval.errors import UsageError
 from upheaval.scenario import Scenario
@@ -42,15 +42,16 @@ def perform(
         where = ", ".join(scenario.runtimes)
         raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}")
     bug = None if planted is None else bug_named(planted)
-    path = (folder or _new_folder(scenario.name)).absolute()
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
-    progress = Progress()
-    progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
-    if bug is not None:
-        progress.say(f"test build with a planted bug, {bug.name}: {bug.breaks}")
-    stage = _stage(scenario, runtime, seed, path, planted)
-    return run_scenario(scenario, stage, runtime=runtime, seed=seed, say=progress.say, planted=planted)
+    with run_folder(folder, scenario.name) as chosen:
+        path = chosen.absolute()
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
+        progress = Progress()
+        progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
+        if bug is not None:
+            progress.say(f"test build with a planted bug, {bug.name}: {bug.breaks}")
+        stage = _stage(scenario, runtime, seed, path, planted)
+        return run_scenario(scenario, stage, runtime=runtime, seed=seed, say=progress.say, planted=planted)
 
 
 def show(result: ScenarioResult, *, as_json: bool) -> None:
@@ -71,9 +72,3 @@ def _stage(scenario: Scenario, runtime: str, seed: int, path: Path, planted: str
     from upheaval.scenario_live import LiveStage
 
     return LiveStage(scenario, runtime, seed, path, planted)
-
-
-def _new_folder(name: str) -> Path:
-    # Local time, for people who look for the run they just made.
-    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S-%f")
-    return Path("runs") / f"{name}-{stamp}"

@@ -16,7 +16,7 @@ def verify(run: Path, *, as_json: bool) -> int:
 def show(report: Report, *, as_json: bool) -> int:
     """Print a report; return what the command ends with."""
     if as_json:
-        print(_json(report))
+        print(json.dumps(report.to_fields(), indent=2))
     else:
         print_report(report)
     return report.verdict.exit_status
@@ -25,7 +25,7 @@ def show(report: Report, *, as_json: bool) -> int:
 def show_several(reports: Sequence[Report], *, as_json: bool) -> int:
     """Print the reports of several runs; return what the command ends with: the worst of them counts."""
     if as_json:
-        print(json.dumps([_fields(report) for report in reports], indent=2))
+        print(json.dumps([report.to_fields() for report in reports], indent=2))
     else:
         for report in reports:
             print_report(report)
@@ -39,15 +39,3 @@ def print_report(report: Report) -> None:
     print(table(rows))
     print(f"verdict: {report.verdict.text}")
     print(Path(report.run).absolute(), flush=True)
-
-
-def _json(report: Report) -> str:
-    return json.dumps(_fields(report), indent=2)
-
-
-def _fields(report: Report) -> dict[str, object]:
-    findings = [
-        {"promise": finding.promise, "verdict": finding.verdict.text, "detail": finding.detail}
-        for finding in report.findings
-    ]
-    return {"run": report.run, "verdict": report.verdict.text, "findings": findings}

@@ -4,12 +4,14 @@ Knows images and the engine; it starts no clusters.
 """
 
 import json
+import uuid
 from typing import Any, Final
 
 from upheaval.images.building import inspect
 from upheaval.images.catalogue import Image
 from upheaval.images.sources import source_digest
 from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval.runtimes.docker.labels import labels_of_run
 
 _PYTHON: Final = [3, 11]
 _LABELS: Final = ("org.opencontainers.image.title", "org.opencontainers.image.version", "upheaval.image")
@@ -92,7 +94,7 @@ def _try(client: Client, tag: str, command: tuple[str, ...], volumes: list[str])
             tag,
             list(command[1:]),
             entrypoint=command[0],
-            labels={"upheaval.trial": tag},
+            labels=trial_labels(tag),
             network_mode="none",
             read_only=True,
             cap_drop=["ALL"],
@@ -107,6 +109,11 @@ def _try(client: Client, tag: str, command: tuple[str, ...], volumes: list[str])
             return status, container.logs().decode(errors="replace")
         finally:
             container.remove(force=True, v=True)
+
+
+def trial_labels(tag: str) -> dict[str, str]:
+    """A trial is a run of its own: what a killed harness leaves of it, the next start removes."""
+    return {**labels_of_run(uuid.uuid4().hex, kept=False), "upheaval.trial": tag}
 
 
 def _last_line(output: str) -> str:

@@ -13,17 +13,14 @@ from typing import Final
 from upheaval import jsonfields
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.jsonfields import FieldError, Json
-from upheaval.run_folder import write_atomically
-from upheaval.runtimes.ports import HOST, member_ports, metrics_port
+from upheaval.run_folder import MEMBERS_MAX, PROFILES, SPLIT, SYNC_LEVEL_MAX, TOGETHER, write_atomically
+from upheaval.runtimes.ports import HOST, LOWEST_PORT, highest_base_port, member_ports, metrics_port
 from upheaval.system_under_test import SYSTEM, MemberPlan
 from upheaval_node import __version__
 
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
-TOGETHER: Final = "together"
-SPLIT: Final = "split"
 DEFAULT_SERVICE: Final = "workbench"
-MEMBERS_MAX: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +56,11 @@ def check_config(config: ClusterConfig, *, is_service_here: bool = True) -> None
         raise UsageError(f"--components {config.components!r}: use {TOGETHER} or {SPLIT}")
     python_path = config.python_path if is_service_here else None
     SYSTEM.check(config.service, config.profile, config.sync_level, config.planted, python_path)
+
+
+def check_kept(config: ClusterConfig) -> None:
+    """The same for the cluster of a folder. A service of one's own that has no path there comes from the image."""
+    check_config(config, is_service_here=bool(config.python_path) or ":" not in config.service)
 
 
 def member_plan(config: ClusterConfig, member_id: int, folder: Path, component: str = "all") -> MemberPlan:
@@ -102,14 +104,15 @@ def load(folder: Path) -> ClusterConfig:
     try:
         fields = jsonfields.parse_object(jsonfields.read_text(path))
         _require_version(path, fields)
+        members = jsonfields.integer_within(fields, "members", 1, MEMBERS_MAX)
         return ClusterConfig(
             run_id=jsonfields.text(fields, "run_id"),
-            members=jsonfields.integer(fields, "members"),
-            components=jsonfields.text(fields, "components"),
-            profile=jsonfields.text(fields, "profile"),
-            sync_level=jsonfields.integer(fields, "sync_level"),
+            members=members,
+            components=jsonfields.one_of(fields, "components", (TOGETHER, SPLIT)),
+            profile=jsonfields.one_of(fields, "profile", PROFILES),
+            sync_level=jsonfields.integer_within(fields, "sync_level", 0, SYNC_LEVEL_MAX),
             service=jsonfields.text(fields, "service"),
-            base_port=jsonfields.integer(fields, "base_port"),
+            base_port=jsonfields.integer_within(fields, "base_port", LOWEST_PORT, highest_base_port(members)),
             python_path=_texts(fields, "python_path"),
             max_sessions=jsonfields.optional_integer(fields, "max_sessions") or 0,
             planted=jsonfields.optional_text(fields, "planted"),

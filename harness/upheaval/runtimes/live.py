@@ -19,8 +19,8 @@ from typing import ClassVar, Final, Generic, TypeVar
 
 from upheaval.cluster import COMPONENTS, MemberStatus
 from upheaval.errors import UsageError
-from upheaval.run_folder import Converge, FaultRecord, Manifest, RunFolder
-from upheaval.runtimes.cluster_file import SPLIT, ClusterConfig
+from upheaval.run_folder import SPLIT, Converge, FaultRecord, Manifest, RunFolder
+from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.conditions import Conditions
 from upheaval.runtimes.member_status import with_leaders
 from upheaval.waits import POLL_INTERVAL_S, wait_until
@@ -236,7 +236,7 @@ class LiveCluster(ABC, Generic[Member_co]):
         return self._conditions.wait_until_leader(timeout_s, other_than=other_than)
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
-        """Wait until a member follows the leader's term, or leads it, and its election is over."""
+        """Wait until a member leads, or follows the member that does, with its election over."""
         return self._conditions.wait_until_caught_up(member_id, timeout_s)
 
     def converge(self, timeout_s: float = START_TIMEOUT_S) -> Converge:

@@ -18,7 +18,6 @@ from upheaval_node.counters import METADATA_LENGTH, STATE_UNUSED, VALUE_LENGTH, 
 from upheaval_node.errors import NodeError
 from upheaval_node.files import cnc, layout
 
-_MARK_VERSION_OFFSET: Final = 8
 _MARK_PID_OFFSET: Final = 32
 _RECORDING_LOG_ENTRY: Final = struct.Struct("<q36xi16x")
 _TERM_ENTRY: Final = 0

@@ -17,6 +17,9 @@ HOST: Final = "127.0.0.1"
 PORTS_A_MEMBER: Final = 10
 PORTS_USED: Final = 5
 
+LOWEST_PORT: Final = 1024
+_LAST_PORT: Final = 65535
+
 # Below the range from which Linux takes ports for outgoing connections (32768), above the well-known ones.
 _LOWEST: Final = 20000
 _HIGHEST: Final = 32000
@@ -32,6 +35,10 @@ def member_ports(base_port: int, member_id: int) -> list[int]:
 def metrics_port(base_port: int, member_id: int) -> int:
     """The port of a member's metrics and health, behind those that are in the members string."""
     return member_ports(base_port, member_id)[-1] + 1
+
+
+def highest_base_port(members: int) -> int:
+    return _LAST_PORT - members * PORTS_A_MEMBER
 
 
 def cluster_ports(base_port: int, members: int) -> list[int]:
@@ -72,9 +79,9 @@ def choose_base_port(members: int) -> int:
 
 def require_free(base_port: int, members: int) -> None:
     """Raises `UsageError` for an impossible base port, `EnvironmentFault` naming the port that is in use."""
-    last = base_port + members * PORTS_A_MEMBER
-    if base_port < 1024 or last > 65535:
-        raise UsageError(f"base port {base_port} does not leave room: use 1024 to {65535 - members * PORTS_A_MEMBER}")
+    if not LOWEST_PORT <= base_port <= highest_base_port(members):
+        room = f"{LOWEST_PORT} to {highest_base_port(members)}"
+        raise UsageError(f"base port {base_port} does not leave room: use {room}")
     used = first_used(cluster_ports(base_port, members))
     if used is not None:
         raise EnvironmentFault(f"port {used} is in use: end what listens there or give another --base-port")

@@ -17,10 +17,10 @@ from typing import Final
 
 from upheaval.cluster import COMPONENTS, MemberStatus
 from upheaval.errors import EnvironmentFault, UnknownOutcome
-from upheaval.run_folder import write_atomically
+from upheaval.run_folder import SPLIT, TOGETHER, write_atomically
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
-from upheaval.runtimes.cluster_file import SPLIT, ClusterConfig
+from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest
 from upheaval.runtimes.member_status import member_pids
 from upheaval.runtimes.process_table import (
@@ -163,7 +163,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         folder: str | os.PathLike[str],
         *,
         members: int = 3,
-        components: str = cluster_file.TOGETHER,
+        components: str = TOGETHER,
         profile: str = "test",
         sync_level: int = 0,
         service: str = cluster_file.DEFAULT_SERVICE,
@@ -268,12 +268,12 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         for spawned in self._spawned:
             spawned.exit_status(wait=True)
         self._spawned.clear()
-        self.flush_faults()
         for member in self.members:
             if not member.processes():
                 for entry in (member.folder / layout.DRIVER_DIRECTORY).glob("*"):
                     if entry.is_socket():
                         entry.unlink(missing_ok=True)
+        self.flush_faults()
 
     # --- processes ---
 

@@ -12,7 +12,7 @@ from typing import Final, Self
 
 from upheaval.cluster import COMPONENTS
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.runtimes.cluster_file import SPLIT
+from upheaval.run_folder import SPLIT
 from upheaval.scenario import Inject
 from upheaval.scenario_text import parse_scenario
 from upheaval.testing.backend import Backend

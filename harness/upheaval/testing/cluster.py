@@ -2,6 +2,7 @@
 
 import os
 import uuid
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +12,7 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cluster import MemberStatus
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.run_folder import Converge, RunFolder
+from upheaval.run_folder import TOGETHER, Converge, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
@@ -101,7 +102,7 @@ class Cluster:
         members: int = 3,
         seed: int = 1,
         sync_level: int = 0,
-        components: str = cluster_file.TOGETHER,
+        components: str = TOGETHER,
         image: str | None = None,
         links: bool = False,
         folder: str | os.PathLike[str] | None = None,
@@ -144,7 +145,7 @@ class Cluster:
         path = () if source is None else (str(source),)
         config = cluster_file.ClusterConfig("", self.size, components, "test", sync_level, self.service, 0, path)
         cluster_file.check_config(config)
-        if components != cluster_file.TOGETHER:
+        if components != TOGETHER:
             raise UsageError("members of the simulated runtime run their components together")
         cluster_file.require_usable(folder)
         run = RunFolder(folder)
@@ -165,13 +166,13 @@ class Cluster:
         if self._is_down:
             return
         self._is_down = True
-        try:
-            self.workload.stop()
+        with ExitStack() as stack:
+            # From the last to the first, and each whatever becomes of the others.
+            stack.callback(self._backend.down)
+            stack.callback(self.chaos.give_up)
             for client in self._clients:
-                client.close()
-        finally:
-            self.chaos.give_up()
-            self._backend.down()
+                stack.callback(client.close)
+            self.workload.stop()
 
     def __enter__(self) -> Self:
         try:

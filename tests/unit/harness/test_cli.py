@@ -57,7 +57,7 @@ def test_verify_speaks_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     status, out, _ = run(capsys, "verify", tmp_path, "--json")
     report = json.loads(out)
     assert (status, report["verdict"]) == (0, "valid")
-    assert all(finding["verdict"] == "valid" for finding in report["findings"])
+    assert all(finding["verdict"] == "valid" for finding in report["promises"])
 
 
 def test_a_malformed_history_exits_2_with_file_and_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,6 +86,11 @@ def test_a_folder_that_is_no_run_exits_2(tmp_path: Path, capsys: pytest.CaptureF
         (["kill", "--dir", "x", "1", "--component", "brain"], "invalid choice: 'brain'"),
         (["client", "--dir", "x", "--timeout", "-1", "echo", "a"], "invalid number of seconds value: '-1'"),
         (["client", "--dir", "x", "register", "write", "k"], "value"),
+        (["verify", "x", "--master", "local[1]"], "--master is Spark's"),
+        (["measure", "x", "--master", "local[1]"], "--master is Spark's"),
+        (["verify", "x" * 300], "File name too long"),
+        (["status", "--dir", "x" * 300], "File name too long"),
+        (["run", "x" * 300 + ".scenario"], "File name too long"),
     ],
 )
 def test_wrong_arguments_exit_2_with_one_line(
@@ -227,3 +232,60 @@ def test_append_with_read_takes_no_value_and_without_it_needs_one(
         status, _, err = run(capsys, "client", "--dir", made.folder, "append", *arguments)
         assert status == 2
         assert reason in one_line(err)
+
+
+def test_a_page_that_would_be_a_folder_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    good_run(20).write(tmp_path / "run")
+    for output in (".", "..", tmp_path):
+        status, _, err = run(capsys, "report", tmp_path / "run", "--output", output)
+        assert (status, "is a folder" in one_line(err)) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"members": 0},
+        {"members": 10},
+        {"members": 10**9},
+        {"components": "half"},
+        {"profile": "fast"},
+        {"sync_level": 3},
+        {"base_port": 0},
+        {"base_port": 65530},
+        {"base_port": 10**9},
+    ],
+)
+@pytest.mark.parametrize("command", ["status", "up", "down"])
+def test_a_cluster_file_that_makes_no_sense_is_one_line(
+    made: ProcessCluster, capsys: pytest.CaptureFixture[str], change: dict[str, object], command: str
+) -> None:
+    path = made.folder / cluster_file.CLUSTER_FILE
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    status, _, err = run(capsys, command, "--dir", made.folder)
+    (name,) = change
+    assert (status, f"cluster.json: field '{name}' must be" in one_line(err)) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "change", [{"members": 0}, {"members": 10**9}, {"components": "half"}, {"profile": "fast"}, {"sync_level": -1}]
+)
+@pytest.mark.parametrize("command", ["verify", "measure", "report"])
+def test_a_manifest_that_makes_no_sense_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: dict[str, object], command: str
+) -> None:
+    good_run(20).write(tmp_path)
+    path = tmp_path / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    status, _, err = run(capsys, command, tmp_path)
+    (name,) = change
+    assert (status, f"manifest.json: field '{name}' must be" in one_line(err)) == (2, True)
+
+
+@pytest.mark.parametrize("name", ["../../x", "/x", "..", ""])
+def test_a_run_is_not_replayed_into_a_folder_that_its_result_names(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / "run.scenario").write_text("cluster members=3\nwait operations 1\n")
+    (tmp_path / "result.json").write_text(json.dumps({"scenario": name, "runtime": "simulated", "seed": 1}))
+    status, _, err = run(capsys, "replay", tmp_path)
+    assert (status, "must be the name of a scenario" in one_line(err)) == (2, True)

@@ -27,7 +27,9 @@ def test_without_locust_it_says_what_is_missing(tmp_path: Path) -> None:
     assert not (tmp_path / "run").exists()
 
 
-@pytest.mark.parametrize("options", [("--users", "0"), ("--duration", "soon"), ("--rate", "-1"), ("--duration", "0s")])
+@pytest.mark.parametrize(
+    "options", [("--users", "0"), ("--duration", "soon"), ("--rate", "-1"), ("--rate", "nan"), ("--duration", "0s")]
+)
 def test_options_that_make_no_sense_are_one_line(options: tuple[str, ...]) -> None:
     done = load(*options)
     assert done.returncode == 2

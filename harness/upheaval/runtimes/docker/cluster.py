@@ -8,7 +8,7 @@ import contextlib
 import os
 import signal
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from upheaval.cluster import COMPONENTS, MemberStatus
 from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome
+from upheaval.run_folder import SPLIT, TOGETHER
 from upheaval.runtimes import cluster_file, ports
-from upheaval.runtimes.cluster_file import SPLIT, ClusterConfig
+from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.docker import collect, files, labels
 from upheaval.runtimes.docker.containers import (
     ALL,
@@ -91,8 +92,7 @@ class DockerMember(LiveMember):
         return system.parse_status(self.member_id, (output or b"").decode("utf-8", "replace"))
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
-        found = self._running(component)
-        return frozenset(f"container {each.short_id} of {each.attrs['State']['StartedAt']}" for each in found)
+        return frozenset(_incarnation(container) for container in self._running(component))
 
     def turns(self, component: str | None = None) -> int:
         """Nanoseconds of processor time."""
@@ -115,7 +115,11 @@ class DockerMember(LiveMember):
                     container.start()
 
     def end_now(self, component: str | None = None) -> None:
-        self._signal_and_wait(component, signal.SIGKILL)
+        self._kill_and_wait(self._running(component))
+
+    def end_all_but(self, incarnations: frozenset[str]) -> None:
+        """SIGKILL to what runs now and is none of these."""
+        self._kill_and_wait([each for each in self._running() if _incarnation(each) not in incarnations])
 
     def stop_now(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """SIGTERM, and SIGKILL when it takes too long."""
@@ -157,20 +161,19 @@ class DockerMember(LiveMember):
         """Raises `EnvironmentFault` when the member has ended by its own fault."""
         for component in self.components:
             container = self.container(component)
-            if container is None or container.status != "exited":
+            if container is None:
                 continue
-            exit_status = container.attrs["State"]["ExitCode"]
-            if exit_status not in (*_OUR_DOING, *self._cluster.system.expected_exit_statuses):
+            fault = own_fault(container.attrs["State"], self._cluster.system.expected_exit_statuses)
+            if fault:
                 with engine_errors(f"reading the output of member {self.member_id}"):
                     lines = container.logs(tail=5).decode("utf-8", "replace").split("\n")
                 last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-                raise EnvironmentFault(f"member {self.member_id} ended with status {exit_status}: {last}")
+                raise EnvironmentFault(f"member {self.member_id} {fault}: {last}")
 
-    def _signal_and_wait(self, component: str | None, number: signal.Signals) -> None:
-        with engine_errors(f"signalling member {self.member_id}"):
-            victims = self._running(component)
+    def _kill_and_wait(self, victims: Sequence[Any]) -> None:
+        with engine_errors(f"killing member {self.member_id}"):
             for container in victims:
-                container.kill(signal=number.name)
+                container.kill(signal=signal.SIGKILL.name)
             for container in victims:
                 container.wait(timeout=STOP_TIMEOUT_S)
 
@@ -219,7 +222,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         folder: str | os.PathLike[str],
         *,
         members: int = 3,
-        components: str = cluster_file.TOGETHER,
+        components: str = TOGETHER,
         profile: str = "test",
         sync_level: int = 0,
         service: str = cluster_file.DEFAULT_SERVICE,
@@ -371,29 +374,48 @@ class DockerCluster(LiveCluster[DockerMember]):
 
         When that cannot be collected, a cluster that was to be kept stays in the engine, so that nothing is lost.
         """
-        is_safe = not self._is_kept
-        try:
+        with contextlib.ExitStack() as stack:
+            # From the last to the first, and each whatever becomes of the others.
+            stack.callback(self.flush_faults)
+            stack.callback(self.client.close)
+            if not self._is_kept:
+                stack.callback(self._remove)
             self.for_all(lambda member: member.stop_now(None, timeout_s))
             self.collect()
-            is_safe = True
-        finally:
-            self.flush_faults()
-            if is_safe:
-                labels.remove_run(self.client, self.config.run_id)
-            self.client.close()
+            if self._is_kept:
+                self._remove()
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
-        """On the way out of a failure, remove what was started inside, if nothing ran before."""
-        ran_before = self.is_running()
+        """On the way out of a failure, remove everything if nothing ran before; else end what was started inside."""
+        before = frozenset[str]().union(*self.for_all(DockerMember.incarnation))
         try:
             yield
         except BaseException:
-            if not ran_before:
+            if before:
+                self.for_all(lambda member: member.end_all_but(before))
+            else:
                 with contextlib.suppress(HarnessError):
                     self.collect()
-                labels.remove_run(self.client, self.config.run_id)
+                self._remove()
             raise
+
+    def _remove(self) -> None:
+        labels.remove_run(self.client, self.config.run_id)
+
+
+def own_fault(state: Mapping[str, Any], expected: Sequence[int]) -> str:
+    """How a member that is in this state of a container ended by its own fault; empty when it did not."""
+    if state["Status"] != "exited":
+        return ""
+    if state.get("OOMKilled"):
+        return "was ended by the kernel: out of memory"
+    status = state["ExitCode"]
+    return "" if status in (*_OUR_DOING, *expected) else f"ended with status {status}"
+
+
+def _incarnation(container: Any) -> str:
+    return f"container {container.short_id} of {container.attrs['State']['StartedAt']}"
 
 
 def _is_running(container: Any) -> bool:

@@ -26,16 +26,21 @@ def connect() -> Client:
     """A client of an engine that answers and is new enough. Raises `EnvironmentFault` with one line."""
     try:
         import docker
+        import requests
         import testcontainers.core.container  # noqa: F401 - so that its absence is known here
     except ImportError:
         raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {INSTALL}") from None
     if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
-        raise EnvironmentFault("engines behind ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
+        raise EnvironmentFault(
+            "engines behind ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address"
+        )
     try:
         client = docker.from_env()
         client.ping()
         version = str(client.version()["ApiVersion"])
-    except docker.errors.DockerException as error:
+    except ValueError as error:
+        raise EnvironmentFault(f"DOCKER_HOST is no address of an engine: {error}") from error
+    except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise EnvironmentFault(_why_unreachable(error)) from error
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_API:
         wanted = ".".join(map(str, OLDEST_API))

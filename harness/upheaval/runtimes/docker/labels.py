@@ -6,7 +6,6 @@ left of it, and nothing of a harness that lives (see `owner`). This module knows
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 from upheaval.runtimes.docker.engine import Client, engine_errors
@@ -19,18 +18,6 @@ _PID: Final = "upheaval.harness-pid"
 _START: Final = "upheaval.harness-start"
 _PLACE: Final = "upheaval.harness-place"
 _KEPT: Final = "upheaval.kept"
-
-
-@dataclass(frozen=True, slots=True)
-class Leftovers:
-    """How much was removed."""
-
-    containers: int = 0
-    networks: int = 0
-    volumes: int = 0
-
-    def __bool__(self) -> bool:
-        return bool(self.containers or self.networks or self.volumes)
 
 
 def labels_of_run(run_id: str, *, kept: bool) -> dict[str, str]:
@@ -47,37 +34,37 @@ def is_abandoned(labels: Mapping[str, str]) -> bool:
     return Owner(labels.get(_PID, ""), labels.get(_START, ""), labels.get(_PLACE, "")).is_gone
 
 
-def remove_abandoned(client: Client) -> Leftovers:
-    """Remove what killed harnesses left."""
+def remove_abandoned(client: Client) -> int:
+    """Remove what killed harnesses left; how much that was."""
     return _remove(client, RUN_ID, is_wanted=is_abandoned)
 
 
-def remove_run(client: Client, run_id: str) -> Leftovers:
-    """Remove everything of one run, whoever made it."""
+def remove_run(client: Client, run_id: str) -> int:
+    """Remove everything of one run, whoever made it; how much that was."""
     return _remove(client, f"{RUN_ID}={run_id}", is_wanted=lambda _: True)
 
 
-def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> Leftovers:
+def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> int:
     """Containers first: networks and volumes that are in use cannot be removed."""
     filters = {"label": label}
-    counts = [0, 0, 0]
+    count = 0
     with engine_errors("removing what a run left in the engine"):
         for container in client.api.containers(all=True, filters=filters):
             if is_wanted(container["Labels"] or {}):
                 with _gone_is_fine():
                     client.api.remove_container(container["Id"], force=True, v=True)
-                    counts[0] += 1
+                    count += 1
         for network in client.api.networks(filters=filters):
             if is_wanted(network["Labels"] or {}):
                 with _gone_is_fine():
                     client.api.remove_network(network["Id"])
-                    counts[1] += 1
+                    count += 1
         for volume in client.api.volumes(filters=filters)["Volumes"] or ():
             if is_wanted(volume["Labels"] or {}):
                 with _gone_is_fine():
                     client.api.remove_volume(volume["Name"], force=True)
-                    counts[2] += 1
-    return Leftovers(*counts)
+                    count += 1
+    return count
 
 
 @contextlib.contextmanager

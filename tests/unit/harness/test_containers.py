@@ -1,0 +1,45 @@
+"""What the docker runtime concludes without an engine: who is at fault for an end, what is labelled, bad addresses."""
+
+import pytest
+
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.images.checks import trial_labels
+from upheaval.runtimes.cluster_file import ClusterConfig, check_config, check_kept
+from upheaval.runtimes.docker.cluster import own_fault
+from upheaval.runtimes.docker.engine import connect
+from upheaval.runtimes.docker.labels import RUN_ID, is_abandoned
+
+
+@pytest.mark.parametrize(
+    ("state", "fault"),
+    [
+        ({"Status": "running", "ExitCode": 0, "OOMKilled": False}, ""),
+        ({"Status": "exited", "ExitCode": 137, "OOMKilled": False}, ""),
+        ({"Status": "exited", "ExitCode": 5, "OOMKilled": False}, ""),
+        ({"Status": "exited", "ExitCode": 1, "OOMKilled": False}, "ended with status 1"),
+        ({"Status": "exited", "ExitCode": 137, "OOMKilled": True}, "was ended by the kernel: out of memory"),
+    ],
+)
+def test_an_end_is_the_members_own_fault_unless_we_ended_it(state: dict[str, object], fault: str) -> None:
+    assert own_fault(state, expected=(5,)) == fault
+
+
+def test_a_trial_of_an_image_belongs_to_a_harness_like_any_run() -> None:
+    labels = trial_labels("upheaval/node:1")
+    assert labels[RUN_ID] != trial_labels("upheaval/node:1")[RUN_ID]
+    assert not is_abandoned(labels)
+    assert is_abandoned({**labels, "upheaval.harness-start": "1"})
+
+
+def test_a_service_that_only_the_image_has_is_not_looked_for_here() -> None:
+    config = ClusterConfig("run", 3, "together", "test", 0, "nowhere.at_all:Thing", 20000)
+    check_kept(config)
+    with pytest.raises(UsageError, match="no module 'nowhere'"):
+        check_config(config)
+
+
+def test_an_address_of_an_engine_that_is_none_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("testcontainers")
+    monkeypatch.setenv("DOCKER_HOST", "tcp://[::1")
+    with pytest.raises(EnvironmentFault, match="DOCKER_HOST is no address of an engine: Invalid IPv6 URL"):
+        connect()
