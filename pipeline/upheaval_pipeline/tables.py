@@ -11,7 +11,7 @@ from typing import Any
 
 from upheaval import jsonfields
 from upheaval.errors import HarnessError
-from upheaval.history import Function, Outcome, parse_operation
+from upheaval.history import Outcome, parse_operation
 from upheaval.jsonfields import FieldError, Json
 from upheaval.run_folder import RunFolder, parse_fault
 
@@ -179,11 +179,6 @@ def reject_row(columns: str, place: Row, line: int | None, reason: str) -> Row:
         values["line"] = line
     values["_reject"] = reason
     return tuple(values.get(name) for name in names)
-
-
-def space_of(function: str) -> str:
-    """The name space in which a key of this function lives: operations of different ones never touch each other."""
-    return {Function.APPEND: "list", Function.LIST: "list", Function.ECHO: "echo"}.get(Function(function), "register")
 
 
 def _object(line: bytes) -> dict[str, Json]:

@@ -146,9 +146,6 @@ def trace_line(member: int, term: int, role: str = "LEADER") -> str:
     return f'{{"ts":1,"member":{member},"event":"role_change","role":"{role}","leadership_term_id":{term}}}'
 
 
-Draw = Callable[[Random, int], tuple[Function, str, Json]]
-
-
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:
     """An operation on one of four keys; written and appended values are unique, so that a wrong read shows."""
     key = f"k{random.randrange(4)}"

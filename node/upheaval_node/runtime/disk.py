@@ -19,7 +19,6 @@ from upheaval_node.runtime.sync_thread import SyncRequest, SyncThread
 MAX_PARTS: Final = 1024  # IOV_MAX of Linux
 NO_SYNC: Final = 0
 SYNC_DATA: Final = 1
-SYNC_ALL: Final = 2
 
 
 @contextmanager
