@@ -87,6 +87,14 @@ def test_each_class_of_users_agrees_with_the_history_on_a_cluster_that_goes_on_r
     assert "lets 10 sessions in" in errors
 
 
+def test_a_cluster_that_is_there_keeps_its_size(folder: Path, load: LoadCommands) -> None:
+    ProcessCluster.create(folder, members=1)
+    process = load.start("--members", "3")
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 2
+    assert errors == f"upheaval: {folder} holds a cluster with --members 1: leave it out\n"
+
+
 @pytest.mark.heavy
 def test_a_cluster_that_is_not_there_shows_as_failures(folder: Path, load: LoadCommands) -> None:
     ProcessCluster.create(folder, members=1)
