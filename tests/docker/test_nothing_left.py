@@ -37,7 +37,12 @@ def test_a_demo_is_valid_and_leaves_nothing(tmp_path: Path, node_image: str, eng
     done = upheaval("demo", "--runtime", "docker", "--dir", str(folder))
     assert done.returncode == 0, done.stderr
     assert "verdict: valid" in done.stdout
-    assert left_of(engine, RunFolder(folder).read_manifest().run_id) == []
+    assert "<html" in (folder / "report.html").read_text(encoding="utf-8")
+    run = RunFolder(folder)
+    faults = list(run.read_faults())
+    assert [fault.what for fault in faults] == ["kill", "blackhole"]
+    assert all(fault.is_proved and "; healed: " in fault.proof for fault in faults)
+    assert left_of(engine, run.read_manifest().run_id) == []
 
 
 def test_an_interrupted_demo_leaves_nothing(tmp_path: Path, node_image: str, engine: Client) -> None:

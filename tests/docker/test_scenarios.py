@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import command, left_of, upheaval
+from support.library import planned_faults, promises_in_the_simulation, scenarios_of
 from upheaval.checkers.faults import FAULTS_PROVED
 from upheaval.run_folder import RunFolder
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 
-NAMES = (
+OFTEN = (
     "leader-killed",
     "leader-isolated-blackhole",
     "one-way-partition",
@@ -23,9 +24,14 @@ NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.fixture(scope="module")
+def promises(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return promises_in_the_simulation(tmp_path_factory.mktemp("simulated") / "run")
+
+
+@pytest.mark.parametrize("name", scenarios_of("docker", OFTEN))
 def test_the_scenario_is_valid_and_its_faults_are_proved(
-    name: str, tmp_path: Path, node_image: str, link_images: None, engine: Client
+    name: str, tmp_path: Path, node_image: str, link_images: None, engine: Client, promises: list[str]
 ) -> None:
     folder = tmp_path / "run"
     done = upheaval("run", name, "--runtime", "docker", "--dir", str(folder), "--json")
@@ -33,10 +39,11 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(
     # Nothing but the result is on stdout.
     result = json.loads(done.stdout)
     assert (result["scenario"], result["runtime"], result["verdict"]) == (name, "docker", "valid")
-    assert FAULTS_PROVED in [promise["promise"] for promise in result["promises"]]
-    (fault,) = RunFolder(folder).read_faults()
-    assert fault.is_proved
-    assert fault.heal_end_ns is not None
+    assert [promise["promise"] for promise in result["promises"]] == promises
+    assert FAULTS_PROVED in promises
+    faults = list(RunFolder(folder).read_faults())
+    assert len(faults) == planned_faults(name)
+    assert all(fault.is_proved and fault.heal_end_ns is not None for fault in faults)
     assert left_of(engine, RunFolder(folder).read_manifest().run_id) == []
 
 

@@ -1,4 +1,4 @@
-"""Scenarios on real processes: a kill, a pause and a one-way partition; what happened is replayed."""
+"""Scenarios of the library on real processes: the same promises as in the simulation; what happened is replayed."""
 
 import json
 from dataclasses import replace
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.library import planned_faults, promises_in_the_simulation, scenarios_of
 from support.live_clusters import end_without_trace
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
@@ -16,6 +17,7 @@ from upheaval.scenario_run import ScenarioResult, run_scenario
 from upheaval.scenario_text import load_scenario
 
 pytestmark = pytest.mark.heavy
+OFTEN = ("leader-killed", "paused-leader", "one-way-partition")
 
 
 def perform(name: str, folder: Path) -> ScenarioResult:
@@ -26,10 +28,17 @@ def perform(name: str, folder: Path) -> ScenarioResult:
     return result
 
 
-@pytest.mark.parametrize("name", ["leader-killed", "paused-leader", "one-way-partition"])
-def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def promises(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    return promises_in_the_simulation(tmp_path_factory.mktemp("simulated") / "run")
+
+
+@pytest.mark.parametrize("name", scenarios_of("process", OFTEN))
+def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Path, promises: list[str]) -> None:
     result = perform(name, tmp_path / "run")
     assert result.verdict is Verdict.VALID, result.report.findings
+    assert [finding.promise for finding in result.report.findings] == promises
+    assert len(list(RunFolder(tmp_path / "run").read_faults())) == planned_faults(name)
     assert result.digest is None
 
 
