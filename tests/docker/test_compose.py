@@ -226,6 +226,7 @@ def test_prometheus_sees_every_member_and_the_proxy(platform: Project) -> None:
         ('upheaval_role{role="leader"}', 1),
     ):
         wait_until(lambda q=query, n=expected: value(q) == n, timeout_s=30, describe=lambda q=query: f"{q}: {value(q)}")  # type: ignore[misc]
+    assert value('up{job="members"}') == 3
 
 
 def test_the_files_name_the_images_of_this_version() -> None:

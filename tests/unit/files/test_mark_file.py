@@ -133,7 +133,9 @@ def test_an_active_file_refuses_a_second_owner_until_the_time_out() -> None:
 def test_an_owner_that_died_while_starting_does_not_lock_the_folder() -> None:
     storage = MemoryStorage()
     opened(storage)
-    opened(storage, now_ms=1001)
+    successor = opened(storage, now_ms=1001)
+    successor.signal_ready(1001)
+    assert mf.is_active(read(storage), 1001)
 
 
 def test_an_orderly_end_frees_the_file() -> None:
