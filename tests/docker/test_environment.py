@@ -113,6 +113,13 @@ def test_an_engine_behind_ssh(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
+def test_an_address_that_is_none(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    line = said(upheaval("up", "--runtime", "docker", "--dir", str(folder), DOCKER_HOST="tcp://[::1"))
+    assert "DOCKER_HOST is no address of an engine: Invalid IPv6 URL" in line
+    assert not folder.exists()
+
+
 def test_no_permission_on_the_socket(tmp_path: Path) -> None:
     """Root without its right to read everything stands for a user outside of the engine's group."""
     path, folder = tmp_path / "engine.sock", tmp_path / "run"

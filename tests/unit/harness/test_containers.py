@@ -1,12 +1,11 @@
-"""What the docker runtime concludes without an engine: who is at fault for an end, what is labelled, bad addresses."""
+"""What the docker runtime concludes without an engine: who is at fault for an end, what is labelled."""
 
 import pytest
 
-from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.errors import UsageError
 from upheaval.images.checks import trial_labels
 from upheaval.runtimes.cluster_file import ClusterConfig, check_config, check_kept
 from upheaval.runtimes.docker.cluster import own_fault
-from upheaval.runtimes.docker.engine import connect
 from upheaval.runtimes.docker.labels import RUN_ID, is_abandoned
 
 
@@ -36,10 +35,3 @@ def test_a_service_that_only_the_image_has_is_not_looked_for_here() -> None:
     check_kept(config)
     with pytest.raises(UsageError, match="no module 'nowhere'"):
         check_config(config)
-
-
-def test_an_address_of_an_engine_that_is_none_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("testcontainers")
-    monkeypatch.setenv("DOCKER_HOST", "tcp://[::1")
-    with pytest.raises(EnvironmentFault, match="DOCKER_HOST is no address of an engine: Invalid IPv6 URL"):
-        connect()
