@@ -16,10 +16,10 @@ from upheaval_node.cluster.module_messages import ConsensusSide
 from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleState
 from upheaval_node.cluster.recovery import Recovered, recover
 from upheaval_node.cluster.service_proxy import ServiceAdapter
-from upheaval_node.cluster.steps import Steps
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MS
+from upheaval_node.steps import Steps
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS

@@ -10,10 +10,10 @@ from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.module_context import REPLAY_STREAM_ID, ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
-from upheaval_node.cluster.steps import StepGenerator, Steps
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.media.api import Image, Subscription
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import NULL_POSITION, Now
 
 

@@ -29,7 +29,6 @@ from upheaval_node.cluster.module_state import LEGAL_MOVES, ModuleState
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.cluster.sessions import SessionManager
-from upheaval_node.cluster.steps import Steps
 from upheaval_node.counters import Counters
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.files.node_state import NodeState
@@ -39,6 +38,7 @@ from upheaval_node.ports import ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import MemberSettings
+from upheaval_node.steps import Steps
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 LONG_AGO = -(1 << 62)

@@ -16,10 +16,10 @@ from upheaval_node.cluster.log_replication import LeaderLogReplication
 from upheaval_node.cluster.module_base import LONG_AGO
 from upheaval_node.cluster.module_log import LogSide
 from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleState, NodeToggle
-from upheaval_node.cluster.steps import StepGenerator, Steps
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import max_message_length
+from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 CATCHUP_FLAG = 1

@@ -9,10 +9,10 @@ from upheaval_node import counters as counter_types
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.service_acks import ServiceAcks
-from upheaval_node.cluster.steps import StepGenerator
 from upheaval_node.counters import recovery_state_key
 from upheaval_node.errors import TerminationError
 from upheaval_node.files.recording_log import RecordingExtent, RecordingLog, RecoveryPlan
+from upheaval_node.steps import StepGenerator
 from upheaval_node.types import NULL_VALUE
 
 
