@@ -89,7 +89,8 @@ class ConsensusModule(ConsensusSide):
             work += self._lead(now)
         else:
             work += self._follow(now)
-        return work + self._service_adapter.poll(now)
+        work += self._service_adapter.poll(now)
+        return work + self._poll_snapshot(now)
 
     def _on_error(self, now: Now, error: NodeError) -> None:
         if self._election is not None:
@@ -110,12 +111,17 @@ class ConsensusModule(ConsensusSide):
                 deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
         elif self._role is Role.LEADER:
             deadline = min(deadline, self._last_commit_send_ns + timeouts.leader_heartbeat_interval_ns)
+            timer = self._timers.next_deadline
+            if timer is not None:
+                deadline = min(deadline, now.ns + (timer - self.cluster_time(now)) * MS)
         else:
             deadline = min(
                 deadline,
                 self._last_append_send_ns + timeouts.leader_heartbeat_interval_ns,
                 self.time_of_last_leader_update_ns + timeouts.leader_heartbeat_ns,
             )
+        if self._snapshot is not None:
+            deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
         if self._sessions.needs_ticks:
             deadline = min(deadline, self._slow_tick_deadline_ns)
         # What could not be sent is looked at again soon, but the loop must not spin on it.
@@ -143,11 +149,16 @@ class ConsensusModule(ConsensusSide):
         self._appended_at_start = recovered.appended_position
         self._last_term_base_at_start = plan.last_term_base_log_position
         self.leadership_term_id = plan.last_leadership_term_id
+        if recovered.snapshot is not None:
+            self._load_snapshot(now, recovered.snapshot)
         self.time_of_last_leader_update_ns = now.ns
         self._consensus = ConsensusAdapter(self._context, self)
         self._publisher.connect(now)
         self._enter(now, ModuleState.ACTIVE)
         self._start_election(now, is_node_startup=True, graceful_leader_id=NULL_VALUE, reason="node started")
+        if recovered.snapshot is not None:
+            # The election goes by the last term of the log, the module by what it has read of it.
+            self.leadership_term_id = recovered.snapshot.leadership_term_id
 
     # --- slow tick ---
 
@@ -183,8 +194,11 @@ class ConsensusModule(ConsensusSide):
         """Serve what an operator asked for; a value that does not suit the state stays where it is."""
         toggle = self.counters.control_toggle
         value = toggle.get()
-        if value == ControlToggle.SUSPEND and self._state is ModuleState.ACTIVE:
+        is_active = self._state is ModuleState.ACTIVE
+        if value == ControlToggle.SUSPEND and is_active:
             return self._append_action(now, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED)
+        if value == ControlToggle.SNAPSHOT and is_active:
+            return self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
         if value == ControlToggle.RESUME and self._state is ModuleState.SUSPENDED:
             work = self._append_action(now, cm.ClusterAction.RESUME, ModuleState.ACTIVE)
             if work:
@@ -209,7 +223,10 @@ class ConsensusModule(ConsensusSide):
         if end <= 0 or publisher.append(request(end)) <= 0:
             return 0
         self._uncommitted_states.append((end, self._state))
-        self._enter(now, state)
+        if state is ModuleState.SNAPSHOT:
+            self._begin_snapshot(now, end)
+        else:
+            self._enter(now, state)
         return 1
 
     # --- leading and following ---
@@ -219,7 +236,8 @@ class ConsensusModule(ConsensusSide):
         log = self.active_log
         if self._ingress is not None and log is not None:
             position = log.position
-            work = self._ingress.poll(now, log, self._term_id)
+            work = self._serve_services(now, log)
+            work += self._ingress.poll(now, log, self._term_id)
             self._latency.on_append(now, position, log.position)
         appended = self._recording.position
         if appended is not None:
@@ -297,6 +315,9 @@ class ConsensusModule(ConsensusSide):
         if self._ingress is not None:
             self._ingress.close()
             self._ingress = None
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
         self._log.detach()
         self._leader_log.close()
         self._follower_log.close()

@@ -26,9 +26,11 @@ from upheaval_node.cluster.log_replication import LeaderLogReplication
 from upheaval_node.cluster.members import parse_members, quorum_position
 from upheaval_node.cluster.module_context import ModuleContext, ModuleCounters
 from upheaval_node.cluster.module_state import LEGAL_MOVES, ModuleState
+from upheaval_node.cluster.pending_messages import PendingMessages
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.cluster.sessions import SessionManager
+from upheaval_node.cluster.timers import Timers
 from upheaval_node.counters import Counters
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.files.node_state import NodeState
@@ -110,12 +112,16 @@ class ModuleBase(ABC):
         self._backtrack_reported_at = NULL_POSITION
         # Log position of a change of the module state, and the state before it, until it is committed.
         self._uncommitted_states: deque[tuple[int, ModuleState]] = deque()
+        # Log position of a timer's expiry, and its id, until it is committed.
+        self._uncommitted_timers: deque[tuple[int, int]] = deque()
 
         self._make_parts(authenticator or AcceptEveryone())
 
     def _make_parts(self, authenticator: Authenticator) -> None:
         self._acks = ServiceAcks(self._settings.service_count)
         self._services = ServiceProxy(self._context, self._acks)
+        self._timers = Timers()
+        self._pending_messages = [PendingMessages(service_id) for service_id in range(self._settings.service_count)]
         self._recording = LogRecording(self._context)
         block_length = self._settings.log_fragment_limit * self._settings.log_mtu
         self._log = LogAdapter(self, max_block_length=block_length)

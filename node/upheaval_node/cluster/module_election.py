@@ -183,6 +183,7 @@ class ElectionSide(LogSide):
         """Undo what stands in the log behind `log_position`: another leader may write something else there."""
         self._latency.abandon()
         self._sessions.leave_term(log_position)
+        self._undo_for_services(log_position)
         self.counters.commit_position.set(log_position)
         uncommitted = [state for position, state in self._uncommitted_states if position > log_position]
         self._uncommitted_states.clear()
@@ -242,11 +243,6 @@ class ElectionSide(LogSide):
             self._latency.on_commit(now, reached)
             self._on_committed(reached)
         return 1
-
-    def _on_committed(self, position: int) -> None:
-        self._sessions.on_committed(position)
-        while self._uncommitted_states and self._uncommitted_states[0][0] <= position:
-            self._uncommitted_states.popleft()
 
     def append_new_leadership_term_event(self, now: Now, leadership_term_id: int, log_position: int) -> bool:
         publisher = self._leader_log.publisher

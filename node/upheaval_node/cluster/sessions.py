@@ -7,6 +7,7 @@ session life cycle. Knows nothing of how messages arrive.
 
 import struct
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -21,6 +22,7 @@ from upheaval_node.media.api import Image
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
+from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.types import NULL_VALUE, Now
 
 SCANS_PER_TIMEOUT: Final = 50
@@ -258,6 +260,49 @@ class SessionManager:
         if session is not None:
             self._remove(session)
             session.close()
+
+    # --- snapshots ---
+
+    def records(self) -> list[cm.ClusterSession]:
+        """The sessions as a snapshot holds them."""
+        return [
+            cm.ClusterSession(
+                cluster_session_id=session.id,
+                correlation_id=session.correlation_id,
+                opened_log_position=session.opened_log_position,
+                time_of_last_activity=NULL_VALUE,
+                close_reason=NULL_INT32 if session.close_reason is None else session.close_reason,
+                response_stream_id=session.response_stream_id,
+                response_channel=session.response_channel,
+            )
+            for session in sorted(self.sessions.values(), key=lambda each: each.id)
+        ]
+
+    def load(self, now: Now, next_session_id: int, records: Iterable[cm.ClusterSession]) -> None:
+        """Begin with what a snapshot says. The principals of the clients are not in it."""
+        self.next_session_id = self.next_committed_session_id = next_session_id
+        for record in records:
+            is_open = record.close_reason == NULL_INT32
+            session = ClusterSession(
+                record.cluster_session_id,
+                record.correlation_id,
+                record.response_stream_id,
+                record.response_channel,
+                now.ns,
+                SessionState.OPEN if is_open else SessionState.CLOSING,
+                opened_log_position=record.opened_log_position,
+                close_reason=None if is_open else cm.CloseReason(record.close_reason),
+            )
+            self.sessions[session.id] = session
+            (self.open if is_open else self._closing)[session.id] = session
+            self.next_session_id = max(self.next_session_id, session.id + 1)
+            self.next_committed_session_id = self.next_session_id
+        self._publish_count()
+
+    def touch(self, now: Now) -> None:
+        """Nothing of any client was read for a while: that is not their fault."""
+        for session in self.open.values():
+            session.time_of_last_activity_ns = now.ns
 
     # --- change of leader ---
 
