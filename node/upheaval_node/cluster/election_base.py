@@ -6,9 +6,8 @@ Knows no state's rules. Source: Aeron Cluster's election, side effects of a stat
 from random import Random
 
 from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay, LogReplication
-from upheaval_node.cluster.election_states import LEGAL_MOVES, ROLE_ON_ENTRY, ElectionState, Role
+from upheaval_node.cluster.election_states import ROLE_ON_ENTRY, ElectionState, Role, check_move
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, next_term_in_election
-from upheaval_node.errors import NodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterTimeouts
@@ -135,8 +134,7 @@ class ElectionBase:
         """The only writer of the state: checks the move, runs the entry actions, rewinds the interval clocks."""
         if state is self.state:
             return
-        if state not in LEGAL_MOVES[self.state]:
-            raise NodeError(f"election cannot go from {self.state.name} to {state.name}")
+        check_move(self.state, state)
         if self.state is ElectionState.CANVASS:
             self._is_extended_canvass = False
         if self.state is ElectionState.INIT:

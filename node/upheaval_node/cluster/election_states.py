@@ -11,8 +11,11 @@ to INIT.
 Codes are Aeron's: they are published in the election-state counter (type 207). This module knows no messages.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
+
+from upheaval_node.errors import NodeError
 
 
 class ElectionState(IntEnum):
@@ -76,6 +79,20 @@ LEGAL_MOVES: Final[dict[ElectionState, frozenset[ElectionState]]] = {
     S.CLOSED: frozenset(),
 }
 """Where each state may go. INIT is reached from everywhere by an error."""
+
+MoveWatcher = Callable[[ElectionState, ElectionState], None]
+
+MOVE_WATCHERS: Final[list[MoveWatcher]] = []
+"""Who is told of every move of every election in this process. Nobody, unless a test counts them."""
+
+
+def check_move(old: ElectionState, new: ElectionState) -> None:
+    """Raises `NodeError` for a move that is not in the table."""
+    if new not in LEGAL_MOVES[old]:
+        raise NodeError(f"election cannot go from {old.name} to {new.name}")
+    for watcher in MOVE_WATCHERS:
+        watcher(old, new)
+
 
 ROLE_ON_ENTRY: Final[dict[ElectionState, Role]] = {
     S.CANVASS: Role.FOLLOWER,
