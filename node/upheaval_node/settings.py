@@ -71,6 +71,9 @@ class ClusterSettings:
     app_version: int = 1
     ingress_fragment_limit: int = 50
     log_fragment_limit: int = 50
+    authorisation: str = ""
+    """Who may send requests other than messages: `ALLOW_ALL`, `DENY_ALL`, or empty for backups only."""
+
     snapshot_term_length: int = 16 * MIB
     """An eighth of it bounds one message of a snapshot."""
 

@@ -25,6 +25,9 @@ from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
 RETRY_AFTER_ERROR_NS: Final = 1 * MS
 
+STANDBY_FLAG: Final = 1
+"""Flag of a ClusterActionRequest: only standby members take this snapshot."""
+
 _STEPPING_STATES: Final = frozenset(
     {
         ElectionState.INIT,
@@ -199,6 +202,11 @@ class ConsensusModule(ConsensusSide):
             return self._append_action(now, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED)
         if value == ControlToggle.SNAPSHOT and is_active:
             return self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
+        if value == ControlToggle.STANDBY_SNAPSHOT and is_active:
+            work = self._append_action(now, cm.ClusterAction.SNAPSHOT, self._state, flags=STANDBY_FLAG)
+            if work:
+                toggle.set(ControlToggle.NEUTRAL)
+            return work
         if value == ControlToggle.RESUME and self._state is ModuleState.SUSPENDED:
             work = self._append_action(now, cm.ClusterAction.RESUME, ModuleState.ACTIVE)
             if work:
@@ -206,7 +214,7 @@ class ConsensusModule(ConsensusSide):
             return work
         return 0
 
-    def _append_action(self, now: Now, action: cm.ClusterAction, state: ModuleState) -> int:
+    def _append_action(self, now: Now, action: cm.ClusterAction, state: ModuleState, *, flags: int = 0) -> int:
         publisher = self._leader_log.publisher
         assert publisher is not None
 
@@ -216,7 +224,7 @@ class ConsensusModule(ConsensusSide):
                 log_position=position,
                 timestamp=self.cluster_time(now),
                 action=action,
-                flags=0,
+                flags=flags,
             )
 
         end = publisher.position_after(request(0))

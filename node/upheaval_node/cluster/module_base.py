@@ -9,7 +9,12 @@ from collections.abc import Container
 from random import Random
 
 from upheaval_node.archive.client import ArchiveClient
-from upheaval_node.cluster.authentication import AcceptEveryone, Authenticator
+from upheaval_node.cluster.authentication import (
+    AcceptEveryone,
+    Authenticator,
+    AuthorisationService,
+    authorisation_named,
+)
 from upheaval_node.cluster.catchup_replays import CatchupReplays
 from upheaval_node.cluster.commit_latency import CommitLatency
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
@@ -65,6 +70,7 @@ class ModuleBase(ABC):
         *,
         archive_control_stream_id: int = 10,
         authenticator: Authenticator | None = None,
+        authorisation: AuthorisationService | None = None,
     ) -> None:
         """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
         self.members = parse_members(members)
@@ -115,9 +121,9 @@ class ModuleBase(ABC):
         # Log position of a timer's expiry, and its id, until it is committed.
         self._uncommitted_timers: deque[tuple[int, int]] = deque()
 
-        self._make_parts(authenticator or AcceptEveryone())
+        self._make_parts(authenticator or AcceptEveryone(), authorisation or authorisation_named(cluster.authorisation))
 
-    def _make_parts(self, authenticator: Authenticator) -> None:
+    def _make_parts(self, authenticator: Authenticator, authorisation: AuthorisationService) -> None:
         self._acks = ServiceAcks(self._settings.service_count)
         self._services = ServiceProxy(self._context, self._acks)
         self._timers = Timers()
@@ -128,7 +134,7 @@ class ModuleBase(ABC):
         self._leader_log = LeaderLog(self._context, self._recording, self._services)
         self._follower_log = FollowerLog(self._context, self._recording, self._services, self._log)
         self._catchups = CatchupReplays(self._context)
-        self._sessions = SessionManager(self._context, self, authenticator)
+        self._sessions = SessionManager(self._context, self, authenticator, authorisation)
         self._publisher = ConsensusPublisher(self._context)
         self._ingress: IngressAdapter | None = None
         self._replays: list[LocalLogReplay] = []
@@ -217,6 +223,11 @@ class ModuleBase(ABC):
     def cluster_time(self, now: Now) -> int:
         """The cluster's unit of time is the millisecond."""
         return now.epoch_ms
+
+    def send_to_leader(self, now: Now, message: Message) -> bool:
+        """False on the leader itself, and while there is none."""
+        is_follower = self._role is Role.FOLLOWER and self._election is None
+        return is_follower and self.send(now, self.leader_member_id, message)
 
     def send(self, now: Now, member_id: int, message: Message) -> bool:
         return self._publisher.send(now, member_id, message)

@@ -271,19 +271,27 @@ class ServiceContainer:
         return found[0] if found else None
 
     def _await_start_ack(self) -> int:
-        relevant_id = self.client_id
         if self._start_error is not None:
-            is_damaged = self._loading is not None and isinstance(self._start_error, DecodeError)
-            relevant_id = UNREADABLE_STATE if is_damaged else NULL_VALUE
-        if not self._send_ack(self.view.log_position, relevant_id):
+            return self._fail_start(self._start_error)
+        if not self._send_ack(self.view.log_position, self.client_id):
             return 0
-        if self._start_error is not None:
-            text = f"service {self.service_id} failed to start: {_text(self._start_error)}"
-            raise TerminationError(text, expected=False) from self._start_error
         self._check_deadline_ns = self._now.ns + LIVENESS_CHECK_INTERVAL_NS
         self._loading = None
         self._enter(ContainerState.ACTIVE)
         return 1
+
+    def _fail_start(self, error: Exception) -> int:
+        is_damaged = self._loading is not None and isinstance(error, DecodeError)
+        if self._owes_ack:
+            if not self._send_ack(self.view.log_position, UNREADABLE_STATE if is_damaged else NULL_VALUE):
+                return 0
+            self._termination_deadline_ns = self._now.ns + TERMINATION_ACK_TIMEOUT_NS
+        if is_damaged and self._now.ns < self._termination_deadline_ns:
+            # The module must hear of it before the member ends, or the next start would fail as well.
+            self._check_deadline_ns = self._termination_deadline_ns
+            return 0
+        text = f"service {self.service_id} failed to start: {_text(error)}"
+        raise TerminationError(text, expected=False) from error
 
     # --- active ---
 
