@@ -158,7 +158,7 @@ class ServiceContainer:
     def next_deadline_ns(self) -> int:
         if self._state is ContainerState.CLOSED:
             return MAX_POSITION
-        is_waiting = self._loading is not None or self._snapshot.is_active
+        is_waiting = self._loading is not None or self._snapshot.is_active or self._module.has_backlog
         if self._owes_ack or is_waiting or self.view.backlog or self._state is ContainerState.TERMINATING:
             return self._now.ns + RETRY_INTERVAL_NS
         return self._check_deadline_ns
@@ -309,6 +309,8 @@ class ServiceContainer:
             work += self._read_log()
         elif self._log_state is not LogState.NONE:
             work += self._continue_join()
+        if self._module.has_backlog:
+            work += self._module.flush()
         if self.view.backlog:
             work += sum(session.flush() for session in list(self.view.backlog.values()))
         return work + self._call_background_work()
