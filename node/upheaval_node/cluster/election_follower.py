@@ -87,11 +87,15 @@ class FollowerStates(ElectionBase):
         if is_recorded and self.log_leadership_term_id < self.leadership_term_id:
             self._check_ends_at_term_base(self.append_position)
             self._update_recording_log(now, self.leadership_term_id, self._term_base, NULL_POSITION)
-        work = int(is_recorded and self._publish_append_position(now, self.append_position))
-        if self.log_position >= self.append_position:
+        is_leader_waiting = self.notified_commit_position < max(self._term_base, 1)
+        has_nothing_to_replay = self.log_position >= self.append_position
+        work = 0
+        if is_recorded and (is_leader_waiting or not has_nothing_to_replay):
+            work = int(self._publish_append_position(now, self.append_position))
+        if has_nothing_to_replay:
             self._enter_catchup_or_log(now, "nothing to replay")
             return 1
-        if self.notified_commit_position < max(self._term_base, 1):
+        if is_leader_waiting:
             self._check_await_timeout(now, "no commit position")
         elif self.log_position >= self.notified_commit_position:
             self._canvass_again(now, "log replay rejected")
