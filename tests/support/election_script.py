@@ -18,7 +18,7 @@ Operations are prepare, truncate, replay, replicate, join, append and catchup. A
 the node's own.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from itertools import pairwise
 from random import Random
 from typing import Final, cast
@@ -28,7 +28,7 @@ from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay, LogReplication
 from upheaval_node.cluster.election_states import ElectionState, Role
-from upheaval_node.cluster.members import parse_members
+from upheaval_node.cluster.members import parse_members, quorum_position
 from upheaval_node.errors import NodeError, PeerError
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.protocol import cluster_messages as cm
@@ -38,6 +38,7 @@ from upheaval_node.types import NULL_VALUE, Now
 
 SELF: Final = 2
 TURN_NS: Final = 10 * MS
+TIMEOUTS: Final = profile_settings("aeron").cluster.timeouts
 Values = dict[str, int]
 
 
@@ -85,7 +86,7 @@ class ScriptedAgent(Agent):
 
     def __init__(self, storage: MemoryStorage, commit_position: int, recorded: int, members: int) -> None:
         super().__init__(storage, commit_position)
-        self.members = dict(list(parse_members(members_text(members)).items()))
+        self.members = parse_members(members_text(members))
         self.member_id = min(SELF, members - 1)
         self.operations = _Operations()
         self.recorded = recorded
@@ -107,6 +108,9 @@ class ScriptedAgent(Agent):
             return False
         self.sent_at.append(now.ns)
         return super().send(now, member_id, message)
+
+    def quorum_position(self, now: Now, log_terms: Container[int]) -> int:
+        return quorum_position(self.members.values(), now.ns, TIMEOUTS.leader_heartbeat_ns, log_terms)
 
     def on_election_state(self, now: Now, state: int, role: int, reason: str) -> None:
         self.states.append((ElectionState(state), Role(role), reason))
@@ -297,7 +301,7 @@ class ElectionScript:
             term_base_log_position=values.get("base", 0),
             log_position=consumed,
             append_position=at,
-            timeouts=profile_settings("aeron").cluster.timeouts,
+            timeouts=TIMEOUTS,
             random=Random(1),
             now=self.now,
             appointed_leader_id=values.get("appointed", NULL_VALUE),
