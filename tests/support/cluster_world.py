@@ -307,13 +307,24 @@ class ClusterWorld:
         for member in list(self.members.values()):
             if member.ended is not None or member.id in self.paused:
                 continue
-            try:
-                work += sum(agent.do_work(now) for agent in member.agents)
-            except TerminationError as error:
-                member.ended = error
+            work += self._run(member, now)
         for client in self.clients:
             work += client.driver.do_work(now) + client.session.do_work(now) + client.poll()
         return work + self.network.step()
+
+    @staticmethod
+    def _run(member: Member, now: Now) -> int:
+        """A service that ends in an orderly way leaves its module to go on; every other end is the member's."""
+        work = 0
+        for agent in list(member.agents):
+            try:
+                work += agent.do_work(now)
+            except TerminationError as error:
+                if not (error.expected and isinstance(agent, ServiceContainer)):
+                    member.ended = error
+                    break
+                member.agents.remove(agent)
+        return work
 
     def settle(self, rounds: int = 2000) -> None:
         for _ in range(rounds):

@@ -62,7 +62,10 @@ class ConsensusModule(ConsensusSide):
         try:
             work = self._tick(now)
         except (TerminationError, StorageError) as error:
-            self._terminate_unexpectedly(now, error)
+            if isinstance(error, TerminationError) and error.expected:
+                self._release_streams(now)
+            else:
+                self._terminate_unexpectedly(now, error)
             raise
         except NodeError as error:
             self._on_error(now, error)
@@ -93,7 +96,8 @@ class ConsensusModule(ConsensusSide):
         else:
             work += self._follow(now)
         work += self._service_adapter.poll(now)
-        return work + self._poll_snapshot(now)
+        work += self._poll_snapshot(now)
+        return work + self._poll_termination(now)
 
     def _on_error(self, now: Now, error: NodeError) -> None:
         if self._election is not None:
@@ -123,7 +127,7 @@ class ConsensusModule(ConsensusSide):
                 self._last_append_send_ns + timeouts.leader_heartbeat_interval_ns,
                 self.time_of_last_leader_update_ns + timeouts.leader_heartbeat_ns,
             )
-        if self._snapshot is not None:
+        if self._snapshot is not None or self._state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
         if self._sessions.needs_ticks:
             deadline = min(deadline, self._slow_tick_deadline_ns)
@@ -190,7 +194,7 @@ class ConsensusModule(ConsensusSide):
 
     def _check_leader(self, now: Now) -> None:
         deadline_ns = self.time_of_last_leader_update_ns + self._timeouts.leader_heartbeat_ns
-        if self._state in READS_LOG and now.ns >= deadline_ns:
+        if self._state in READS_LOG and now.ns >= deadline_ns and not self._is_termination_pending:
             self.enter_election(now, "leader heartbeat timeout")
 
     def _check_control_toggle(self, now: Now) -> int:
@@ -202,6 +206,15 @@ class ConsensusModule(ConsensusSide):
             return self._append_action(now, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED)
         if value == ControlToggle.SNAPSHOT and is_active:
             return self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
+        if value == ControlToggle.SHUTDOWN and is_active:
+            work = self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
+            if work:
+                self._announce_termination(now, self._snapshot_position)
+            return work
+        if value == ControlToggle.ABORT and is_active:
+            assert self._leader_log.publisher is not None
+            self._abort(now, self._leader_log.publisher.position)
+            return 1
         if value == ControlToggle.STANDBY_SNAPSHOT and is_active:
             work = self._append_action(now, cm.ClusterAction.SNAPSHOT, self._state, flags=STANDBY_FLAG)
             if work:
@@ -255,7 +268,7 @@ class ConsensusModule(ConsensusSide):
 
     def _follow(self, now: Now) -> int:
         work = 0
-        if self._state in READS_LOG:
+        if self._state in READS_LOG and not self._check_termination(now):
             appended = self._recording.position
             if appended is None:
                 appended = self._recording.stop_position

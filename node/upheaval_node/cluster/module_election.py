@@ -54,7 +54,7 @@ class ElectionSide(LogSide):
 
     def enter_election(self, now: Now, reason: str, *, is_graceful: bool = False) -> None:
         """Give up the term. `is_graceful` tells that the leader ended its log in good order."""
-        if self._election is not None:
+        if self._election is not None or self._state is ModuleState.TERMINATING:
             return
         graceful_leader_id = self.leader_member_id if is_graceful else NULL_VALUE
         self._context.report(now, "election", reason)
@@ -184,6 +184,7 @@ class ElectionSide(LogSide):
         self._latency.abandon()
         self._sessions.leave_term(log_position)
         self._undo_for_services(log_position)
+        self._call_off_termination()
         self.counters.commit_position.set(log_position)
         uncommitted = [state for position, state in self._uncommitted_states if position > log_position]
         self._uncommitted_states.clear()

@@ -6,8 +6,8 @@ consumption, service to module messages. Knows no election but to tell it of a n
 
 from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.members import encode_members
-from upheaval_node.cluster.module_snapshots import SnapshotSide
 from upheaval_node.cluster.module_state import ModuleState
+from upheaval_node.cluster.module_termination import TerminationSide
 from upheaval_node.cluster.pending_messages import service_of
 from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.ports import Buffer
@@ -16,7 +16,7 @@ from upheaval_node.protocol.codec import NULL_INT32, Message
 from upheaval_node.types import Now
 
 
-class LogSide(SnapshotSide):
+class LogSide(TerminationSide):
     # --- log entries ---
 
     def on_log_messages(self, timestamps: dict[int, int]) -> None:
