@@ -58,6 +58,7 @@ def _extent(recording_log: RecordingLog, recording: LogRecording) -> StepGenerat
     if recording.recording_id == NULL_VALUE:
         return None
     stop_position = yield from recording.stop()
+    _forget_lost_terms(recording_log, stop_position)
     log_format = recording.format
     return RecordingExtent(
         recording_id=recording.recording_id,
@@ -68,6 +69,13 @@ def _extent(recording_log: RecordingLog, recording: LogRecording) -> StepGenerat
         mtu=log_format.mtu,
         session_id=0,
     )
+
+
+def _forget_lost_terms(recording_log: RecordingLog, stop_position: int) -> None:
+    """Without syncs a power cut may take the end of the log and leave its terms: this log does not reach them."""
+    last = recording_log.find_last_term()
+    if last is not None and max(last.term_base_log_position, last.log_position) > stop_position:
+        recording_log.cut_terms(stop_position)
 
 
 # --- snapshots ---

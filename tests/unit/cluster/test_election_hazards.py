@@ -1,9 +1,12 @@
 """Executions in which an elected leader could lose what a service had applied, and how they end."""
 
+import pytest
+
 from support.cluster_world import ClusterWorld, Member
 from support.election_script import ElectionScript
 from support.election_texts import CANVASS, FOLLOWER_LOG_REPLICATION, LEADER_LOG_REPLICATION
 from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
 
 
@@ -121,3 +124,45 @@ def test_after_a_replay_that_was_given_up_the_log_ends_in_its_last_term_again() 
         script.say("sent CanvassPosition to=0 log-leadership-term-id=1 log-position=2048")
         # Asked about term 0 the leader would have answered that term 1 begins at 1024, and the rest had been cut off.
         assert script.agent.recorded == 2048
+
+
+def test_a_member_that_lost_the_end_of_its_log_does_not_claim_its_terms() -> None:
+    """At sync level 0 a power cut may leave a recording log that names more than the recording holds."""
+    world = ClusterWorld(3)
+    world.start_all()
+    world.await_all()
+    client = world.client()
+    world.echo(client, [b"a"] * 5)
+    world.advance(200)
+    poor = world.followers()[0]
+    end = poor.module.commit_position
+    world.kill(poor.id)
+    log = RecordingLog(world.storages[poor.id], create=False)
+    last = log.find_last_term()
+    assert last is not None
+    log.append_term(last.recording_id, last.leadership_term_id + 1, end + 320, 0)
+    world.echo(client, [b"b"] * 5)
+    back = world.start(poor.id)
+    world.until(lambda: back.is_follower)
+    assert back.module.recording_log.find_term_entry(last.leadership_term_id + 1) is None
+    world.until(lambda: back.service.messages == world.await_leader().service.messages)
+
+
+@pytest.mark.parametrize(("own_base", "leaders_base"), [(1024, 2048), (1024, 1024), (2048, 1024)])
+def test_a_term_that_its_leader_alone_has_named_gives_way_to_one_that_was_filled_in(
+    own_base: int, leaders_base: int
+) -> None:
+    """The leader of term 2 never heard of term 1, and has it without entries where its own log ended.
+
+    An equal term id proves nothing then. It does no harm either: a term has entries only after a quorum has named it,
+    so that here it has none.
+    """
+    script = ElectionScript(f"member term=1 at={own_base} base={own_base} consumed=512\n wait 0")
+    script.say(f"0 leads term=2 log-term=1 base={leaders_base} commit={leaders_base}\n wait 40")
+    if script.state is ElectionState.CANVASS:
+        last = script.election.log_leadership_term_id
+        script.say(f"0 leads term=2 log-term={last} next={last + 1} base={leaders_base}\n wait 40")
+    assert script.state is ElectionState.CLOSED, script.last_error
+    assert script.agent.recorded in (own_base, leaders_base)
+    assert script.election.append_position == leaders_base
+    assert script.terms[-1] == (2, leaders_base, -1)
