@@ -33,6 +33,7 @@ class Busy(Workbench):
         self.fired: dict[int, int] = {}
         self.heard: dict[int, int] = {}
         self.delivered = 0
+        self.ended_at: int | None = None
         self._cluster: Cluster | None = None
 
     def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
@@ -56,6 +57,9 @@ class Busy(Workbench):
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
         self.fired[correlation_id] = self.fired.get(correlation_id, 0) + 1
+
+    def on_terminate(self, cluster: Cluster) -> None:
+        self.ended_at = cluster.log_position
 
     def records(self) -> Iterator[Record]:
         yield from super().records()
@@ -108,12 +112,16 @@ class Watched:
         cluster = self.cluster
         leader = cluster.wait_until_leader()
         before = self._snapshot_count(leader)
-        toggle = cluster.members[leader].counters.find(CONTROL_TOGGLE, cluster_key(0))
-        assert toggle is not None
-        toggle.set(ControlToggle.SNAPSHOT)
+        self.set_toggle(ControlToggle.SNAPSHOT)
         cluster.wait_until(
             lambda: cluster.leader() != leader or self._snapshot_count(leader) > before, 20, "a snapshot"
         )
+
+    def set_toggle(self, value: ControlToggle) -> None:
+        leader = self.cluster.wait_until_leader()
+        toggle = self.cluster.members[leader].counters.find(CONTROL_TOGGLE, cluster_key(0))
+        assert toggle is not None
+        toggle.set(value)
 
     def _snapshot_count(self, member_id: int) -> int:
         count = self.cluster.members[member_id].counters.find(SNAPSHOT_COUNT, cluster_key(0))
@@ -188,10 +196,7 @@ def test_snapshots_among_deaths_and_elections_change_no_state(seed: int) -> None
             watched.take_snapshot()
         else:
             # In the middle of one.
-            leader = cluster.wait_until_leader()
-            toggle = cluster.members[leader].counters.find(CONTROL_TOGGLE, cluster_key(0))
-            assert toggle is not None
-            toggle.set(ControlToggle.SNAPSHOT)
+            watched.set_toggle(ControlToggle.SNAPSHOT)
             cluster.world.run_for(random.randrange(SECOND // 50))
         if seed % 2:
             cluster.kill(victim)
@@ -215,3 +220,31 @@ def test_snapshots_among_deaths_and_elections_change_no_state(seed: int) -> None
     assert states[0] == states[1] == states[2]
     assert_all_once(watched)
     assert cluster.failures == []
+
+
+@pytest.mark.parametrize("toggle", [ControlToggle.SHUTDOWN, ControlToggle.ABORT])
+def test_a_cluster_ends_under_load_at_one_position_and_starts_from_there(toggle: ControlToggle) -> None:
+    watched = Watched(200)
+    cluster = watched.cluster
+    load = cluster.start_load(LOAD)
+    cluster.world.run_for(2 * SECOND)
+    watched.set_toggle(toggle)
+    cluster.wait_until(lambda: not any(member.alive for member in cluster.members), 15, "end of the cluster")
+    assert cluster.failures == []
+    ends = {service.ended_at for service in watched.services.values()}
+    assert len(ends) == 1
+    assert None not in ends
+    load.stop()
+    load.close()
+    before = watched.services[0].requests
+    cluster.start_all()
+    cluster.wait_until_leader()
+    again = cluster.start_load(LOAD)
+    cluster.world.run_for(2 * SECOND)
+    watched.settle(again)
+    states = watched.states()
+    assert states[0] == states[1] == states[2]
+    assert_all_once(watched)
+    replayed = {service.delivered > service.requests for service in watched.services.values()}
+    assert replayed == {toggle is ControlToggle.ABORT}
+    assert watched.services[0].requests > before
