@@ -52,7 +52,7 @@ def read_state(image: SnapshotImage) -> Iterator[Record]:
     while (message := image.read()) is not None:
         for record, encoded in _records(message):
             if record.kind == _END_KIND:
-                if record.value != _END.pack(count, check):
+                if encoded != _encode(Record(_END_KIND, "", _END.pack(count, check))):
                     raise DecodeError(f"state of {count} records is not as it was written")
                 return
             yield record
