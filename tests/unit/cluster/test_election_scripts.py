@@ -220,6 +220,44 @@ VOTES = {
     """,
 }
 
+STAYING = {
+    "a leader without a quorum waits for one": f"""{LEADER_LOG_REPLICATION}
+        wait 100000
+        is LEADER_LOG_REPLICATION
+    """,
+    "a leader without a quorum is elected anew once a later candidate was seen": f"""{LEADER_LOG_REPLICATION}
+        1 asks term=1 at=1024 for=5
+        unsent Vote
+        wait 9980
+        is LEADER_LOG_REPLICATION
+        wait 20
+        error a candidate of term 5 was seen
+        wait 10
+        0 canvasses term=1 at=1024
+        1 canvasses term=1 at=1024
+        wait 510
+        sent RequestVote to=0 candidate-term-id=6
+    """,
+    "a leader that is ready stays ready until the log takes its first entry": f"""{LEADER_READY}
+        wait 5000
+        is LEADER_READY
+        let append
+        wait 0
+        is CLOSED
+    """,
+    "a member bound by a vote in a later term follows no leader of an earlier one": """
+        member term=0 at=1024
+        wait 0
+        1 asks term=0 at=1024 for=2
+        wait 1000
+        is CANVASS
+        0 leads term=1 base=1024
+        is CANVASS
+        1 leads term=2 log-term=0 base=1024
+        is FOLLOWER_REPLAY
+    """,
+}
+
 TERMS = {
     "a leader of another term than that of the ballot is ignored": f"""{FOLLOWER_BALLOT}
         0 leads term=2 log-term=0 base=1024
@@ -340,7 +378,7 @@ REPLICATION = {
     """,
 }
 
-ALL = {**CANDIDACY, **BALLOT, **VOTES, **TERMS, **REPLICATION}
+ALL = {**CANDIDACY, **BALLOT, **VOTES, **STAYING, **TERMS, **REPLICATION}
 
 
 @pytest.mark.parametrize("name", ALL)
