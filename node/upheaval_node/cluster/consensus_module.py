@@ -119,7 +119,7 @@ class ConsensusModule(ConsensusSide):
         elif self._role is Role.LEADER:
             deadline = min(deadline, self._last_commit_send_ns + timeouts.leader_heartbeat_interval_ns)
             timer = self._timers.next_deadline
-            if timer is not None:
+            if timer is not None and self.active_log is not None:
                 deadline = min(deadline, now.ns + (timer - self.cluster_time(now)) * MS)
         else:
             deadline = min(
