@@ -283,7 +283,8 @@ class ElectionScript:
 
     def _member(self, values: Values) -> None:
         """`term` and `at` of the log (-1 and 0), `consumed` of it, `persisted` candidate term, `members`, `appointed`
-        and `gracefully-closed` member, and `startup=yes` when the node has just started."""
+        and `gracefully-closed` member; `startup=yes` when the node has just started, `terms=no` when it starts from a
+        snapshot alone."""
         storage = MemoryStorage()
         term, at, members = values.get("term", -1), values.get("at", 0), values.get("members", 3)
         consumed = values.get("consumed", at)
@@ -291,7 +292,7 @@ class ElectionScript:
         self.agent = ScriptedAgent(storage, consumed, at, members)
         self.agent.log_recording_id = 0 if term >= 0 else NULL_VALUE
         self.agent.time_of_last_leader_update_ns = self.ns
-        for known in range(term + 1):
+        for known in range(term + 1 if values.get("terms", 1) else 0):
             self.agent.recording_log.append_term(0, known, 0 if known == 0 else values.get("base", at), 0)
         self.election = Election(
             cast(ElectionAgent, self.agent),

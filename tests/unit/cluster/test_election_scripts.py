@@ -378,7 +378,68 @@ REPLICATION = {
     """,
 }
 
-ALL = {**CANDIDACY, **BALLOT, **VOTES, **STAYING, **TERMS, **REPLICATION}
+WALKS = {
+    "from the vote to the end as a follower": f"""{FOLLOWER_BALLOT}
+        hold replay
+        0 leads term=1 base=1024
+        is FOLLOWER_REPLAY
+        wait 0
+        sent AppendPosition to=0 log-position=1024 leadership-term-id=1 follower-member-id=2
+        let replay
+        wait 30
+        is CLOSED
+        sent AppendPosition to=0 log-position=1024 leadership-term-id=1
+    """,
+    "late in the same term: replay, catch-up, live log": """
+        member term=1 at=2048 base=1024 consumed=0
+        hold catchup
+        wait 0
+        0 leads term=1 log-term=1 next=-1 next-base=-1 base=1024 at=4096 commit=3072
+        wait 20
+        sent CatchupPosition to=0 leadership-term-id=1 log-position=2048 follower-member-id=2
+        wait 1000
+        is FOLLOWER_CATCHUP
+        0 committed term=1 at=4096
+        let catchup
+        wait 20
+        is CLOSED
+    """,
+    "late by a term: replication, replay, catch-up, live log": f"""{FOLLOWER_LOG_REPLICATION}
+        let replicate
+        wait 10
+        0 committed term=1 at=2048
+        wait 10
+        is CANVASS
+        sent CanvassPosition to=0 log-leadership-term-id=0 log-position=2048
+        0 leads term=1 base=2048 at=4096
+        is FOLLOWER_REPLAY
+        wait 10
+        sent AppendPosition to=0 log-position=2048
+        0 committed term=1 at=4096
+        wait 60
+        is CLOSED
+    """,
+    "many terms behind: one slice a term, those without entries without a replication": """
+        member term=0 at=1024 consumed=512
+        wait 0
+        0 leads term=10 log-term=10 base=4096
+        is CANVASS
+        0 leads term=10 log-term=0 next=1 next-base=1024 end=1024 base=4096 commit=4096
+        wait 10
+        sent CanvassPosition to=0
+        0 leads term=10 log-term=1 next=2 next-base=1024 end=1024 base=4096
+        wait 0
+        0 leads term=10 log-term=2 next=3 next-base=1024 end=4096 base=4096
+        wait 30
+        is CANVASS
+        sent CanvassPosition to=0 log-leadership-term-id=3 log-position=4096 leadership-term-id=10
+        0 leads term=10 log-term=3 next=4 next-base=4096 end=4096 base=4096
+        wait 50
+        is CLOSED
+    """,
+}
+
+ALL = {**WALKS, **CANDIDACY, **BALLOT, **VOTES, **STAYING, **TERMS, **REPLICATION}
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -451,6 +512,13 @@ def test_terms_that_came_to_nothing_are_filled_in() -> None:
     )
     assert script.terms[:2] == [(0, 0, 512), (1, 512, 2048)]
     assert [term for term, base, _ in script.terms if base == 2048] == list(range(2, 11))
+
+
+def test_a_member_that_starts_from_a_snapshot_alone_names_terms_from_that_of_the_snapshot() -> None:
+    script = ElectionScript("member term=3 at=1024 base=512 terms=no\n wait 0")
+    assert script.terms == []
+    script.say("0 leads term=5 log-term=3 base=1024\n wait 30\n is CLOSED")
+    assert script.terms == [(3, 512, 512), (4, 512, 1024), (5, 1024, -1)]
 
 
 def test_without_a_recording_no_term_is_named() -> None:
