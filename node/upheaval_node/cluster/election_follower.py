@@ -5,7 +5,7 @@ Knows nothing of ballots.
 
 from upheaval_node.cluster.election_agent import LogReplication
 from upheaval_node.cluster.election_base import ElectionBase
-from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.cluster.election_states import AWAITING_QUORUM, ElectionState
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, decide_on_term
 from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
@@ -228,6 +228,8 @@ class FollowerStates(ElectionBase):
         if self.state is ElectionState.INIT or leader_id not in self._members or is_own_echo:
             return
         self._heard_from(leader_id)
+        if self.state in AWAITING_QUORUM and message.leadership_term_id > self.leadership_term_id:
+            raise PeerError("unexpected new leadership term")
         if self.state is ElectionState.CANVASS and message.leadership_term_id < self._promised_term_id:
             if self._barred_since_ns is None:
                 self._barred_since_ns = now.ns

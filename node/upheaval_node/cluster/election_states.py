@@ -118,5 +118,8 @@ ROLE_ON_ENTRY: Final[dict[ElectionState, Role]] = {
 }
 """The role that a state brings; a state that is not listed leaves the role as it is."""
 
+AWAITING_QUORUM: Final = frozenset({S.LEADER_LOG_REPLICATION, S.LEADER_READY})
+"""Where a leader waits for a quorum, without a time-out: it goes when there is a leader of a later term."""
+
 VOTING_STATES: Final = frozenset({S.CANVASS, S.NOMINATE, S.CANDIDATE_BALLOT, S.FOLLOWER_BALLOT})
 """Where a vote can be granted; in all later states a request with an equal or better log stays unanswered."""

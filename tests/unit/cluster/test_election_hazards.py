@@ -4,7 +4,7 @@ import pytest
 
 from support.cluster_world import ClusterWorld, Member
 from support.election_script import ElectionScript
-from support.election_texts import CANVASS, FOLLOWER_LOG_REPLICATION, LEADER_LOG_REPLICATION
+from support.election_texts import CANVASS, FOLLOWER_LOG_REPLICATION, LEADER_LOG_REPLICATION, LEADER_READY
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
@@ -88,6 +88,19 @@ def test_a_leader_commits_the_old_log_once_a_quorum_has_named_its_term() -> None
     assert all(m.log_position <= 512 for _, m in script.sent("CommitPosition") if isinstance(m, cm.CommitPosition))
     assert script.terms[-1] == (1, 1024, -1)
     script.say("0 appended term=1 at=1024\n wait 0\n is LEADER_REPLAY\n sent CommitPosition to=1 log-position=1024")
+
+
+@pytest.mark.parametrize("message", ["committed term=2 at=1024", "leads term=2 base=1024", "canvasses term=2 at=1024"])
+def test_a_leader_that_waits_for_a_quorum_in_vain_makes_way_for_a_later_one(message: str) -> None:
+    """Found by the simulation: who was cut off in this state led nobody for ever, for nobody canvassed any more."""
+    for begin in (LEADER_LOG_REPLICATION, LEADER_READY):
+        script = ElectionScript(f"{begin}\n wait 0\n 0 {message}\n is INIT\n wait 0\n is CANVASS")
+        script.say("1 leads term=2 log-term=1 base=1024\n wait 40\n is CLOSED")
+
+
+@pytest.mark.parametrize("message", ["committed term=1 at=1024", "leads term=1 base=1024", "canvasses term=1 at=1024"])
+def test_a_leader_that_waits_for_a_quorum_does_not_mind_its_own_term(message: str) -> None:
+    ElectionScript(f"{LEADER_LOG_REPLICATION}\n 0 {message}\n is LEADER_LOG_REPLICATION")
 
 
 def test_a_follower_names_the_term_before_it_reports_the_whole_old_log_under_it() -> None:
