@@ -111,7 +111,7 @@ class SnapshotSide(ModuleBase):
 
     def _poll_snapshot(self, now: Now) -> int:
         if self._snapshot is None:
-            return 0
+            return self._begin_without_services(now)
         try:
             if not self._snapshot.poll(now):
                 return 0
@@ -122,6 +122,14 @@ class SnapshotSide(ModuleBase):
             self._context.report(now, "snapshot", text)
         self._snapshot = None
         self._end_snapshot(now)
+        return 1
+
+    def _begin_without_services(self, now: Now) -> int:
+        """Where nobody has to acknowledge it, the snapshot begins as soon as its entry is committed."""
+        is_due = self._state is ModuleState.SNAPSHOT and self._settings.service_count == 0
+        if not is_due or self.commit_position < self._snapshot_position:
+            return 0
+        self._take_snapshot(now, (), self.cluster_time(now))
         return 1
 
     def _end_snapshot(self, now: Now) -> None:

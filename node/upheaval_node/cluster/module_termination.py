@@ -19,6 +19,7 @@ class TerminationSide(SnapshotSide):
     _termination_position = NULL_POSITION
     _termination_term_id = NULL_VALUE
     _termination_deadline_ns = 0
+    _services_deadline_ns = 0
     _are_services_told = False
     _have_services_ended = False
 
@@ -79,6 +80,7 @@ class TerminationSide(SnapshotSide):
     def _terminate_services(self, now: Now) -> None:
         self._enter(now, ModuleState.TERMINATING)
         self._are_services_told = False
+        self._services_deadline_ns = now.ns + self._timeouts.termination_ns
         self._have_services_ended = self._settings.service_count == 0
 
     def on_service_ack(self, now: Now, message: cm.ServiceAck) -> None:
@@ -96,6 +98,9 @@ class TerminationSide(SnapshotSide):
             if not self._are_services_told:
                 message = cm.ServiceTerminationPosition(log_position=position, ack_required=True)
                 self._are_services_told = self._services.send(message)
+            if now.ns >= self._services_deadline_ns:
+                # Without a quorum, say, they never get to where they have to end.
+                raise TerminationError(f"the services did not end at {position} in time", expected=False)
             return 0
         if self._role is Role.LEADER:
             others = [member for member in self.members.values() if member.id != self.member_id]

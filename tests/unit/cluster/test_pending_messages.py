@@ -67,10 +67,11 @@ def test_a_service_behind_the_log_offers_what_the_log_has_already() -> None:
     world = PartsWorld()
     pending = pending_of()
     pending.on_log_message(FIRST + 2)
-    assert pending.lags
+    lagged = [pending.lags]
     for payload in (b"a", b"b", b"c"):
         pending.enqueue(payload)
-    assert not pending.lags
+        lagged.append(pending.lags)
+    assert lagged == [True, True, False, False]
     assert appended(world, pending) == [(FIRST + 3, 1234, b"c")]
 
 

@@ -241,3 +241,15 @@ def test_a_standby_snapshot_is_taken_by_nobody_here() -> None:
     world.echo(world.client(), [b"x"])
     assert snapshots(leader) == []
     assert keeping(leader).snapshots == []
+
+
+def test_a_module_without_services_has_snapshots_of_its_own() -> None:
+    world = ClusterWorld(3, services=list)
+    world.start_all()
+    world.await_all()
+    take_snapshot(world)
+    assert all([entry.service_id for entry in snapshots(m)] == [-1] for m in world.members.values())
+    restart(world)
+    take_snapshot(world)
+    toggle(world.await_leader(), ControlToggle.SHUTDOWN)
+    world.until(lambda: all(member.ended is not None for member in world.members.values()))

@@ -131,3 +131,15 @@ def test_what_nobody_asked_for_ends_nobody() -> None:
     follower.module.on_termination_position(world.now, stale)
     world.advance(500)
     assert follower.ended is None
+
+
+def test_a_member_whose_services_cannot_get_there_ends_too_but_not_well() -> None:
+    world, leader = started()
+    client = world.client()
+    for follower in world.followers():
+        world.kill(follower.id)
+    world.send(client, [b"never committed"])
+    toggle(leader, ControlToggle.ABORT)
+    world.until(lambda: leader.ended is not None)
+    assert not has_ended_well(leader)
+    assert "did not end" in str(leader.ended)
