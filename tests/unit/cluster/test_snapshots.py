@@ -253,3 +253,29 @@ def test_a_module_without_services_has_snapshots_of_its_own() -> None:
     take_snapshot(world)
     toggle(world.await_leader(), ControlToggle.SHUTDOWN)
     world.until(lambda: all(member.ended is not None for member in world.members.values()))
+
+
+class Heavy(KeepingService):
+    """Has a state of several megabytes beside its messages."""
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        super().on_start(cluster, snapshot_image)
+        if not self.messages:
+            self.messages = [(number, number.to_bytes(4, "little") * 5000) for number in range(300)]
+
+    def on_take_snapshot(self, publication: SnapshotPublication) -> None:
+        assert publication.max_message_length == 128 * 1024
+        super().on_take_snapshot(publication)
+
+
+def test_a_state_of_many_terms_is_written_and_read_in_pieces() -> None:
+    world = ClusterWorld(1, services=lambda: [Heavy()])
+    world.start_all()
+    leader = world.await_leader()
+    world.echo(world.client(), [b"x"])
+    take_snapshot(world)
+    expected = leader.service.messages
+    assert snapshots(leader)[0].recorded_length > 6_000_000
+    member = restart(world)
+    assert keeping(member).started_with == 301
+    assert member.service.messages == expected
