@@ -100,7 +100,7 @@ def test_a_leader_that_waits_for_a_quorum_in_vain_makes_way_for_a_later_one(mess
 
 @pytest.mark.parametrize("message", ["committed term=1 at=1024", "leads term=1 base=1024", "canvasses term=1 at=1024"])
 def test_a_leader_that_waits_for_a_quorum_does_not_mind_its_own_term(message: str) -> None:
-    ElectionScript(f"{LEADER_LOG_REPLICATION}\n 0 {message}\n is LEADER_LOG_REPLICATION")
+    ElectionScript().say(f"{LEADER_LOG_REPLICATION}\n 0 {message}\n is LEADER_LOG_REPLICATION")
 
 
 def test_a_follower_names_the_term_before_it_reports_the_whole_old_log_under_it() -> None:

@@ -84,7 +84,7 @@ def test_positions_are_reported_and_committed_when_they_change() -> None:
 
 
 def test_a_nomination_comes_within_half_the_election_timeout() -> None:
-    ElectionScript(f"{NOMINATE}\n wait 500\n is CANDIDATE_BALLOT")
+    ElectionScript().say(f"{NOMINATE}\n wait 500\n is CANDIDATE_BALLOT")
 
 
 def test_a_ballot_lasts_for_the_election_timeout() -> None:

@@ -444,7 +444,7 @@ ALL = {**WALKS, **CANDIDACY, **BALLOT, **VOTES, **STAYING, **TERMS, **REPLICATIO
 
 @pytest.mark.parametrize("name", ALL)
 def test_election(name: str) -> None:
-    ElectionScript(ALL[name])
+    ElectionScript().say(ALL[name])
 
 
 @pytest.mark.parametrize("is_node_startup", [False, True])
