@@ -25,7 +25,14 @@ ONE_MEMBER = json.dumps(
 )
 
 
-@pytest.mark.parametrize("image", images.IMAGES, ids=[image.name for image in images.IMAGES])
+# The image with Java and Spark takes minutes to make on a machine that has nothing of it yet.
+FIT = [
+    pytest.param(image, id=image.name, marks=pytest.mark.nightly if image is images.ANALYSIS else ())
+    for image in images.IMAGES
+]
+
+
+@pytest.mark.parametrize("image", FIT)
 def test_an_image_is_fit_for_use(engine: Client, image: images.Image) -> None:
     require(engine, image)
     assert images.problems_of(engine, image) == []
@@ -137,6 +144,7 @@ def test_load_says_what_is_missing(engine: Client) -> None:
         assert load.logs().decode().startswith("upheaval-load: UPHEAVAL_ENDPOINTS is missing")
 
 
+@pytest.mark.nightly
 def test_analysis_judges_a_run_with_spark(engine: Client, tmp_path: Path) -> None:
     good_run().write(tmp_path / "run")
     packed = io.BytesIO()
