@@ -39,6 +39,7 @@ def test_a_leader_dies_under_load_and_the_run_is_judged(load: LoadCommands) -> N
     assert "kill" in page.read_text()
 
 
+@pytest.mark.nightly
 def test_a_running_cluster_is_judged_and_goes_on_running(load: LoadCommands, node_image: str) -> None:
     cluster = DockerCluster.create(load.folder, image=node_image, members=1, kept=True)
     try:
@@ -53,6 +54,7 @@ def test_a_running_cluster_is_judged_and_goes_on_running(load: LoadCommands, nod
         cluster.down()
 
 
+@pytest.mark.nightly
 def test_ctrl_c_leaves_nothing(load: LoadCommands) -> None:
     process = load.start("--runtime", "docker", "--users", "2", "--duration", "60s", "--members", "1")
     load.wait_until_loaded(process)

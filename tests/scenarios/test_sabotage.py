@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_cases import CASES, LIVE_ROUNDS, ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
+from support.fault_cases import CASES, LIVE_ROUNDS, SIMULATED_ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
 from support.live_clusters import end_without_trace
 from support.saboteur import Sabotage
 from upheaval.runtimes.process import ProcessCluster
@@ -35,7 +35,7 @@ def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(module, "COMES_BACK_S", 2.0)
 
 
-@pytest.mark.parametrize(("statement", "sabotage"), ROUNDS)
+@pytest.mark.parametrize(("statement", "sabotage"), SIMULATED_ROUNDS)
 def test_simulated(statement: str, sabotage: Sabotage, tmp_path: Path, impatient: None) -> None:
     stage = SimulatedStage(SCENARIO, 1, tmp_path)
     stage.open(print)

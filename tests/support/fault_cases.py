@@ -55,6 +55,10 @@ _OFTEN: Final = {
     ("reset clients <-> leader", Sabotage.NONE),
     ("timeout leader <-> follower timeout-ms=300", Sabotage.NONE),
 }
+SIMULATED_ROUNDS: Final = tuple(
+    pytest.param(statement, how, marks=pytest.mark.nightly if how is Sabotage.NONE else ()) for statement, how in ROUNDS
+)
+"""The same in virtual time; what hands do that do not lie is shown by the scenarios of the library too."""
 LIVE_ROUNDS: Final = tuple(
     pytest.param(*round_, marks=() if round_ in _OFTEN else pytest.mark.nightly) for round_ in ROUNDS
 )
