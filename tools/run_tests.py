@@ -58,7 +58,7 @@ SUITES = (
     Suite("simulation", "tests/simulation", 1),
     Suite("scenarios", "tests/scenarios", 1),
     Suite("integration", "tests/integration", 1, ("strace",), marks="not timing"),
-    Suite("plugin", "tests/plugin", 0),
+    Suite("plugin", "tests/plugin", 1),
     Suite("load", "tests/load", 1, modules=("locust",), extra=True),
     Suite("timing", "tests/integration", 2, marks="timing"),
 )
