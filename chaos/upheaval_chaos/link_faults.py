@@ -183,11 +183,11 @@ class LinkInjection:
 
     def _begin_silence(self) -> dict[Link, int]:
         self._target.let_pass(SETTLES_S)
-        return {link: self._target.delivered(link) for link in self._links}
+        return {link: _delivered(self._target, link) for link in self._links}
 
     def _require_silence(self, before: dict[Link, int]) -> None:
         for link, count in before.items():
-            leaked = self._target.delivered(link) - count
+            leaked = _delivered(self._target, link) - count
             if leaked > 0:
                 raise UnknownOutcome(f"link {link} delivered {leaked} bytes while it was meant to be cut")
 
@@ -281,18 +281,18 @@ class LinkInjection:
 
     def _require_delivery(self, link: Link) -> None:
         """Bytes come out: of what members send anyway, or of a connection that is made for this."""
-        before = self._target.delivered(link)
+        before = _delivered(self._target, link)
         road = link.reverse if link.target == CLIENTS else link
 
         def delivers() -> bool:
             nonlocal before
-            now = self._target.delivered(link)
+            now = _delivered(self._target, link)
             if now > before:
                 return True
             # What is counted of a connection may get lost with it.
             before = now
             self._target.ping(road, SILENCE_S)
-            return self._target.delivered(link) > before
+            return _delivered(self._target, link) > before
 
         self._target.wait_until(delivers, TAKES_EFFECT_S, f"bytes out of link {link}")
 
@@ -308,3 +308,7 @@ def _statement(fault: LinkFault, sources: Sequence[int], targets: Sequence[int])
     arrow = "<->" if fault.both_ways else "->"
     words = [fault.kind.value, who_of(sources), arrow, who_of(targets)]
     return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
+
+
+def _delivered(target: Target, link: Link) -> int:
+    return sum(target.delivered_by_stream(link).values())

@@ -157,12 +157,8 @@ class LinkHands(Protocol):
 class LinkEyes(Protocol):
     """What can be seen of links."""
 
-    def delivered(self, link: Link) -> int:
-        """Bytes that have come out at the end of the link since the beginning."""
-        ...
-
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
-        """The same for each stream of the link: a limited bandwidth is one for each."""
+        """Bytes that have come out at the end of each stream of the link since the beginning."""
         ...
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:

@@ -5,9 +5,7 @@ dial members through proxies of their own. Hands set toxics over Toxiproxy's API
 wrote, and make connections of their own.
 """
 
-import socket
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import Protocol
@@ -17,9 +15,10 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.runtimes.process import ProcessCluster
+from upheaval_chaos import connections
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkEyes, LinkHands, Means, Ping
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEyes, LinkHands, Means, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
@@ -63,7 +62,7 @@ def require_link_images(runtime: str, means: Means) -> None:
     require_image(connect(), packet_links.IMAGE if means is Means.PACKETS else links.IMAGE)
 
 
-class ProxiedLinks:
+class ProxiedLinks(ToxicHands):
     """Implements `Links` for processes."""
 
     def __init__(self, cluster: AnyCluster, seed: int) -> None:
@@ -72,7 +71,7 @@ class ProxiedLinks:
         server = self._stack.enter_context(ProxyServer(seed))
         self.api_address = server.address
         self._api = connect_toxiproxy(server.address)
-        self._hands = ToxicHands(lambda _: self._api)
+        super().__init__(lambda _: self._api)
         members = cluster.config.members
         self._listen = {
             place: self._api.create(place.name, self._endpoint(place.target, place.channel))
@@ -87,18 +86,7 @@ class ProxiedLinks:
     def resolver(self) -> Resolver:
         return StaticResolver(self._names(CLIENTS))
 
-    # --- hands ---
-
-    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        self._hands.impose(links, effect)
-
-    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        self._hands.lift(links, effect)
-
     # --- eyes ---
-
-    def delivered(self, link: Link) -> int:
-        return sum(self.delivered_by_stream(link).values())
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         sent = self._api.sent_bytes()
@@ -135,22 +123,5 @@ class ProxiedLinks:
 def ping_address(address: str, text: PingText, timeout_s: float) -> Ping:
     """Connect, say it, and see what comes back."""
     host, _, port = address.rpartition(":")
-    begin_ns = time.monotonic_ns()
-
-    def took(answer: Answer) -> Ping:
-        return Ping(answer, time.monotonic_ns() - begin_ns)
-
-    try:
-        with socket.create_connection((host, int(port)), timeout_s) as connection:
-            connection.sendall(text.opening)
-            answer = connection.recv(4096)
-            ping = took(Answer.ANSWERED if answer else Answer.ENDED)
-            if answer and text.farewell:
-                connection.sendall(text.farewell)
-            return ping
-    except TimeoutError:
-        return took(Answer.SILENT)
-    except ConnectionRefusedError:
-        return took(Answer.REFUSED)
-    except OSError:
-        return took(Answer.RESET)
+    answer, took_ns = connections.ping(host, int(port), text.opening, text.farewell, timeout_s)
+    return Ping(Answer(answer), took_ns)

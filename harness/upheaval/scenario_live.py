@@ -127,9 +127,6 @@ class LiveTarget:
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         self.links.lift(links, effect)
 
-    def delivered(self, link: Link) -> int:
-        return self.links.delivered(link)
-
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         return self.links.delivered_by_stream(link)
 

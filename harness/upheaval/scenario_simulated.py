@@ -184,9 +184,6 @@ class SimulatedTarget:
                 for rest in holder:
                     self._carry_out(part, rest)
 
-    def delivered(self, link: Link) -> int:
-        return sum(self.delivered_by_stream(link).values())
-
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """What comes in one direction on one channel is one stream here."""
         return {

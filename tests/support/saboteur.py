@@ -77,9 +77,6 @@ class Saboteur:
     def turns(self, member_id: int, component: str | None) -> int:
         return self._target.turns(member_id, component)
 
-    def delivered(self, link: Link) -> int:
-        return self._target.delivered(link)
-
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         return self._target.delivered_by_stream(link)
 

@@ -18,15 +18,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.runtimes.docker import labels, links_inside
+from upheaval.runtimes.docker import labels
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import member_hosts, network_name, network_of
 from upheaval.runtimes.docker.engine import engine_errors, engine_host, require_image
-from upheaval.runtimes.docker.links_inside import Received
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.waits import wait_until
+from upheaval_chaos import connections
+from upheaval_chaos.connections import Received
 from upheaval_chaos.pings import channel_of_ping, ping_text
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Ping
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, Stream, ToxicHands, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import PythonToxiproxy
@@ -42,7 +43,7 @@ _ATTEMPTS: Final = 3
 _COUNTED_S: Final = 0.5
 _START_TIMEOUT_S: Final = 20.0
 _CHANNELS: Final = (INGRESS, *CHANNELS)
-_INSIDE: Final = Path(links_inside.__file__).read_text(encoding="utf-8")
+_INSIDE: Final = Path(connections.__file__).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class _Toxiproxy:
     addresses: Mapping[int, str]
 
 
-class DockerLinks:
+class DockerLinks(ToxicHands):
     """Implements `scenario_links.Links`. Its containers go with the run."""
 
     def __init__(self, cluster: DockerCluster) -> None:
@@ -71,7 +72,7 @@ class DockerLinks:
         except BaseException:
             labels.remove_run(cluster.client, cluster.config.run_id)
             raise
-        self._hands = ToxicHands(lambda place: self._toxiproxies[place.source].api)
+        super().__init__(lambda place: self._toxiproxies[place.source].api)
         for member_id in self._members:
             cluster.dial_through(member_id, self._names(member_id))
 
@@ -81,18 +82,7 @@ class DockerLinks:
     def resolver(self) -> Resolver:
         return self._cluster.resolver()
 
-    # --- hands ---
-
-    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        self._hands.impose(links, effect)
-
-    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        self._hands.lift(links, effect)
-
     # --- eyes ---
-
-    def delivered(self, link: Link) -> int:
-        return sum(self.delivered_by_stream(link).values())
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         self._look(link.target)
@@ -132,7 +122,7 @@ class DockerLinks:
     def _look(self, receiver: int) -> None:
         """Add what has come since the last look to the streams that end at a receiver."""
         if receiver == CLIENTS:
-            found = links_inside.received()
+            found = connections.received()
         else:
             found = [Received(*fields) for fields in self._inside(receiver, ["received"])]
         before = self._seen.get(receiver, {})

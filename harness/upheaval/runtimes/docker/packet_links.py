@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.runtimes.docker import links_inside
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import network_name
 from upheaval.runtimes.docker.engine import engine_errors, require_image
+from upheaval_chaos import connections
 from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.target import CHANNELS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
 from upheaval_node import __version__
@@ -27,7 +27,7 @@ _COUNT: Final = "UPHEAVAL-COUNT"
 # A reset that a filter sends to one end passes the filter of the other, and is no traffic of theirs.
 _NO_RESET: Final = "! --tcp-flags RST RST"
 _VERDICTS: Final = {LinkFaultKind.BLACKHOLE: "DROP", LinkFaultKind.RESET: "REJECT --reject-with tcp-reset"}
-_INSIDE: Final = Path(links_inside.__file__).read_text(encoding="utf-8")
+_INSIDE: Final = Path(connections.__file__).read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,6 @@ class PacketLinks:
             self._filter(target, [f"{how} {_CUT} {match} -j {verdict}" for match in matches])
 
     # --- eyes ---
-
-    def delivered(self, link: Link) -> int:
-        return sum(self.delivered_by_stream(link).values())
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """Bytes of packets, with their headers."""

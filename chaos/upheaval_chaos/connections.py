@@ -1,7 +1,8 @@
-"""What is seen of links from inside a network name space: sent there as text, and run by the Python of the container.
+"""What is seen of links by sockets: `ping` makes a connection and says what became of it, `received` asks the kernel
+how many bytes each connection has received.
 
-Needs the standard library only, no rights, and nothing of ours. `received` asks the kernel how many bytes each
-connection has received; `ping` makes one and says what became of it.
+Also run as a program by the Python of a container, in a network name space of its own, to which its text is sent: so it
+needs the standard library only, no rights, and nothing of ours.
 """
 
 import json
