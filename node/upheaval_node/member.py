@@ -33,6 +33,7 @@ __all__ = [
     "build_together",
     "close_agents",
     "config_from_fields",
+    "ends_before_its_member",
 ]
 
 
@@ -113,6 +114,11 @@ def _starting(marks: MarkKeeper, ports: MemberPorts) -> Iterator[None]:
         marks.signal_failed_start()
         raise
     marks.signal_ready(ports.now_ms)
+
+
+def ends_before_its_member(agent: object) -> bool:
+    """Whether the other agents go on when this one has ended in an orderly way: a service does so before its module."""
+    return isinstance(agent, ServiceContainer)
 
 
 def close_agents(agents: Sequence[MemberAgent], now: Now) -> None:

@@ -71,6 +71,11 @@ class ClusterSettings:
     app_version: int = 1
     ingress_fragment_limit: int = 50
     log_fragment_limit: int = 50
+    authorisation: str = ""
+    """Who may send requests other than messages: `ALLOW_ALL`, `DENY_ALL`, or empty for backups only."""
+
+    snapshot_term_length: int = 16 * MIB
+    """An eighth of it bounds one message of a snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +108,7 @@ def profile_settings(name: str, *, sync_level: int = 0) -> MemberSettings:
                     leader_heartbeat_interval_ns=50 * MS,
                 ),
                 log_term_length=64 * KIB,
+                snapshot_term_length=MIB,
             ),
         )
     else:

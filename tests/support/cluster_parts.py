@@ -1,12 +1,17 @@
 """Parts of a consensus module on a real media driver, without the module around them."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from support.cluster_world import RecordedTrace, members_string
 from support.media_world import World
 from upheaval_node.archive.client import ArchiveClient
-from upheaval_node.cluster.authentication import AcceptEveryone, Authenticator
+from upheaval_node.cluster.authentication import (
+    AcceptEveryone,
+    Authenticator,
+    AuthorisationService,
+    authorisation_named,
+)
 from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.members import parse_members
 from upheaval_node.cluster.module_context import ModuleContext, ModuleCounters
@@ -17,6 +22,7 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import codec
 from upheaval_node.settings import MS, ClusterSettings
+from upheaval_node.types import Now
 
 TERM = 7
 LOG_CHANNEL = "aeron:ipc?term-length=64k|mtu=1408|alias=log"
@@ -29,12 +35,25 @@ class Leader:
     active_log: LogPublisher | None = None
     leadership_term_id: int = TERM
     leader_member_id: int = 0
+    forwarded: list[codec.Message] = field(default_factory=list)
+
+    def send_to_leader(self, now: Now, message: codec.Message) -> bool:
+        if self.active_log is None:
+            self.forwarded.append(message)
+        return self.active_log is None
 
 
 class PartsWorld(World):
     """One member's driver, a log that a subscription reads, and drivers of clients."""
 
-    def __init__(self, *, max_sessions: int = 10, seed: int = 1, authenticator: Authenticator | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        max_sessions: int = 10,
+        seed: int = 1,
+        authenticator: Authenticator | None = None,
+        authorisation: AuthorisationService | None = None,
+    ) -> None:
         super().__init__(seed=seed)
         self.media = self.driver()
         self.trace = RecordedTrace()
@@ -55,7 +74,9 @@ class PartsWorld(World):
         self.log_subscription: Subscription = self.media.add_subscription("aeron:ipc", 100)
         self.log_publication: Publication = self.media.add_publication(LOG_CHANNEL, 100)
         self.leader = Leader(LogPublisher(self.log_publication))
-        self.sessions = SessionManager(self.context, self.leader, authenticator or AcceptEveryone())
+        self.sessions = SessionManager(
+            self.context, self.leader, authenticator or AcceptEveryone(), authorisation or authorisation_named("")
+        )
         self.settle()
 
     def client_driver(self) -> MediaDriver:

@@ -5,7 +5,7 @@ order, started again on their disks, and cut off.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from random import Random
 
 from support.archive_world import Syncs
@@ -22,7 +22,7 @@ from upheaval_node.errors import NodeError, TerminationError
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Agent, Buffer, Connection, ConnectionHandler
-from upheaval_node.service.api import ClientSession, ClusteredService
+from upheaval_node.service.api import ClientSession, Cluster, ClusteredService, SnapshotImage, SnapshotPublication
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.settings import MS, MemberSettings, profile_settings
 from upheaval_node.types import Now
@@ -58,6 +58,28 @@ class EchoService(ClusteredService):
         self.messages.append((position, bytes(payload)))
         if session is not None:
             session.respond(payload)
+
+
+class KeepingService(EchoService):
+    """An echo service whose messages are its state, snapshots included."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.started_with = 0
+        self.snapshots: list[int] = []
+        self.cluster: Cluster | None = None
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        self.cluster = cluster
+        while snapshot_image is not None and (message := snapshot_image.read()) is not None:
+            self.messages.append((int.from_bytes(message[:8], "little"), message[8:]))
+        self.started_with = len(self.messages)
+
+    def on_take_snapshot(self, publication: SnapshotPublication) -> None:
+        assert self.cluster is not None
+        self.snapshots.append(self.cluster.log_position)
+        for position, payload in self.messages:
+            publication.offer(position.to_bytes(8, "little"), payload)
 
 
 class RecordedTrace:
@@ -140,12 +162,20 @@ class Member:
     counters: Counters
     archive: Archive
     module: ConsensusModule
-    container: ServiceContainer
-    service: EchoService
+    containers: list[ServiceContainer]
+    services: Sequence[EchoService]
     trace: RecordedTrace
     errors: RecordedErrors
     agents: list[Agent | Syncs]
     ended: NodeError | None = None
+
+    @property
+    def container(self) -> ServiceContainer:
+        return self.containers[0]
+
+    @property
+    def service(self) -> EchoService:
+        return self.services[0]
 
     @property
     def is_leader(self) -> bool:
@@ -174,10 +204,19 @@ class Client:
 
 
 class ClusterWorld:
-    def __init__(self, count: int = 3, *, seed: int = 1, settings: MemberSettings | None = None) -> None:
+    def __init__(
+        self,
+        count: int = 3,
+        *,
+        seed: int = 1,
+        settings: MemberSettings | None = None,
+        services: Callable[[], Sequence[EchoService]] = lambda: [EchoService()],
+    ) -> None:
         self.count = count
+        self.services = services
         self.network = MemoryNetwork()
-        self.settings = settings or profile_settings("test")
+        chosen = settings or profile_settings("test")
+        self.settings = replace(chosen, cluster=replace(chosen.cluster, service_count=len(services())))
         self.random = Random(seed)
         self.ns = 1_000_000_000
         self.storages = [MemoryStorage() for _ in range(count)]
@@ -224,11 +263,16 @@ class ClusterWorld:
             Random(self.random.random()),
             errors,
         )
-        service = EchoService()
-        container = ServiceContainer(driver, counters, service, settings.cluster, tracer=trace, errors=errors)
-        agents: list[Agent | Syncs] = [driver, Syncs(storage), archive, module, container]
+        services = self.services()
+        containers = [
+            ServiceContainer(
+                driver, counters, service, settings.cluster, service_id=service_id, tracer=trace, errors=errors
+            )
+            for service_id, service in enumerate(services)
+        ]
+        agents: list[Agent | Syncs] = [driver, Syncs(storage), archive, module, *containers]
         member = Member(
-            member_id, storage, network, driver, counters, archive, module, container, service, trace, errors, agents
+            member_id, storage, network, driver, counters, archive, module, containers, services, trace, errors, agents
         )
         self.members[member_id] = member
         return member
@@ -240,7 +284,8 @@ class ClusterWorld:
     def close(self, member_id: int) -> None:
         """An orderly end: each component says good-bye, and what it said is sent."""
         member = self.members[member_id]
-        member.container.close()
+        for container in member.containers:
+            container.close()
         member.module.close(self.now)
         for _ in range(20):
             self.turn()
@@ -262,13 +307,24 @@ class ClusterWorld:
         for member in list(self.members.values()):
             if member.ended is not None or member.id in self.paused:
                 continue
-            try:
-                work += sum(agent.do_work(now) for agent in member.agents)
-            except TerminationError as error:
-                member.ended = error
+            work += self._run(member, now)
         for client in self.clients:
             work += client.driver.do_work(now) + client.session.do_work(now) + client.poll()
         return work + self.network.step()
+
+    @staticmethod
+    def _run(member: Member, now: Now) -> int:
+        """A service that ends in an orderly way leaves its module to go on; every other end is the member's."""
+        work = 0
+        for agent in list(member.agents):
+            try:
+                work += agent.do_work(now)
+            except TerminationError as error:
+                if not (error.expected and isinstance(agent, ServiceContainer)):
+                    member.ended = error
+                    break
+                member.agents.remove(agent)
+        return work
 
     def settle(self, rounds: int = 2000) -> None:
         for _ in range(rounds):

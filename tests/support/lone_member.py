@@ -92,9 +92,12 @@ class LoneMember:
         self.ns += duration_ns
         self.election.do_work(self.now)
 
-    def asked_for_vote(self, candidate_id: int, term: int, position: int = POSITION) -> None:
+    def asked_for_vote(self, candidate_id: int, term: int, position: int = POSITION, *, log_term: int = 0) -> None:
         request = cm.RequestVote(
-            log_leadership_term_id=0, log_position=position, candidate_term_id=term, candidate_member_id=candidate_id
+            log_leadership_term_id=log_term,
+            log_position=position,
+            candidate_term_id=term,
+            candidate_member_id=candidate_id,
         )
         self.election.on_request_vote(self.now, request)
 

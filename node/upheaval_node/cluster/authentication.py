@@ -1,10 +1,13 @@
-"""The hook that decides who may open a session, and the default that lets everyone in.
+"""The hooks that decide who may open a session and who may ask for what, and their defaults.
 
-Source of the calls and states: Aeron Cluster, authenticator. Knows nothing of sessions but what the proxy shows.
+Source of the calls and states: Aeron Cluster, authenticator and authorisation service. Knows nothing of sessions but
+what the proxy shows.
 """
 
 from typing import Final, Protocol
 
+from upheaval_node.errors import UsageError
+from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import Now
 
 MAX_PRINCIPAL_LENGTH: Final = 4096
@@ -50,3 +53,50 @@ class AcceptEveryone:
 
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - everyone
         proxy.authenticate()
+
+
+class AuthorisationService(Protocol):
+    """Whether a client may send a request other than messages."""
+
+    def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool: ...
+
+
+class AllowTemplates:
+    """Allows some messages of the cluster's schema to everyone, and nothing else."""
+
+    def __init__(self, templates: frozenset[int]) -> None:
+        self._templates = templates
+
+    def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - everyone
+        return schema_id == cm.SCHEMA.table.schema_id and template_id in self._templates
+
+
+class Always:
+    """The same answer to everyone and everything."""
+
+    def __init__(self, *, answer: bool) -> None:
+        self._answer = answer
+
+    def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - always
+        return self._answer
+
+
+BACKUP_TEMPLATES: Final = frozenset(
+    {cm.BackupQuery.TEMPLATE_ID, cm.HeartbeatRequest.TEMPLATE_ID, cm.StandbySnapshot.TEMPLATE_ID}
+)
+
+
+def authorisation_named(name: str) -> AuthorisationService:
+    """`ALLOW_ALL`, `DENY_ALL`, or "" for the default: what a backup asks, and no AdminRequest.
+
+    Raises `UsageError` for any other name.
+    """
+    match name:
+        case "":
+            return AllowTemplates(BACKUP_TEMPLATES)
+        case "ALLOW_ALL":
+            return Always(answer=True)
+        case "DENY_ALL":
+            return Always(answer=False)
+        case _:
+            raise UsageError(f"authorisation must be ALLOW_ALL, DENY_ALL or empty, not {name!r}")

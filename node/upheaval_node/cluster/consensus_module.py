@@ -16,14 +16,17 @@ from upheaval_node.cluster.module_messages import ConsensusSide
 from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleState
 from upheaval_node.cluster.recovery import Recovered, recover
 from upheaval_node.cluster.service_proxy import ServiceAdapter
-from upheaval_node.cluster.steps import Steps
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MS
+from upheaval_node.steps import Steps
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
 RETRY_AFTER_ERROR_NS: Final = 1 * MS
+
+STANDBY_FLAG: Final = 1
+"""Flag of a ClusterActionRequest: only standby members take this snapshot."""
 
 _STEPPING_STATES: Final = frozenset(
     {
@@ -59,7 +62,10 @@ class ConsensusModule(ConsensusSide):
         try:
             work = self._tick(now)
         except (TerminationError, StorageError) as error:
-            self._terminate_unexpectedly(now, error)
+            if isinstance(error, TerminationError) and error.expected:
+                self._release_streams(now)
+            else:
+                self._terminate_unexpectedly(now, error)
             raise
         except NodeError as error:
             self._on_error(now, error)
@@ -89,7 +95,9 @@ class ConsensusModule(ConsensusSide):
             work += self._lead(now)
         else:
             work += self._follow(now)
-        return work + self._service_adapter.poll(now)
+        work += self._service_adapter.poll(now)
+        work += self._poll_snapshot(now)
+        return work + self._poll_termination(now)
 
     def _on_error(self, now: Now, error: NodeError) -> None:
         if self._election is not None:
@@ -110,12 +118,17 @@ class ConsensusModule(ConsensusSide):
                 deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
         elif self._role is Role.LEADER:
             deadline = min(deadline, self._last_commit_send_ns + timeouts.leader_heartbeat_interval_ns)
+            timer = self._timers.next_deadline
+            if timer is not None and self.active_log is not None:
+                deadline = min(deadline, now.ns + (timer - self.cluster_time(now)) * MS)
         else:
             deadline = min(
                 deadline,
                 self._last_append_send_ns + timeouts.leader_heartbeat_interval_ns,
                 self.time_of_last_leader_update_ns + timeouts.leader_heartbeat_ns,
             )
+        if self._snapshot is not None or self._state is ModuleState.TERMINATING:
+            deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
         if self._sessions.needs_ticks:
             deadline = min(deadline, self._slow_tick_deadline_ns)
         # What could not be sent is looked at again soon, but the loop must not spin on it.
@@ -143,11 +156,16 @@ class ConsensusModule(ConsensusSide):
         self._appended_at_start = recovered.appended_position
         self._last_term_base_at_start = plan.last_term_base_log_position
         self.leadership_term_id = plan.last_leadership_term_id
+        if recovered.snapshot is not None:
+            self._load_snapshot(now, recovered.snapshot)
         self.time_of_last_leader_update_ns = now.ns
         self._consensus = ConsensusAdapter(self._context, self)
         self._publisher.connect(now)
         self._enter(now, ModuleState.ACTIVE)
         self._start_election(now, is_node_startup=True, graceful_leader_id=NULL_VALUE, reason="node started")
+        if recovered.snapshot is not None:
+            # The election goes by the last term of the log, the module by what it has read of it.
+            self.leadership_term_id = recovered.snapshot.leadership_term_id
 
     # --- slow tick ---
 
@@ -176,15 +194,32 @@ class ConsensusModule(ConsensusSide):
 
     def _check_leader(self, now: Now) -> None:
         deadline_ns = self.time_of_last_leader_update_ns + self._timeouts.leader_heartbeat_ns
-        if self._state in READS_LOG and now.ns >= deadline_ns:
+        if self._state in READS_LOG and now.ns >= deadline_ns and not self._is_termination_pending:
             self.enter_election(now, "leader heartbeat timeout")
 
     def _check_control_toggle(self, now: Now) -> int:
         """Serve what an operator asked for; a value that does not suit the state stays where it is."""
         toggle = self.counters.control_toggle
         value = toggle.get()
-        if value == ControlToggle.SUSPEND and self._state is ModuleState.ACTIVE:
+        is_active = self._state is ModuleState.ACTIVE
+        if value == ControlToggle.SUSPEND and is_active:
             return self._append_action(now, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED)
+        if value == ControlToggle.SNAPSHOT and is_active:
+            return self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
+        if value == ControlToggle.SHUTDOWN and is_active:
+            work = self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
+            if work:
+                self._announce_termination(now, self._snapshot_position)
+            return work
+        if value == ControlToggle.ABORT and is_active:
+            assert self._leader_log.publisher is not None
+            self._abort(now, self._leader_log.publisher.position)
+            return 1
+        if value == ControlToggle.STANDBY_SNAPSHOT and is_active:
+            work = self._append_action(now, cm.ClusterAction.SNAPSHOT, self._state, flags=STANDBY_FLAG)
+            if work:
+                toggle.set(ControlToggle.NEUTRAL)
+            return work
         if value == ControlToggle.RESUME and self._state is ModuleState.SUSPENDED:
             work = self._append_action(now, cm.ClusterAction.RESUME, ModuleState.ACTIVE)
             if work:
@@ -192,7 +227,7 @@ class ConsensusModule(ConsensusSide):
             return work
         return 0
 
-    def _append_action(self, now: Now, action: cm.ClusterAction, state: ModuleState) -> int:
+    def _append_action(self, now: Now, action: cm.ClusterAction, state: ModuleState, *, flags: int = 0) -> int:
         publisher = self._leader_log.publisher
         assert publisher is not None
 
@@ -202,14 +237,17 @@ class ConsensusModule(ConsensusSide):
                 log_position=position,
                 timestamp=self.cluster_time(now),
                 action=action,
-                flags=0,
+                flags=flags,
             )
 
         end = publisher.position_after(request(0))
         if end <= 0 or publisher.append(request(end)) <= 0:
             return 0
         self._uncommitted_states.append((end, self._state))
-        self._enter(now, state)
+        if state is ModuleState.SNAPSHOT:
+            self._begin_snapshot(now, end)
+        else:
+            self._enter(now, state)
         return 1
 
     # --- leading and following ---
@@ -219,7 +257,8 @@ class ConsensusModule(ConsensusSide):
         log = self.active_log
         if self._ingress is not None and log is not None:
             position = log.position
-            work = self._ingress.poll(now, log, self._term_id)
+            work = self._serve_services(now, log)
+            work += self._ingress.poll(now, log, self._term_id)
             self._latency.on_append(now, position, log.position)
         appended = self._recording.position
         if appended is not None:
@@ -229,7 +268,7 @@ class ConsensusModule(ConsensusSide):
 
     def _follow(self, now: Now) -> int:
         work = 0
-        if self._state in READS_LOG:
+        if self._state in READS_LOG and not self._check_termination(now):
             appended = self._recording.position
             if appended is None:
                 appended = self._recording.stop_position
@@ -297,6 +336,9 @@ class ConsensusModule(ConsensusSide):
         if self._ingress is not None:
             self._ingress.close()
             self._ingress = None
+        if self._snapshot is not None:
+            self._snapshot.close()
+            self._snapshot = None
         self._log.detach()
         self._leader_log.close()
         self._follower_log.close()

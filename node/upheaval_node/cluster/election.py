@@ -13,7 +13,7 @@ from typing import Final
 from upheaval_node.cluster.election_ballot import BallotStates
 from upheaval_node.cluster.election_follower import FollowerStates
 from upheaval_node.cluster.election_leader import LeaderStates
-from upheaval_node.cluster.election_states import ElectionState, Role
+from upheaval_node.cluster.election_states import AWAITING_QUORUM, ElectionState, Role
 from upheaval_node.errors import PeerError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_VALUE, Now
@@ -41,10 +41,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
         if message.log_leadership_term_id < self.leadership_term_id:
             if self._role is Role.LEADER:
                 self._answer_with_term(now, follower_id, message.log_leadership_term_id)
-        elif message.log_leadership_term_id > self.leadership_term_id and self.state in (
-            ElectionState.LEADER_LOG_REPLICATION,
-            ElectionState.LEADER_READY,
-        ):
+        elif message.log_leadership_term_id > self.leadership_term_id and self.state in AWAITING_QUORUM:
             raise PeerError("potential new election in progress")
 
     def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
@@ -61,7 +58,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
             self.notified_commit_position = max(self.notified_commit_position, message.log_position)
             if self.state is ElectionState.FOLLOWER_LOG_REPLICATION:
                 self._replication_deadline_ns = now.ns + self._timeouts.leader_heartbeat_ns
-        elif message.leadership_term_id > self.leadership_term_id and self.state is ElectionState.LEADER_READY:
+        elif message.leadership_term_id > self.leadership_term_id and self.state in AWAITING_QUORUM:
             raise PeerError("unexpected commit position from new leader")
 
 

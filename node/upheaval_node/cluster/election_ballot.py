@@ -30,6 +30,8 @@ class BallotStates(ElectionBase):
                 return 0
             if append_position != NULL_POSITION:
                 self.append_position = append_position
+        # A replay that was given up has left the term that it had come to.
+        self.log_leadership_term_id = self.named_term_id
         self.notified_commit_position = 0
         self.candidate_term_id = max(self._agent.node_state.candidate_term_id, self.leadership_term_id)
         if len(self._members) == 1:
@@ -99,6 +101,7 @@ class BallotStates(ElectionBase):
     def _nominate(self, now: Now) -> int:
         if now.ns < self._nomination_deadline_ns:
             return self._send_canvass_position_on_interval(now)
+        self.log_leadership_term_id = self.named_term_id
         self.candidate_term_id = self._persist_candidate_term(now, self.candidate_term_id + 1)
         for member in self._members.values():
             is_self = member is self._self
@@ -146,7 +149,7 @@ class BallotStates(ElectionBase):
             return
         own_is_better = (
             compare_logs(
-                self.log_leadership_term_id,
+                self.named_term_id,
                 self.append_position,
                 message.log_leadership_term_id,
                 message.log_position,

@@ -6,9 +6,9 @@ Knows no state's rules. Source: Aeron Cluster's election, side effects of a stat
 from random import Random
 
 from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay, LogReplication
-from upheaval_node.cluster.election_states import LEGAL_MOVES, ROLE_ON_ENTRY, ElectionState, Role
+from upheaval_node.cluster.election_states import ROLE_ON_ENTRY, ElectionState, Role, check_move
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, next_term_in_election
-from upheaval_node.errors import NodeError
+from upheaval_node.cluster.members import has_quorum_at_position
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterTimeouts
@@ -135,8 +135,7 @@ class ElectionBase:
         """The only writer of the state: checks the move, runs the entry actions, rewinds the interval clocks."""
         if state is self.state:
             return
-        if state not in LEGAL_MOVES[self.state]:
-            raise NodeError(f"election cannot go from {self.state.name} to {state.name}")
+        check_move(self.state, state)
         if self.state is ElectionState.CANVASS:
             self._is_extended_canvass = False
         if self.state is ElectionState.INIT:
@@ -171,17 +170,40 @@ class ElectionBase:
         """Durable before anything that names the term is sent."""
         return self._agent.node_state.propose_max_candidate_term_id(candidate_term_id, self.log_position, now.epoch_ms)
 
+    @property
+    def named_term_id(self) -> int:
+        """The last term that the recording log names, though it may have no entry yet: what votes compare."""
+        last = self._agent.recording_log.find_last_term()
+        known = self.log_leadership_term_id
+        return known if last is None else max(known, last.leadership_term_id)
+
     def _quorum_position(self, now: Now) -> int:
         # A log that ends in the same term as ours is a part of it or goes on from it; one that is reported under our
         # new term was copied from ours. Nobody else's position says anything about our log.
         terms = (self.log_leadership_term_id, self.leadership_term_id)
-        return min(self._agent.quorum_position(now, terms), self.append_position)
+        position = min(self._agent.quorum_position(now, terms), self.append_position)
+        if self.state is not ElectionState.LEADER_LOG_REPLICATION or position < self.append_position:
+            return position
+        # Whoever reports the whole log under the new term has named that term. Only then does no log of a term between
+        # the last one and the new one beat it, and only then is the old log committed.
+        named = has_quorum_at_position(
+            self._members.values(),
+            self.leadership_term_id,
+            self.append_position,
+            now.ns,
+            self._timeouts.leader_heartbeat_ns,
+        )
+        return position if named else min(position, max(self.log_position, self._last_published_commit))
 
     def _new_leadership_term(self, now: Now, log_leadership_term_id: int, quorum: int) -> cm.NewLeadershipTerm | None:
         if self.log_session_id is None:
             return None
         following = next_term_in_election(
-            self._agent.recording_log, log_leadership_term_id, self.leadership_term_id, self.append_position
+            self._agent.recording_log,
+            log_leadership_term_id,
+            self.log_leadership_term_id,
+            self.leadership_term_id,
+            self.append_position,
         )
         return cm.NewLeadershipTerm(
             log_leadership_term_id=log_leadership_term_id,
@@ -219,6 +241,11 @@ class ElectionBase:
                 self._agent.send(now, member.id, message)
 
     def _update_recording_log(self, now: Now, term_id: int, base: int, end: int, timestamp: int | None = None) -> None:
+        self._name_term(now, term_id, base, end, timestamp)
+        self.log_leadership_term_id = term_id
+
+    def _name_term(self, now: Now, term_id: int, base: int, end: int, timestamp: int | None = None) -> None:
+        """Write the term into the recording log; what this member says of its log stays as it is."""
         self._agent.recording_log.ensure_coherent(
             self._agent.log_recording_id,
             self._initial_term_id,
@@ -228,4 +255,3 @@ class ElectionBase:
             end,
             self._agent.cluster_time(now) if timestamp is None else timestamp,
         )
-        self.log_leadership_term_id = term_id

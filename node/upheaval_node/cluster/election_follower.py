@@ -5,7 +5,7 @@ Knows nothing of ballots.
 
 from upheaval_node.cluster.election_agent import LogReplication
 from upheaval_node.cluster.election_base import ElectionBase
-from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.cluster.election_states import AWAITING_QUORUM, ElectionState
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, decide_on_term
 from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
@@ -31,6 +31,8 @@ class FollowerStates(ElectionBase):
         work = replication.do_work(now)
         if self._agent.log_recording_id == NULL_VALUE:
             self._name_slice(now, wanted, replication.recording_id)
+        if replication.position >= wanted.stop_position == self._term_base:
+            self._name_term(now, self.leadership_term_id, self._term_base, NULL_POSITION)
         if self._publish_append_position(now, replication.position):
             self.append_position = max(self.append_position, replication.position)
             work += 1
@@ -72,24 +74,45 @@ class FollowerStates(ElectionBase):
             if self.log_position == self.append_position:
                 self._enter_catchup_or_log(now, "log replayed")
             else:
-                self._enter(ElectionState.CANVASS, now, "incomplete log replay")
+                self._canvass_again(now, "incomplete log replay")
         return work
 
     def _start_replay(self, now: Now) -> int:
-        """What is recorded is reported first: the leader may need it for its quorum before it can name a commit."""
-        if self.log_position >= self.append_position:
+        """What is recorded is reported first: the leader may need it for its quorum before it can name a commit.
+
+        And the term is named before that. What the leader tells before it has come to the end of the log may still be
+        replaced, so nothing is consumed until then.
+        """
+        is_recorded = self._agent.log_recording_id != NULL_VALUE
+        if is_recorded and self.log_leadership_term_id < self.leadership_term_id:
+            self._check_ends_at_term_base(self.append_position)
+            self._update_recording_log(now, self.leadership_term_id, self._term_base, NULL_POSITION)
+        is_leader_waiting = self.notified_commit_position < max(self._term_base, 1)
+        has_nothing_to_replay = self.log_position >= self.append_position
+        work = 0
+        if is_recorded and (is_leader_waiting or not has_nothing_to_replay):
+            work = int(self._publish_append_position(now, self.append_position))
+        if has_nothing_to_replay:
             self._enter_catchup_or_log(now, "nothing to replay")
             return 1
-        work = int(self._publish_append_position(now, self.append_position))
-        if self.notified_commit_position == 0:
+        if is_leader_waiting:
             self._check_await_timeout(now, "no commit position")
         elif self.log_position >= self.notified_commit_position:
-            self._enter(ElectionState.CANVASS, now, "log replay rejected")
+            self._canvass_again(now, "log replay rejected")
         else:
             stop = min(self.append_position, self.notified_commit_position)
             self._replay = self._agent.new_log_replay(self.log_position, stop)
             work += 1
         return work
+
+    def _canvass_again(self, now: Now, reason: str) -> None:
+        """The replay may have gone back to an earlier term; the log goes on to the last one that it names."""
+        self.log_leadership_term_id = self.named_term_id
+        self._enter(ElectionState.CANVASS, now, reason)
+
+    def _check_ends_at_term_base(self, position: int) -> None:
+        if self.log_leadership_term_id < self.leadership_term_id and position != self._term_base:
+            raise PeerError(f"the log ends at {position}, but the next term begins at {self._term_base}")
 
     def _enter_catchup_or_log(self, now: Now, reason: str) -> None:
         is_behind = self.catchup_join_position != NULL_POSITION
@@ -132,8 +155,7 @@ class FollowerStates(ElectionBase):
         term could be extended by a member that never had that part."""
 
         def name_term() -> None:
-            if self.log_leadership_term_id < self.leadership_term_id and self.log_position != self._term_base:
-                raise PeerError(f"the log ends at {self.log_position}, but the next term begins at {self._term_base}")
+            self._check_ends_at_term_base(self.log_position)
             self._update_recording_log(now, self.leadership_term_id, self.log_position, NULL_POSITION)
 
         return self._agent.join_log_as_follower(now, self.log_position, self.is_leader_startup, name_term)
@@ -206,6 +228,8 @@ class FollowerStates(ElectionBase):
         if self.state is ElectionState.INIT or leader_id not in self._members or is_own_echo:
             return
         self._heard_from(leader_id)
+        if self.state in AWAITING_QUORUM and message.leadership_term_id > self.leadership_term_id:
+            raise PeerError("unexpected new leadership term")
         if self.state is ElectionState.CANVASS and message.leadership_term_id < self._promised_term_id:
             if self._barred_since_ns is None:
                 self._barred_since_ns = now.ns

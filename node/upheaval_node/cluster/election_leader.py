@@ -15,6 +15,8 @@ class LeaderStates(ElectionBase):
     """Commit the whole old log on a quorum, replay it, open the new term."""
 
     def _leader_log_replication(self, now: Now) -> int:
+        # Of the quorum that names the new term this member is the first.
+        self._name_term(now, self.leadership_term_id, self.append_position, NULL_POSITION)
         self._self.record(self.leadership_term_id, self.append_position, now.ns)
         quorum = self._quorum_position(now)
         work = self._announce_term_on_interval(now, quorum) + self._publish_commit_on_interval(now, quorum)

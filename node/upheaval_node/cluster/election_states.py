@@ -11,8 +11,11 @@ to INIT.
 Codes are Aeron's: they are published in the election-state counter (type 207). This module knows no messages.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
+
+from upheaval_node.errors import NodeError
 
 
 class ElectionState(IntEnum):
@@ -46,36 +49,65 @@ class Role(IntEnum):
 
 S = ElectionState
 
-LEGAL_MOVES: Final[dict[ElectionState, frozenset[ElectionState]]] = {
-    S.INIT: frozenset({S.CANVASS, S.LEADER_LOG_REPLICATION}),
-    S.CANVASS: frozenset({S.INIT, S.NOMINATE, S.FOLLOWER_BALLOT, S.FOLLOWER_LOG_REPLICATION, S.FOLLOWER_REPLAY}),
-    S.NOMINATE: frozenset({S.INIT, S.CANDIDATE_BALLOT, S.FOLLOWER_BALLOT}),
-    S.CANDIDATE_BALLOT: frozenset(
-        {
-            S.INIT,
-            S.CANVASS,
-            S.FOLLOWER_BALLOT,
-            S.LEADER_LOG_REPLICATION,
-            S.FOLLOWER_LOG_REPLICATION,
-            S.FOLLOWER_REPLAY,
-        }
-    ),
-    S.FOLLOWER_BALLOT: frozenset({S.INIT, S.CANVASS, S.FOLLOWER_LOG_REPLICATION, S.FOLLOWER_REPLAY}),
-    S.LEADER_LOG_REPLICATION: frozenset({S.INIT, S.LEADER_REPLAY}),
-    S.LEADER_REPLAY: frozenset({S.INIT, S.LEADER_INIT}),
-    S.LEADER_INIT: frozenset({S.INIT, S.LEADER_READY}),
-    S.LEADER_READY: frozenset({S.INIT, S.CLOSED}),
-    S.FOLLOWER_LOG_REPLICATION: frozenset({S.INIT, S.CANVASS}),
-    S.FOLLOWER_REPLAY: frozenset({S.INIT, S.CANVASS, S.FOLLOWER_CATCHUP_INIT, S.FOLLOWER_LOG_INIT}),
-    S.FOLLOWER_CATCHUP_INIT: frozenset({S.INIT, S.FOLLOWER_CATCHUP_AWAIT}),
-    S.FOLLOWER_CATCHUP_AWAIT: frozenset({S.INIT, S.FOLLOWER_CATCHUP}),
-    S.FOLLOWER_CATCHUP: frozenset({S.INIT, S.FOLLOWER_LOG_INIT}),
-    S.FOLLOWER_LOG_INIT: frozenset({S.INIT, S.FOLLOWER_LOG_AWAIT, S.FOLLOWER_READY}),
-    S.FOLLOWER_LOG_AWAIT: frozenset({S.INIT, S.FOLLOWER_READY}),
-    S.FOLLOWER_READY: frozenset({S.INIT, S.CLOSED}),
-    S.CLOSED: frozenset(),
+MOVES: Final[dict[ElectionState, dict[ElectionState, str]]] = {
+    S.INIT: {S.CANVASS: "several members", S.LEADER_LOG_REPLICATION: "the only member"},
+    S.CANVASS: {
+        S.NOMINATE: "all would vote for it; after the canvass time-out a quorum would; or bound by a later vote",
+        S.FOLLOWER_BALLOT: "vote granted",
+        S.FOLLOWER_LOG_REPLICATION: "a leader, terms are missing",
+        S.FOLLOWER_REPLAY: "a leader, no terms are missing",
+    },
+    S.NOMINATE: {S.CANDIDATE_BALLOT: "random delay is over", S.FOLLOWER_BALLOT: "vote granted"},
+    S.CANDIDATE_BALLOT: {
+        S.CANVASS: "no quorum in the election time-out; or a leader of this term with another log term",
+        S.FOLLOWER_BALLOT: "vote granted in a later term",
+        S.LEADER_LOG_REPLICATION: "all votes; after the election time-out those of a quorum",
+        S.FOLLOWER_LOG_REPLICATION: "a leader of this term, terms are missing",
+        S.FOLLOWER_REPLAY: "a leader of this term, no terms are missing",
+    },
+    S.FOLLOWER_BALLOT: {
+        S.CANVASS: "no leader in the election time-out; or the leader with another log term",
+        S.FOLLOWER_LOG_REPLICATION: "the leader, terms are missing",
+        S.FOLLOWER_REPLAY: "the leader, no terms are missing",
+    },
+    S.LEADER_LOG_REPLICATION: {S.LEADER_REPLAY: "a quorum has the whole log"},
+    S.LEADER_REPLAY: {S.LEADER_INIT: "log replayed, or nothing to replay"},
+    S.LEADER_INIT: {S.LEADER_READY: "log recorded and joined by the services"},
+    S.LEADER_READY: {S.CLOSED: "a quorum is in the term, its first entry is appended"},
+    S.FOLLOWER_LOG_REPLICATION: {S.CANVASS: "term replicated and committed"},
+    S.FOLLOWER_REPLAY: {
+        S.CANVASS: "nothing committed to replay, or not all of it",
+        S.FOLLOWER_CATCHUP_INIT: "replayed, the leader is ahead",
+        S.FOLLOWER_LOG_INIT: "replayed, the leader is not ahead",
+    },
+    S.FOLLOWER_CATCHUP_INIT: {S.FOLLOWER_CATCHUP_AWAIT: "replay asked for"},
+    S.FOLLOWER_CATCHUP_AWAIT: {S.FOLLOWER_CATCHUP: "log joined"},
+    S.FOLLOWER_CATCHUP: {S.FOLLOWER_LOG_INIT: "caught up, the replay has ended"},
+    S.FOLLOWER_LOG_INIT: {S.FOLLOWER_LOG_AWAIT: "log subscribed", S.FOLLOWER_READY: "log joined while catching up"},
+    S.FOLLOWER_LOG_AWAIT: {S.FOLLOWER_READY: "log joined"},
+    S.FOLLOWER_READY: {S.CLOSED: "position reported"},
+    S.CLOSED: {},
 }
-"""Where each state may go. INIT is reached from everywhere by an error."""
+"""Where each state may go, and why. By a failure every state but INIT and CLOSED goes to INIT."""
+
+LEGAL_MOVES: Final[dict[ElectionState, frozenset[ElectionState]]] = {
+    old: frozenset(targets) | (frozenset() if old in (S.INIT, S.CLOSED) else {S.INIT}) for old, targets in MOVES.items()
+}
+"""The same as sets, with the failures."""
+
+MoveWatcher = Callable[[ElectionState, ElectionState], None]
+
+MOVE_WATCHERS: Final[list[MoveWatcher]] = []
+"""Who is told of every move of every election in this process. Nobody, unless a test counts them."""
+
+
+def check_move(old: ElectionState, new: ElectionState) -> None:
+    """Raises `NodeError` for a move that is not in the table."""
+    if new not in LEGAL_MOVES[old]:
+        raise NodeError(f"election cannot go from {old.name} to {new.name}")
+    for watcher in MOVE_WATCHERS:
+        watcher(old, new)
+
 
 ROLE_ON_ENTRY: Final[dict[ElectionState, Role]] = {
     S.CANVASS: Role.FOLLOWER,
@@ -85,6 +117,9 @@ ROLE_ON_ENTRY: Final[dict[ElectionState, Role]] = {
     S.FOLLOWER_REPLAY: Role.FOLLOWER,
 }
 """The role that a state brings; a state that is not listed leaves the role as it is."""
+
+AWAITING_QUORUM: Final = frozenset({S.LEADER_LOG_REPLICATION, S.LEADER_READY})
+"""Where a leader waits for a quorum, without a time-out: it goes when there is a leader of a later term."""
 
 VOTING_STATES: Final = frozenset({S.CANVASS, S.NOMINATE, S.CANDIDATE_BALLOT, S.FOLLOWER_BALLOT})
 """Where a vote can be granted; in all later states a request with an equal or better log stays unanswered."""

@@ -10,10 +10,10 @@ from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel, publication_channel
 from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
-from upheaval_node.cluster.steps import StepGenerator
 from upheaval_node.errors import PeerError
 from upheaval_node.media.api import Image, Publication, Subscription
 from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.steps import StepGenerator
 from upheaval_node.types import NULL_POSITION, NULL_VALUE
 
 _MERGED_TRANSPORTS = 2

@@ -38,6 +38,7 @@ class IngressHandler(Protocol):
     def on_keep_alive(self, now: Now, message: cm.SessionKeepAlive, image: Image) -> None: ...
     def on_close_request(self, now: Now, message: cm.SessionCloseRequest) -> None: ...
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None: ...
+    def on_admin_request(self, now: Now, request: cm.AdminRequest) -> None: ...
     def on_image_lost(self, image: Image) -> None: ...
 
 
@@ -177,6 +178,8 @@ class IngressAdapter:
                 handler.on_close_request(now, body)
             case cm.ChallengeResponse():
                 handler.on_challenge_response(now, body)
+            case cm.AdminRequest():
+                handler.on_admin_request(now, body)
             case _:
                 pass
         return True

@@ -8,8 +8,8 @@ from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel, publication_channel
 from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
-from upheaval_node.cluster.steps import StepGenerator
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.steps import StepGenerator
 
 
 class LeaderLog:

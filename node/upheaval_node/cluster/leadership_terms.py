@@ -22,14 +22,19 @@ class NextTerm:
 
 
 def next_term_in_election(
-    recording_log: RecordingLog, log_leadership_term_id: int, leadership_term_id: int, append_position: int
+    recording_log: RecordingLog,
+    log_leadership_term_id: int,
+    own_log_term_id: int,
+    leadership_term_id: int,
+    append_position: int,
 ) -> NextTerm:
     """The term after `log_leadership_term_id`, as a leader tells it while its own election is not over.
 
-    An open term ends at the leader's append position: nothing was appended since the election began.
+    An open term ends at the leader's append position: nothing was appended since the election began. Terms above
+    `own_log_term_id` are named already, but are not of the leader's log before it has joined it.
     """
     entry = recording_log.find_term_entry(log_leadership_term_id + 1)
-    if entry is None:
+    if entry is None or entry.leadership_term_id > own_log_term_id:
         return NextTerm(leadership_term_id, append_position, NULL_POSITION)
     end = entry.log_position if entry.log_position != NULL_POSITION else append_position
     return NextTerm(entry.leadership_term_id, entry.term_base_log_position, end)

@@ -54,6 +54,10 @@ class LogPublisher:
         """Append one client message of any length up to the log's limit."""
         return self._append(pack_session_header(term_id, session_id, timestamp), payload) > 0
 
+    def append_service_message(self, term_id: int, message_id: int, timestamp: int, payload: Buffer) -> int:
+        """The same for a message of a service: the position behind it, 0 under back pressure."""
+        return self._append(pack_session_header(term_id, message_id, timestamp), payload)
+
     def append(self, message: Message) -> int:
         """Append an entry and return the position behind it, 0 under back pressure."""
         return self._append(cm.SCHEMA.encode(message))

@@ -6,14 +6,15 @@ Source: Aeron Cluster, local log replay. Knows nothing of why the part is replay
 from collections.abc import Callable
 
 from upheaval_node.archive.client import PendingCall
+from upheaval_node.archive.whole_recordings import stream_session_id
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.module_context import REPLAY_STREAM_ID, ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
-from upheaval_node.cluster.steps import StepGenerator, Steps
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.media.api import Image, Subscription
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import NULL_POSITION, Now
 
 
@@ -111,7 +112,7 @@ class LocalLogReplay:
             now = yield
         if call.error is not None:
             raise PeerError(f"log replay from {self._start_position} failed: {call.error}")
-        session_id = _session_id(call.relevant_id)
+        session_id = stream_session_id(call.relevant_id)
         channel = Channel("ipc", {"session-id": str(session_id), "alias": "log-replay"})
         self._subscription = self._context.media.add_subscription(str(channel), REPLAY_STREAM_ID)
         image: Image | None
@@ -131,9 +132,3 @@ class LocalLogReplay:
             is_startup=True,
             role=Role.FOLLOWER,
         )
-
-
-def _session_id(replay_session_id: int) -> int:
-    """The low 32 bits of a replay session id, signed: the session id of its stream."""
-    low = replay_session_id & 0xFFFFFFFF
-    return low - (1 << 32) if low >> 31 else low

@@ -8,11 +8,11 @@ from upheaval_node import counters as counter_types
 from upheaval_node.archive.client import LateError
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.module_context import ModuleContext
-from upheaval_node.cluster.steps import StepGenerator, Steps
 from upheaval_node.counters import Counter, recording_key_prefix
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import NULL_VALUE, Now
 
 

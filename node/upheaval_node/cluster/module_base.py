@@ -9,7 +9,12 @@ from collections.abc import Container
 from random import Random
 
 from upheaval_node.archive.client import ArchiveClient
-from upheaval_node.cluster.authentication import AcceptEveryone, Authenticator
+from upheaval_node.cluster.authentication import (
+    AcceptEveryone,
+    Authenticator,
+    AuthorisationService,
+    authorisation_named,
+)
 from upheaval_node.cluster.catchup_replays import CatchupReplays
 from upheaval_node.cluster.commit_latency import CommitLatency
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
@@ -26,10 +31,11 @@ from upheaval_node.cluster.log_replication import LeaderLogReplication
 from upheaval_node.cluster.members import parse_members, quorum_position
 from upheaval_node.cluster.module_context import ModuleContext, ModuleCounters
 from upheaval_node.cluster.module_state import LEGAL_MOVES, ModuleState
+from upheaval_node.cluster.pending_messages import PendingMessages
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.cluster.sessions import SessionManager
-from upheaval_node.cluster.steps import Steps
+from upheaval_node.cluster.timers import Timers
 from upheaval_node.counters import Counters
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.files.node_state import NodeState
@@ -39,6 +45,7 @@ from upheaval_node.ports import ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import MemberSettings
+from upheaval_node.steps import Steps
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 LONG_AGO = -(1 << 62)
@@ -63,6 +70,7 @@ class ModuleBase(ABC):
         *,
         archive_control_stream_id: int = 10,
         authenticator: Authenticator | None = None,
+        authorisation: AuthorisationService | None = None,
     ) -> None:
         """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
         self.members = parse_members(members)
@@ -110,19 +118,23 @@ class ModuleBase(ABC):
         self._backtrack_reported_at = NULL_POSITION
         # Log position of a change of the module state, and the state before it, until it is committed.
         self._uncommitted_states: deque[tuple[int, ModuleState]] = deque()
+        # Log position of a timer's expiry, and its id, until it is committed.
+        self._uncommitted_timers: deque[tuple[int, int]] = deque()
 
-        self._make_parts(authenticator or AcceptEveryone())
+        self._make_parts(authenticator or AcceptEveryone(), authorisation or authorisation_named(cluster.authorisation))
 
-    def _make_parts(self, authenticator: Authenticator) -> None:
+    def _make_parts(self, authenticator: Authenticator, authorisation: AuthorisationService) -> None:
         self._acks = ServiceAcks(self._settings.service_count)
         self._services = ServiceProxy(self._context, self._acks)
+        self._timers = Timers()
+        self._pending_messages = [PendingMessages(service_id) for service_id in range(self._settings.service_count)]
         self._recording = LogRecording(self._context)
         block_length = self._settings.log_fragment_limit * self._settings.log_mtu
         self._log = LogAdapter(self, max_block_length=block_length)
         self._leader_log = LeaderLog(self._context, self._recording, self._services)
         self._follower_log = FollowerLog(self._context, self._recording, self._services, self._log)
         self._catchups = CatchupReplays(self._context)
-        self._sessions = SessionManager(self._context, self, authenticator)
+        self._sessions = SessionManager(self._context, self, authenticator, authorisation)
         self._publisher = ConsensusPublisher(self._context)
         self._ingress: IngressAdapter | None = None
         self._replays: list[LocalLogReplay] = []
@@ -211,6 +223,11 @@ class ModuleBase(ABC):
     def cluster_time(self, now: Now) -> int:
         """The cluster's unit of time is the millisecond."""
         return now.epoch_ms
+
+    def send_to_leader(self, now: Now, message: Message) -> bool:
+        """False on the leader itself, and while there is none."""
+        is_follower = self._role is Role.FOLLOWER and self._election is None
+        return is_follower and self.send(now, self.leader_member_id, message)
 
     def send(self, now: Now, member_id: int, message: Message) -> bool:
         return self._publisher.send(now, member_id, message)

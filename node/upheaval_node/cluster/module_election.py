@@ -16,10 +16,10 @@ from upheaval_node.cluster.log_replication import LeaderLogReplication
 from upheaval_node.cluster.module_base import LONG_AGO
 from upheaval_node.cluster.module_log import LogSide
 from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleState, NodeToggle
-from upheaval_node.cluster.steps import StepGenerator, Steps
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import max_message_length
+from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 CATCHUP_FLAG = 1
@@ -54,7 +54,7 @@ class ElectionSide(LogSide):
 
     def enter_election(self, now: Now, reason: str, *, is_graceful: bool = False) -> None:
         """Give up the term. `is_graceful` tells that the leader ended its log in good order."""
-        if self._election is not None:
+        if self._election is not None or self._state is ModuleState.TERMINATING:
             return
         graceful_leader_id = self.leader_member_id if is_graceful else NULL_VALUE
         self._context.report(now, "election", reason)
@@ -183,6 +183,8 @@ class ElectionSide(LogSide):
         """Undo what stands in the log behind `log_position`: another leader may write something else there."""
         self._latency.abandon()
         self._sessions.leave_term(log_position)
+        self._undo_for_services(log_position)
+        self._call_off_termination()
         self.counters.commit_position.set(log_position)
         uncommitted = [state for position, state in self._uncommitted_states if position > log_position]
         self._uncommitted_states.clear()
@@ -242,11 +244,6 @@ class ElectionSide(LogSide):
             self._latency.on_commit(now, reached)
             self._on_committed(reached)
         return 1
-
-    def _on_committed(self, position: int) -> None:
-        self._sessions.on_committed(position)
-        while self._uncommitted_states and self._uncommitted_states[0][0] <= position:
-            self._uncommitted_states.popleft()
 
     def append_new_leadership_term_event(self, now: Now, leadership_term_id: int, log_position: int) -> bool:
         publisher = self._leader_log.publisher

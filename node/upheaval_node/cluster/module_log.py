@@ -4,9 +4,11 @@ Log entries come here on a member that does not write the log, and in every repl
 consumption, service to module messages. Knows no election but to tell it of a new term.
 """
 
+from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.members import encode_members
-from upheaval_node.cluster.module_base import ModuleBase
 from upheaval_node.cluster.module_state import ModuleState
+from upheaval_node.cluster.module_termination import TerminationSide
+from upheaval_node.cluster.pending_messages import service_of
 from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
@@ -14,11 +16,16 @@ from upheaval_node.protocol.codec import NULL_INT32, Message
 from upheaval_node.types import Now
 
 
-class LogSide(ModuleBase):
+class LogSide(TerminationSide):
     # --- log entries ---
 
     def on_log_messages(self, timestamps: dict[int, int]) -> None:
         self._sessions.on_log_activity(timestamps)
+        for message_id in timestamps:
+            if message_id < 0:
+                service_id = service_of(message_id)
+                if service_id < len(self._pending_messages):
+                    self._pending_messages[service_id].on_log_message(message_id)
 
     def on_log_entry(self, now: Now, entry: Message, end_position: int) -> bool:
         match entry:
@@ -26,6 +33,8 @@ class LogSide(ModuleBase):
                 self._sessions.on_log_open(now, entry, end_position)
             case cm.SessionCloseEvent():
                 self._sessions.on_log_close(entry)
+            case cm.TimerEvent():
+                self._timers.on_event(entry.correlation_id)
             case cm.NewLeadershipTermEvent():
                 self._on_new_leadership_term_event(now, entry)
             case cm.ClusterActionRequest():
@@ -66,27 +75,62 @@ class LogSide(ModuleBase):
             case cm.ClusterAction.RESUME if self._state is ModuleState.SUSPENDED:
                 self._enter(now, ModuleState.ACTIVE)
             case cm.ClusterAction.SNAPSHOT if request.flags in (0, NULL_INT32):
-                self._context.report(now, "snapshot", f"snapshot at {request.log_position} was not taken here")
+                self._begin_snapshot(now, request.log_position)
             case _:
                 pass
 
     # --- services ---
 
     def on_service_message(self, now: Now, header: cm.SessionMessageHeader, payload: Buffer) -> None:
-        text = f"{len(payload)} bytes of service {header.cluster_session_id} for the log were dropped"
-        self._context.report(now, "service message", text)
+        """On every member: the session id is the service's, the message gets its own here."""
+        service_id = header.cluster_session_id
+        if not 0 <= service_id < len(self._pending_messages):
+            self._context.report(now, "service message", f"{len(payload)} bytes of an unknown service {service_id}")
+            return
+        self._pending_messages[service_id].enqueue(payload)
 
     def on_close_session(self, now: Now, message: cm.CloseSession) -> None:
         self._sessions.close_by_service(now, message.cluster_session_id)
 
-    def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None:
-        self._context.report(now, "timer", f"timer {message.correlation_id} is not scheduled: there are no timers")
+    def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None:  # noqa: ARG002 - of the protocol
+        self._timers.request(message.correlation_id, message.deadline)
 
-    def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None:
-        """There are no timers to cancel."""
+    def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None:  # noqa: ARG002 - of the protocol
+        self._timers.cancel(message.correlation_id)
 
-    def on_service_ack(self, now: Now, message: cm.ServiceAck) -> None:
-        """Acks are counted by whoever waits for them."""
+    # --- what an active leader writes for them ---
+
+    def _serve_services(self, now: Now, log: LogPublisher) -> int:
+        """Expire timers and bring the services' messages into the log."""
+        time = self.cluster_time(now)
+
+        def expire(correlation_id: int) -> bool:
+            event = cm.TimerEvent(leadership_term_id=self._term_id, correlation_id=correlation_id, timestamp=time)
+            position = log.append(event)
+            if position > 0:
+                self._uncommitted_timers.append((position, correlation_id))
+            return position > 0
+
+        work = self._timers.expire(time, expire)
+        return work + sum(each.append(log, self._term_id, time) for each in self._pending_messages)
+
+    def _on_committed(self, position: int) -> None:
+        """Forget how to undo what is committed now."""
+        self._sessions.on_committed(position)
+        for pending in self._pending_messages:
+            pending.on_committed(position)
+        for uncommitted in (self._uncommitted_states, self._uncommitted_timers):
+            while uncommitted and uncommitted[0][0] <= position:
+                uncommitted.popleft()
+
+    def _undo_for_services(self, position: int) -> None:
+        """An election begins at commit position `position`: what was behind it is due again, for whoever leads."""
+        for pending in self._pending_messages:
+            pending.restore(position)
+        for end, correlation_id in self._uncommitted_timers:
+            if end > position:
+                self._timers.schedule(correlation_id, 0)
+        self._uncommitted_timers.clear()
 
     def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None:
         """A tool asks on the services' stream; the answer goes out on it as well, in any state."""

@@ -151,12 +151,6 @@ class ConsensusSide(ElectionSide):
         if message.follower_member_id == self.member_id and message.leadership_term_id == self._term_id:
             self._follower_log.remove_catchup_destination()
 
-    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
-        """Members end one by one: there is no termination of the whole cluster to take part in."""
-
-    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
-        """No termination was asked for."""
-
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
         """A client that was challenged by the leader answered to a follower, which passed it on."""
         if self.active_log is not None:

@@ -1,25 +1,39 @@
 """The start of a member: connect to the archive, find out what is there, start the services from it.
 
-The log is not replayed here, that is part of the first election. Source: Aeron Cluster, start and recovery.
+A member starts from the newest snapshot of which everything can be read; one that cannot is made invalid, and the one
+before it counts. The log is not replayed here, that is part of the first election. Source: Aeron Cluster, start and
+recovery. Knows nothing of elections.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from upheaval_node import counters as counter_types
+from upheaval_node.archive.whole_recordings import read_recording
 from upheaval_node.cluster.log_recording import LogRecording
-from upheaval_node.cluster.module_context import ModuleContext
+from upheaval_node.cluster.module_context import REPLAY_STREAM_ID, ModuleContext
+from upheaval_node.cluster.module_snapshot import ModuleSnapshot, check_service_snapshot, decode_module_snapshot
+from upheaval_node.cluster.pending_messages import PendingMessages
 from upheaval_node.cluster.service_acks import ServiceAcks
-from upheaval_node.cluster.steps import StepGenerator
 from upheaval_node.counters import recovery_state_key
-from upheaval_node.errors import TerminationError
-from upheaval_node.files.recording_log import RecordingExtent, RecordingLog, RecoveryPlan
-from upheaval_node.types import NULL_VALUE
+from upheaval_node.errors import PeerError, TerminationError
+from upheaval_node.files.recording_log import Entry, RecordingExtent, RecordingLog, RecoveryPlan
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.steps import StepGenerator
+from upheaval_node.types import MAX_POSITION, NULL_VALUE
+
+UNREADABLE_STATE: Final = -2
+"""In the first ack of a service: it could not read its state from the snapshot. Aeron knows only -1, any failure."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
+    """`snapshot` is None where the services start from nothing."""
+
     plan: RecoveryPlan
     appended_position: int
+    snapshot: ModuleSnapshot | None
 
 
 def recover(
@@ -30,22 +44,23 @@ def recover(
         if context.archive.is_closed:
             raise TerminationError(f"no archive: {context.archive.error}", expected=False)
         yield
-    plan = yield from _plan(context, recording_log, recording)
-    if plan.snapshots:
-        raise TerminationError("this member cannot load the snapshot that its recording log names", expected=False)
-    yield from _start_services(context, acks)
-    return Recovered(plan, plan.appended_log_position)
+    extent = yield from _extent(recording_log, recording)
+    log_end = MAX_POSITION if extent is None else extent.stop_position
+    snapshot = yield from _newest_snapshot(context, recording_log, log_end)
+    plan = recording_log.create_recovery_plan(context.settings.service_count, extent)
+    yield from _start_services(context, acks, recording_log, plan.snapshots)
+    return Recovered(plan, plan.appended_log_position, snapshot)
 
 
-def _plan(context: ModuleContext, recording_log: RecordingLog, recording: LogRecording) -> StepGenerator[RecoveryPlan]:
-    """What the recording log and the archive say together. A recording that is still active is stopped first."""
-    service_count = context.settings.service_count
+def _extent(recording_log: RecordingLog, recording: LogRecording) -> StepGenerator[RecordingExtent | None]:
+    """What the archive says of the log's recording. One that is still active is stopped first."""
     recording.recording_id = recording_log.find_last_term_recording_id()
     if recording.recording_id == NULL_VALUE:
-        return recording_log.create_recovery_plan(service_count)
+        return None
     stop_position = yield from recording.stop()
+    _forget_lost_terms(recording_log, stop_position)
     log_format = recording.format
-    extent = RecordingExtent(
+    return RecordingExtent(
         recording_id=recording.recording_id,
         start_position=recording.start_position,
         stop_position=stop_position,
@@ -54,23 +69,93 @@ def _plan(context: ModuleContext, recording_log: RecordingLog, recording: LogRec
         mtu=log_format.mtu,
         session_id=0,
     )
-    return recording_log.create_recovery_plan(service_count, extent)
 
 
-def _start_services(context: ModuleContext, acks: ServiceAcks) -> StepGenerator[None]:
+def _forget_lost_terms(recording_log: RecordingLog, stop_position: int) -> None:
+    """Without syncs a power cut may take the end of the log and leave its terms: this log does not reach them."""
+    last = recording_log.find_last_term()
+    if last is not None and max(last.term_base_log_position, last.log_position) > stop_position:
+        recording_log.cut_terms(stop_position)
+
+
+# --- snapshots ---
+
+
+def _newest_snapshot(
+    context: ModuleContext, recording_log: RecordingLog, log_end: int
+) -> StepGenerator[ModuleSnapshot | None]:
+    """The newest one that can be relied on; those that cannot are invalid from now on."""
+    while entries := recording_log.latest_snapshot_set():
+        try:
+            return (yield from _read_set(context, entries, log_end))
+        except PeerError as error:
+            now = yield
+            context.report(now, "snapshot", f"snapshot at {entries[0].log_position} is not used: {error}")
+            recording_log.invalidate_snapshot(entries)
+    return None
+
+
+def _read_set(context: ModuleContext, entries: Sequence[Entry], log_end: int) -> StepGenerator[ModuleSnapshot]:
+    """Raises `PeerError` when anything is missing, `TerminationError` for a snapshot of another kind of cluster."""
+    head = entries[0]
+    if len(entries) != context.settings.service_count + 1:
+        raise PeerError(f"it has {len(entries) - 1} snapshots of services")
+    if head.log_position > log_end:
+        raise PeerError(f"the log ends at {log_end}")
+    messages = yield from _read(context, head)
+    snapshot = decode_module_snapshot(messages)
+    if (snapshot.log_position, snapshot.leadership_term_id) != (head.log_position, head.leadership_term_id):
+        raise PeerError(f"its recording is of term {snapshot.leadership_term_id} at {snapshot.log_position}")
+    for tracker in snapshot.trackers:
+        PendingMessages(tracker.record.service_id).load(tracker.record, tracker.messages)
+    for entry in entries[1:]:
+        messages = yield from _read(context, entry)
+        check_service_snapshot(messages, entry.log_position, entry.leadership_term_id)
+    app_version = context.settings.app_version
+    if snapshot.app_version >> 16 != app_version >> 16:
+        text = f"incompatible app version {snapshot.app_version} in the snapshot, ours is {app_version}"
+        raise TerminationError(text, expected=False)
+    if snapshot.time_unit != cm.ClusterTimeUnit.MILLIS:
+        raise TerminationError(f"the snapshot has time unit {snapshot.time_unit!r}, ours is MILLIS", expected=False)
+    return snapshot
+
+
+def _read(context: ModuleContext, entry: Entry) -> StepGenerator[list[bytes]]:
+    messages, length = yield from read_recording(context.media, context.archive, entry.recording_id, REPLAY_STREAM_ID)
+    if entry.recorded_length not in (NULL_VALUE, length):
+        raise PeerError(f"recording {entry.recording_id} has {length} bytes instead of {entry.recorded_length}")
+    return messages
+
+
+# --- services ---
+
+
+def _start_services(
+    context: ModuleContext, acks: ServiceAcks, recording_log: RecordingLog, snapshots: tuple[Entry, ...]
+) -> StepGenerator[None]:
     """Publish the recovery state, from which the services start, until all of them have acknowledged it."""
     if context.settings.service_count == 0:
         return
     cluster_id = context.settings.cluster_id
-    key = recovery_state_key(NULL_VALUE, 0, 0, cluster_id, [])
-    label = f"Cluster recovery: leadershipTermId={NULL_VALUE} logPosition=0 clusterId={cluster_id}"
+    term_id, position, timestamp = NULL_VALUE, 0, 0
+    if snapshots:
+        head = snapshots[0]
+        term_id, position, timestamp = head.leadership_term_id, head.log_position, head.timestamp
+    key = recovery_state_key(term_id, position, timestamp, cluster_id, [each.recording_id for each in snapshots[1:]])
+    label = f"Cluster recovery: leadershipTermId={term_id} logPosition={position} clusterId={cluster_id}"
     state = context.counters.allocate(counter_types.RECOVERY_STATE, key, label)
     try:
-        while not acks.has_reached(0):
+        while not acks.has_reached(position):
             yield
     finally:
         state.close()
-    for service_id, ack in enumerate(acks.take()):
-        if ack.relevant_id == NULL_VALUE:
-            raise TerminationError("failed to start clustered service(s)", expected=False)
-        acks.client_ids[service_id] = ack.relevant_id
+    taken = acks.take()
+    if any(ack.relevant_id == UNREADABLE_STATE for ack in taken):
+        recording_log.invalidate_snapshot(snapshots)
+        text = (
+            f"failed to start clustered service(s): the snapshot at {position} is damaged, the next start goes without"
+        )
+        raise TerminationError(text, expected=False)
+    if any(ack.relevant_id == NULL_VALUE for ack in taken):
+        raise TerminationError("failed to start clustered service(s)", expected=False)
+    acks.client_ids = [ack.relevant_id for ack in taken]

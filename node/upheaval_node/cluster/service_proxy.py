@@ -14,13 +14,13 @@ from upheaval_node.cluster.module_context import (
     ModuleContext,
 )
 from upheaval_node.cluster.service_acks import ServiceAcks
-from upheaval_node.cluster.steps import StepGenerator
 from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.media import api
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import S
+from upheaval_node.steps import StepGenerator
 from upheaval_node.types import MAX_POSITION, Now
 
 FRAGMENT_LIMIT: Final = 25

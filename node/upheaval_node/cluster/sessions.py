@@ -7,13 +7,15 @@ session life cycle. Knows nothing of how messages arrive.
 
 import struct
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from upheaval_node.cluster.authentication import MAX_PRINCIPAL_LENGTH, Authenticator
+from upheaval_node.cluster.authentication import MAX_PRINCIPAL_LENGTH, Authenticator, AuthorisationService
 from upheaval_node.cluster.egress import EgressPublisher
 from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext
+from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.counters import CLUSTER_SESSION
 from upheaval_node.errors import NodeError, UsageError
@@ -21,6 +23,7 @@ from upheaval_node.media.api import Image
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
+from upheaval_node.protocol.codec import NULL_INT32, Message
 from upheaval_node.types import NULL_VALUE, Now
 
 SCANS_PER_TIMEOUT: Final = 50
@@ -40,6 +43,10 @@ class Leadership(Protocol):
     @property
     def active_log(self) -> LogPublisher | None:
         """The log while this member leads and is ACTIVE, else None."""
+        ...
+
+    def send_to_leader(self, now: Now, message: Message) -> bool:
+        """On a follower: hand the message to the member that leads."""
         ...
 
 
@@ -73,10 +80,17 @@ class _Proxy:
 class SessionManager:
     """All sessions of one member, whatever its role."""
 
-    def __init__(self, context: ModuleContext, leadership: Leadership, authenticator: Authenticator) -> None:
+    def __init__(
+        self,
+        context: ModuleContext,
+        leadership: Leadership,
+        authenticator: Authenticator,
+        authorisation: AuthorisationService,
+    ) -> None:
         self._context = context
         self._leadership = leadership
         self._authenticator = authenticator
+        self._authorisation = authorisation
         self._egress = EgressPublisher(context)
         self._timeout_ns = context.settings.timeouts.session_ns
         self.sessions: dict[int, ClusterSession] = {}
@@ -143,7 +157,43 @@ class SessionManager:
             session.disconnect()
             self._close_in_log(now, session)
 
+    def on_admin_request(self, now: Now, request: cm.AdminRequest) -> None:  # noqa: ARG002 - of every handler
+        session = self._addressed(request.leadership_term_id, request.cluster_session_id)
+        if session is None:
+            return
+        code, text = self._serve_admin(session, request)
+        session.send(
+            cm.AdminResponse(
+                cluster_session_id=session.id,
+                correlation_id=request.correlation_id,
+                request_type=request.request_type,
+                response_code=code,
+                message=text,
+                payload=b"",
+            )
+        )
+
+    def _serve_admin(self, session: ClusterSession, request: cm.AdminRequest) -> tuple[cm.AdminResponseCode, str]:
+        """OK says that the snapshot was asked for, not that it is complete."""
+        kind = request.request_type
+        name = kind.name if isinstance(kind, cm.AdminRequestType) else str(kind)
+        if not self._authorisation.is_authorised(
+            cm.SCHEMA.table.schema_id, cm.AdminRequest.TEMPLATE_ID, kind, session.principal
+        ):
+            code = cm.AdminResponseCode.UNAUTHORISED_ACCESS
+            return code, f"Execution of the {name} request was not authorised"
+        if kind != cm.AdminRequestType.SNAPSHOT:
+            return cm.AdminResponseCode.ERROR, f"Unknown request type: {name}"
+        toggle = self._context.published.control_toggle
+        if toggle.get() != ControlToggle.NEUTRAL:
+            return cm.AdminResponseCode.ERROR, "Failed to switch ClusterControl to the ToggleState.SNAPSHOT state"
+        toggle.set(ControlToggle.SNAPSHOT)
+        return cm.AdminResponseCode.OK, ""
+
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
+        """Only the leader knows who was challenged."""
+        if self._leadership.send_to_leader(now, message):
+            return
         for session in self.pending:
             if session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED:
                 session.time_of_last_activity_ns = now.ns
@@ -258,6 +308,49 @@ class SessionManager:
         if session is not None:
             self._remove(session)
             session.close()
+
+    # --- snapshots ---
+
+    def records(self) -> list[cm.ClusterSession]:
+        """The sessions as a snapshot holds them."""
+        return [
+            cm.ClusterSession(
+                cluster_session_id=session.id,
+                correlation_id=session.correlation_id,
+                opened_log_position=session.opened_log_position,
+                time_of_last_activity=NULL_VALUE,
+                close_reason=NULL_INT32 if session.close_reason is None else session.close_reason,
+                response_stream_id=session.response_stream_id,
+                response_channel=session.response_channel,
+            )
+            for session in sorted(self.sessions.values(), key=lambda each: each.id)
+        ]
+
+    def load(self, now: Now, next_session_id: int, records: Iterable[cm.ClusterSession]) -> None:
+        """Begin with what a snapshot says. The principals of the clients are not in it."""
+        self.next_session_id = self.next_committed_session_id = next_session_id
+        for record in records:
+            is_open = record.close_reason == NULL_INT32
+            session = ClusterSession(
+                record.cluster_session_id,
+                record.correlation_id,
+                record.response_stream_id,
+                record.response_channel,
+                now.ns,
+                SessionState.OPEN if is_open else SessionState.CLOSING,
+                opened_log_position=record.opened_log_position,
+                close_reason=None if is_open else cm.CloseReason(record.close_reason),
+            )
+            self.sessions[session.id] = session
+            (self.open if is_open else self._closing)[session.id] = session
+            self.next_session_id = max(self.next_session_id, session.id + 1)
+            self.next_committed_session_id = self.next_session_id
+        self._publish_count()
+
+    def touch(self, now: Now) -> None:
+        """Nothing of any client was read for a while: that is not their fault."""
+        for session in self.open.values():
+            session.time_of_last_activity_ns = now.ns
 
     # --- change of leader ---
 

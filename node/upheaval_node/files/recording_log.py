@@ -200,6 +200,8 @@ class RecordingLog:
         log_position: int,
         timestamp: int,
         service_id: int,
+        *,
+        recorded_length: int = NULL_VALUE,
     ) -> Entry:
         """Append a SNAPSHOT, or make an invalidated entry for the same one valid again. The module's goes last."""
         return self._append_snapshot(
@@ -211,6 +213,7 @@ class RecordingLog:
                 timestamp,
                 service_id,
                 EntryType.SNAPSHOT,
+                recorded_length=recorded_length,
             )
         )
 
@@ -266,6 +269,16 @@ class RecordingLog:
                 for entry in self._set_of(head):
                     self.invalidate_entry(entry.entry_index)
         return True
+
+    def latest_snapshot_set(self) -> list[Entry]:
+        """The newest valid snapshot of the module and, by id, those of services that belong to it; empty if none."""
+        module = self.get_latest_snapshot()
+        return [] if module is None else [e for e in self._set_of(module) if e.is_same_set(module)]
+
+    def invalidate_snapshot(self, snapshot: Sequence[Entry]) -> None:
+        """Invalidate the entries of one set, the module's first: without it the others count for nothing."""
+        for entry in snapshot:
+            self.invalidate_entry(entry.entry_index)
 
     def remove_entry(self, leadership_term_id: int, entry_index: int) -> None:
         """Erase an entry; its record keeps its place in the file. Raises `UsageError` if there is no such entry."""

@@ -3,9 +3,13 @@
 Records are multiples of 64 bytes: recordingId, leadershipTermId, termBaseLogPosition, logPosition, timestamp (int64
 each), serviceId, entryType (int32 each), and for standby snapshots length and text of an archive endpoint. Bit 31 of
 the type marks an entry as invalid; a type of -1 stands for a removed one (Aeron Cluster: recording log).
+
+What Aeron leaves undefined behind a snapshot of this node (bytes 48 to 63) holds the length of its recording (int64), a
+mark that says so, and a CRC-32 of both and of bytes 0 to 43: by it a recording that lost its end is recognised.
 """
 
 import struct
+import zlib
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
@@ -25,6 +29,8 @@ MAX_ENDPOINT_LENGTH: Final = MAX_RECORD_LENGTH - ENDPOINT_OFFSET - 4
 REMOVED_TYPE: Final = b"\xff\xff\xff\xff"
 
 _RECORD: Final = struct.Struct("<qqqqqiI")
+_LENGTH: Final = struct.Struct("<qII")
+_LENGTH_MARK: Final = 0x4C485055
 _INVALID_FLAG: Final = 1 << 31
 _REMOVED: Final = 0xFFFFFFFF
 
@@ -46,7 +52,8 @@ class Entry:
     """A record. `log_position` of a TERM is where it ends, -1 while open; of a snapshot where it was taken.
 
     `timestamp` is in the cluster's time unit; `service_id` is -1 for terms and for the module's snapshot;
-    `entry_index` is the ordinal of the record in the file, `offset` its place in bytes.
+    `entry_index` is the ordinal of the record in the file, `offset` its place in bytes. `recorded_length` is that of a
+    snapshot's recording, -1 where it is not known.
     """
 
     recording_id: int
@@ -60,6 +67,7 @@ class Entry:
     entry_index: int = NULL_VALUE
     offset: int = NULL_VALUE
     archive_endpoint: str = ""
+    recorded_length: int = NULL_VALUE
 
     @property
     def is_snapshot(self) -> bool:
@@ -141,6 +149,8 @@ def encode_entry(entry: Entry) -> bytes:
         if len(endpoint) > MAX_ENDPOINT_LENGTH:
             raise UsageError(f"archive endpoint of {len(endpoint)} characters")
         record += struct.pack("<i", len(endpoint)) + endpoint
+    elif entry.recorded_length != NULL_VALUE:
+        record += _encode_length(record, entry.recorded_length)
     return record.ljust(align(len(record), RECORD_ALIGNMENT), b"\0")
 
 
@@ -167,10 +177,23 @@ def read_entries(content: bytes) -> tuple[list[Entry], int, int]:
                 endpoint, length = decoded
             is_valid = not type_number & _INVALID_FLAG
             values = (recording_id, term, base, position, timestamp, service_id)
-            entries.append(Entry(*values, kind, is_valid, count, offset, endpoint))
+            recorded = _recorded_length(content, offset) if kind is EntryType.SNAPSHOT else NULL_VALUE
+            entries.append(Entry(*values, kind, is_valid, count, offset, endpoint, recorded))
         count += 1
         offset += length
     return entries, count, offset
+
+
+def _encode_length(record: bytes, length: int) -> bytes:
+    check = zlib.crc32(record[:TYPE_OFFSET] + struct.pack("<q", length))
+    return _LENGTH.pack(length, _LENGTH_MARK, check)
+
+
+def _recorded_length(content: bytes, offset: int) -> int:
+    length, mark, _ = _LENGTH.unpack_from(content, offset + ENDPOINT_OFFSET)
+    found = content[offset + ENDPOINT_OFFSET : offset + RECORD_ALIGNMENT]
+    is_ours = mark == _LENGTH_MARK and found == _encode_length(content[offset : offset + TYPE_OFFSET], length)
+    return length if is_ours else NULL_VALUE
 
 
 def _endpoint(content: bytes, offset: int, index: int) -> tuple[str, int] | None:

@@ -150,26 +150,32 @@ class Cluster(Protocol):
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         """Ask for `on_timer_event(correlation_id)` at or after `deadline` (cluster time, in `time_unit`).
 
-        A timer of the same id is replaced. Every member asks; the leader's expiry goes through the log. False when
-        the request could not be sent now.
+        A timer of the same id is replaced; ids are those of all services of the member together, and all are told.
+        Every member asks; the leader's expiry goes through the log. What the transport does not take now is kept and
+        sent later. True; raises `UsageError` when the consensus module is not connected.
         """
         ...
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        """Cancel a timer. False when the request could not be sent now. It may still fire if it is in the log."""
+        """Cancel a timer, as `schedule_timer` asks for it. It may still fire if its expiry is in the log."""
         ...
 
     def offer(self, *parts: Buffer) -> int:
         """Put a message from the service itself into the log, on every member alike.
 
-        It comes back as `on_session_message` with no session. Returns a positive position, or BACK_PRESSURED: then
-        nothing was sent. Raises `UsageError` when the consensus module is not connected.
+        It comes back as `on_session_message` with no session, to all services, exactly once whoever leads by then.
+        What the transport does not take now is kept and sent later. Returns a positive number; raises `UsageError`
+        when the consensus module is not connected, and for a message longer than the control channel takes (16 KiB).
         """
         ...
 
 
 class SnapshotPublication(Protocol):
-    """Where a service writes its state; what it writes is recorded by the archive."""
+    """Where a service writes its state; what it writes is recorded by the archive.
+
+    `offer` takes every message at once, keeps a copy, and returns a positive number; `UsageError` for one that is
+    longer than `max_message_length`.
+    """
 
     @property
     def max_message_length(self) -> int: ...
@@ -178,7 +184,11 @@ class SnapshotPublication(Protocol):
 
 
 class SnapshotImage(Protocol):
-    """From where a service reads its state back: the messages that it wrote, in the same order."""
+    """From where a service reads its state back: the messages that it wrote, in the same order.
+
+    A service that finds them damaged raises `DecodeError`: then the next start of the member is from the snapshot
+    before.
+    """
 
     def read(self) -> bytes | None:
         """The next message, or None after the last one."""

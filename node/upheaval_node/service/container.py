@@ -2,7 +2,7 @@
 
 It reads the log itself, never beyond the commit position, and talks to its consensus module over two streams of the
 control channel: 104 from the module, 105 to it. `states` tells how it proceeds; nothing in here waits, every wait is
-a state that the next duty cycle looks at again. It may not know of other members, elections or recordings.
+a state that the next duty cycle looks at again. It may not know of other members or elections.
 """
 
 import struct
@@ -10,18 +10,22 @@ from typing import Final, assert_never
 
 from upheaval_node import counters as counter_types
 from upheaval_node.counters import Counter, Counters
-from upheaval_node.errors import NodeError, PeerError, TerminationError, UsageError
+from upheaval_node.errors import DecodeError, NodeError, PeerError, TerminationError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Subscription
 from upheaval_node.ports import ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.service.api import ClusteredService, ClusterRole
 from upheaval_node.service.cluster_view import ClusterView
-from upheaval_node.service.entries import EntryApplier
+from upheaval_node.service.entries import EntryApplier, versions_are_compatible
 from upheaval_node.service.log_consumer import LogConsumer
 from upheaval_node.service.module_proxy import ModuleProxy
+from upheaval_node.service.session import ContainerSession
+from upheaval_node.service.snapshot_taker import SnapshotTaker
+from upheaval_node.service.snapshots import ServiceSnapshot, SnapshotStore, StateReader
 from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
 from upheaval_node.settings import MS, ClusterSettings, S
+from upheaval_node.steps import Steps
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
 CONTROL_CHANNEL: Final = "aeron:ipc?term-length=128k"
@@ -37,6 +41,9 @@ RETRY_INTERVAL_NS: Final = 10 * MS
 
 TERMINATION_ACK_TIMEOUT_NS: Final = S
 """Stands for the five attempts of Aeron's agent: a module that is gone takes no ack."""
+
+UNREADABLE_STATE: Final = -2
+"""In the first ack: the state in the snapshot is damaged (`DecodeError`). Any other failure is -1."""
 
 _RECOVERY_HEAD: Final = struct.Struct("<qqqii")
 _CLUSTER_ID_OFFSET: Final = 24
@@ -91,6 +98,8 @@ class ServiceContainer:
         self._termination_deadline_ns = MAX_POSITION
         self._requested_ack_position: int | None = None
         self._owes_ack = False
+        self._store = SnapshotStore(media, counters, settings, service_id)
+        self._loading: Steps[ServiceSnapshot] | None = None
         self._module = ModuleProxy(media.add_publication(control_channel, MODULE_STREAM_ID), service_id)
         self._control = media.add_subscription(control_channel, SERVICE_STREAM_ID)
         self.view = ClusterView(self._module)
@@ -104,6 +113,7 @@ class ServiceContainer:
             report=self._report,
         )
         self._log = LogConsumer(service, self.view, self._entries.apply, self._on_delivery_error)
+        self._snapshot = SnapshotTaker(service, self.view, self._store, settings, self._report_snapshot)
 
     @property
     def state(self) -> ContainerState:
@@ -132,6 +142,8 @@ class ServiceContainer:
                 return self._await_commit_counter()
             case ContainerState.AWAIT_RECOVERY_STATE:
                 return self._await_recovery_state()
+            case ContainerState.AWAIT_SNAPSHOT:
+                return self._await_snapshot()
             case ContainerState.AWAIT_START_ACK:
                 return self._await_start_ack()
             case ContainerState.ACTIVE:
@@ -146,7 +158,8 @@ class ServiceContainer:
     def next_deadline_ns(self) -> int:
         if self._state is ContainerState.CLOSED:
             return MAX_POSITION
-        if self._owes_ack or self.view.backlog or self._state is ContainerState.TERMINATING:
+        is_waiting = self._loading is not None or self._snapshot.is_active or self._module.has_backlog
+        if self._owes_ack or is_waiting or self.view.backlog or self._state is ContainerState.TERMINATING:
             return self._now.ns + RETRY_INTERVAL_NS
         return self._check_deadline_ns
 
@@ -161,6 +174,10 @@ class ServiceContainer:
         self._leave_log(LogState.NONE)
         for session in self.view.sessions.values():
             session.disconnect()
+        if self._loading is not None:
+            self._loading.close()
+        self._snapshot.close()
+        self._store.close()
         self._control.close()
         self._module.close()
         self._error_count.close()
@@ -182,20 +199,62 @@ class ServiceContainer:
         key = self._find_recovery_key()
         if key is None:
             return 0
-        term_id, log_position, timestamp, _, _ = _RECOVERY_HEAD.unpack_from(key)
+        term_id, log_position, timestamp, _, count = _RECOVERY_HEAD.unpack_from(key)
         view = self.view
         view.log_position, view.time, view.leadership_term_id = log_position, timestamp, term_id
-        self._enter(ContainerState.AWAIT_START_ACK)
+        if term_id == NULL_VALUE:
+            self._start(None)
+        elif self.service_id >= count:
+            self._start_error = UsageError(f"there are {count} snapshots of services, and none of this one")
+            self._owe_start_ack()
+        else:
+            (recording_id,) = struct.unpack_from("<q", key, _RECOVERY_HEAD.size + 8 * self.service_id)
+            self._loading = Steps(self._store.read(recording_id))
+            self._enter(ContainerState.AWAIT_SNAPSHOT)
+        return 1
+
+    def _await_snapshot(self) -> int:
+        loading = self._loading
+        assert loading is not None
+        work = self._store.do_work(self._now)
         try:
-            self._load_snapshot(term_id)
-            with view.during("on_start"):
-                self._service.on_start(view, None)
+            if not loading.poll(self._now):
+                return work
+            self._load(loading.result)
+        except NodeError as error:
+            self._start_error = error
+            self._owe_start_ack()
+        else:
+            self._start(StateReader(loading.result.state))
+        return work + 1
+
+    def _load(self, snapshot: ServiceSnapshot) -> None:
+        """The sessions come back unconnected; a JoinLog as leader connects them."""
+        view = self.view
+        if not versions_are_compatible(self._settings.app_version, snapshot.app_version):
+            own = self._settings.app_version
+            raise UsageError(f"application version {own:#08x} cannot start from {snapshot.app_version:#08x}")
+        if snapshot.log_position != view.log_position:
+            raise PeerError(f"the snapshot was taken at {snapshot.log_position}, not at {view.log_position}")
+        view.time_unit = snapshot.time_unit
+        for each in snapshot.sessions:
+            view.sessions[each.id] = ContainerSession(
+                view, each.id, each.response_stream_id, each.response_channel, each.encoded_principal
+            )
+
+    def _start(self, image: StateReader | None) -> None:
+        try:
+            with self.view.during("on_start"):
+                self._service.on_start(self.view, image)
         except AssertionError:
             raise
         except Exception as error:  # noqa: BLE001 - the module is told that the service could not start
             self._start_error = error
+        self._owe_start_ack()
+
+    def _owe_start_ack(self) -> None:
+        self._enter(ContainerState.AWAIT_START_ACK)
         self._owes_ack = True
-        return 1
 
     def _find_recovery_key(self) -> bytes | None:
         found: list[bytes] = []
@@ -211,20 +270,28 @@ class ServiceContainer:
         self._counters.for_each(visit)
         return found[0] if found else None
 
-    def _load_snapshot(self, leadership_term_id: int) -> None:
-        if leadership_term_id != NULL_VALUE:
-            raise UsageError("this container cannot load snapshots: start the member without one")
-
     def _await_start_ack(self) -> int:
-        relevant_id = NULL_VALUE if self._start_error is not None else self.client_id
-        if not self._send_ack(self.view.log_position, relevant_id):
-            return 0
         if self._start_error is not None:
-            text = f"service {self.service_id} failed to start: {_text(self._start_error)}"
-            raise TerminationError(text, expected=False) from self._start_error
+            return self._fail_start(self._start_error)
+        if not self._send_ack(self.view.log_position, self.client_id):
+            return 0
         self._check_deadline_ns = self._now.ns + LIVENESS_CHECK_INTERVAL_NS
+        self._loading = None
         self._enter(ContainerState.ACTIVE)
         return 1
+
+    def _fail_start(self, error: Exception) -> int:
+        is_damaged = self._loading is not None and isinstance(error, DecodeError)
+        if self._owes_ack:
+            if not self._send_ack(self.view.log_position, UNREADABLE_STATE if is_damaged else NULL_VALUE):
+                return 0
+            self._termination_deadline_ns = self._now.ns + TERMINATION_ACK_TIMEOUT_NS
+        if is_damaged and self._now.ns < self._termination_deadline_ns:
+            # The module must hear of it before the member ends, or the next start would fail as well.
+            self._check_deadline_ns = self._termination_deadline_ns
+            return 0
+        text = f"service {self.service_id} failed to start: {_text(error)}"
+        raise TerminationError(text, expected=False) from error
 
     # --- active ---
 
@@ -236,10 +303,14 @@ class ServiceContainer:
         work += self._act_on_control()
         if self._state is not ContainerState.ACTIVE:
             return work + 1
-        if self._log_state is LogState.READING:
+        if self._snapshot.is_active:
+            work += self._continue_snapshot()
+        elif self._log_state is LogState.READING:
             work += self._read_log()
         elif self._log_state is not LogState.NONE:
             work += self._continue_join()
+        if self._module.has_backlog:
+            work += self._module.flush()
         if self.view.backlog:
             work += sum(session.flush() for session in list(self.view.backlog.values()))
         return work + self._call_background_work()
@@ -261,6 +332,9 @@ class ServiceContainer:
     def _act_on_control(self) -> int:
         """In Aeron's order: join, terminate, acknowledge."""
         if self._pending_join is None and self._termination is None and self._requested_ack_position is None:
+            return 0
+        if self._snapshot.is_active and self._termination is None:
+            # Acks are numbered: the one of the snapshot comes first.
             return 0
         work = 0
         if self._pending_join is not None and self._log_state in (LogState.NONE, LogState.AWAIT_IMAGE):
@@ -385,10 +459,22 @@ class ServiceContainer:
             self._report("service", f"on_role_change: {_text(error)}")
 
     def _on_snapshot(self, entry: cm.ClusterActionRequest) -> None:
-        """The module waits for an ack of every service; -1 tells it that this one has no snapshot."""
-        self._report("snapshot", f"this container cannot take the snapshot at {entry.log_position}")
-        if not self._send_ack(entry.log_position, NULL_VALUE):
-            raise TerminationError("the consensus module takes no snapshot ack", expected=False)
+        """No further entry is delivered until the snapshot is recorded and acknowledged."""
+        self._log.is_held = True
+        self._snapshot.begin(entry)
+
+    def _continue_snapshot(self) -> int:
+        snapshot = self._snapshot
+        work = snapshot.do_work(self._now)
+        taken = snapshot.taken
+        if taken is None or not self._send_ack(taken.log_position, taken.recording_id):
+            return work
+        snapshot.taken = None
+        self._log.is_held = False
+        return work + 1
+
+    def _report_snapshot(self, what: str, error: Exception) -> None:
+        self._report("snapshot", f"{what}: {_text(error)}")
 
     def _on_delivery_error(self, error: Exception) -> None:
         """An entry whose delivery failed counts as delivered: the same happens on every member."""

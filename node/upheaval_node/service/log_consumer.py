@@ -49,6 +49,8 @@ class LogConsumer:
         on_error: CallbackErrorHandler,
     ) -> None:
         self.max_log_position = MAX_POSITION
+        self.is_held = False
+        """Set by an entry behind which nothing may be delivered for now."""
         self._on_message = service.on_session_message
         self._view = view
         self._on_entry = on_entry
@@ -89,7 +91,7 @@ class LogConsumer:
         image = self._image
         assert image is not None
         limit = min(commit_position, self.max_log_position)
-        if self._position >= limit:
+        if self._position >= limit or self.is_held:
             return 0
         block = image.next_block(limit, MAX_BLOCK_LENGTH)
         if block is None:
@@ -134,6 +136,8 @@ class LogConsumer:
                     self._on_error(error)
             else:
                 self._on_other_frame(data[offset : offset + length], words[word + 1], start, position)
+                if self.is_held:
+                    return frames + 1
             offset += aligned
             frames += 1
         return frames

@@ -1,11 +1,14 @@
 """What a service container says to its consensus module (stream 105 of the control channel).
 
-Every call makes one attempt and returns whether the transport took the message.
+Acks and requests to close a session make one attempt. What a service's state depends on, timers and messages for the
+log, may not get lost on one member alone: it is kept when the transport does not take it, and sent in order before
+anything else.
 """
 
+from collections import deque
 from typing import Final
 
-from upheaval_node.errors import UsageError
+from upheaval_node.errors import TerminationError, UsageError
 from upheaval_node.media.api import BACK_PRESSURED, Publication
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
@@ -13,14 +16,31 @@ from upheaval_node.protocol.session_header import pack_session_header
 
 SEND_ATTEMPTS: Final = 3
 
+MAX_QUEUED_LENGTH: Final = 16 * 1024 * 1024
+"""Bytes that a service may be ahead of its module."""
+
 
 class ModuleProxy:
     def __init__(self, publication: Publication, service_id: int) -> None:
         self._publication = publication
         self._service_id = service_id
+        self._queue: deque[bytes] = deque()
+        self._queued_length = 0
+
+    @property
+    def has_backlog(self) -> bool:
+        return bool(self._queue)
+
+    def flush(self) -> int:
+        """Send what is kept, as far as the transport takes it; how many messages went."""
+        sent = 0
+        while self._queue and self._publication.offer(self._queue[0]) > 0:
+            self._queued_length -= len(self._queue.popleft())
+            sent += 1
+        return sent
 
     def ack(self, *, log_position: int, timestamp: int, ack_id: int, relevant_id: int) -> bool:
-        """ServiceAck: the service stands at `log_position`."""
+        """ServiceAck: the service stands at `log_position`, and everything that it said before was sent."""
         message = cm.ServiceAck(
             log_position=log_position,
             timestamp=timestamp,
@@ -28,7 +48,8 @@ class ModuleProxy:
             relevant_id=relevant_id,
             service_id=self._service_id,
         )
-        return self._publication.offer(cm.SCHEMA.encode(message)) > 0
+        self.flush()
+        return not self._queue and self._publication.offer(cm.SCHEMA.encode(message)) > 0
 
     def close_session(self, session_id: int) -> bool:
         encoded = cm.SCHEMA.encode(cm.CloseSession(cluster_session_id=session_id))
@@ -36,21 +57,33 @@ class ModuleProxy:
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         message = cm.ScheduleTimer(correlation_id=correlation_id, deadline=deadline)
-        return self._publication.offer(cm.SCHEMA.encode(message)) > 0
+        return self._send(cm.SCHEMA.encode(message)) > 0
 
     def cancel_timer(self, correlation_id: int) -> bool:
-        return self._publication.offer(cm.SCHEMA.encode(cm.CancelTimer(correlation_id=correlation_id))) > 0
+        return self._send(cm.SCHEMA.encode(cm.CancelTimer(correlation_id=correlation_id))) > 0
 
     def offer(self, leadership_term_id: int, timestamp: int, parts: tuple[Buffer, ...]) -> int:
-        """A message for the log. The session id field carries the service id (Aeron Cluster: service messages).
-
-        Returns a position or BACK_PRESSURED; raises `UsageError` for every other failure.
-        """
+        """A message for the log. The session id field carries the service id (Aeron Cluster: service messages)."""
         header = pack_session_header(leadership_term_id, self._service_id, timestamp)
-        result = self._publication.offer(header, *parts)
-        if result < 0 and result != BACK_PRESSURED:
-            raise UsageError(f"the consensus module takes no messages from this service (result {result})")
-        return result
+        message = b"".join((header, *parts))
+        if len(message) > self._publication.max_message_length:
+            limit = self._publication.max_message_length - len(header)
+            raise UsageError(f"message of {len(message) - len(header)} bytes for the log, limit is {limit}")
+        return self._send(message)
 
     def close(self) -> None:
         self._publication.close()
+
+    def _send(self, message: bytes) -> int:
+        """A positive position, also of what is sent later. Raises `UsageError` when no module is there."""
+        result = BACK_PRESSURED if self._queue else self._publication.offer(message)
+        if result < 0 and result != BACK_PRESSURED:
+            raise UsageError(f"the consensus module takes no messages from this service (result {result})")
+        if result > 0:
+            return result
+        self._queued_length += len(message)
+        if self._queued_length > MAX_QUEUED_LENGTH:
+            text = f"service {self._service_id} is {self._queued_length} bytes ahead of its consensus module"
+            raise TerminationError(text, expected=False)
+        self._queue.append(message)
+        return self._publication.position + self._queued_length

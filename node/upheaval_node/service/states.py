@@ -1,10 +1,11 @@
 """The state machines of a service container, as data.
 
 Theory of operation. A container starts by waiting for two counters of its consensus module: the commit position,
-which bounds what may be delivered, and the recovery state, which says from where to start. It runs `on_start`,
-acknowledges with number 0 and is ACTIVE. From then on the module tells it which log to read (JoinLog): first replays
-of its own recording, then the live log, and again at every election. A log is read up to the commit position and up to
-the position at which the next log joins. The module ends the container with ServiceTerminationPosition.
+which bounds what may be delivered, and the recovery state, which says from where to start. It reads the snapshot that
+the latter names, runs `on_start`, acknowledges with number 0 and is ACTIVE. From then on the module tells it which log
+to read (JoinLog): first replays of its own recording, then the live log, and again at every election. A log is read up
+to the commit position and up to the position at which the next log joins. The module ends the container with
+ServiceTerminationPosition.
 
 The codes are ours: Aeron's clustered service agent waits in loops where this one has states.
 """
@@ -22,6 +23,7 @@ class ContainerState(IntEnum):
     ACTIVE = 3
     TERMINATING = 4
     CLOSED = 5
+    AWAIT_SNAPSHOT = 6
 
 
 class LogState(IntEnum):
@@ -36,7 +38,10 @@ class LogState(IntEnum):
 LEGAL_MOVES: Final[Mapping[ContainerState, frozenset[ContainerState]]] = MappingProxyType(
     {
         ContainerState.AWAIT_COMMIT_COUNTER: frozenset({ContainerState.AWAIT_RECOVERY_STATE, ContainerState.CLOSED}),
-        ContainerState.AWAIT_RECOVERY_STATE: frozenset({ContainerState.AWAIT_START_ACK, ContainerState.CLOSED}),
+        ContainerState.AWAIT_RECOVERY_STATE: frozenset(
+            {ContainerState.AWAIT_SNAPSHOT, ContainerState.AWAIT_START_ACK, ContainerState.CLOSED}
+        ),
+        ContainerState.AWAIT_SNAPSHOT: frozenset({ContainerState.AWAIT_START_ACK, ContainerState.CLOSED}),
         ContainerState.AWAIT_START_ACK: frozenset({ContainerState.ACTIVE, ContainerState.CLOSED}),
         ContainerState.ACTIVE: frozenset({ContainerState.TERMINATING, ContainerState.CLOSED}),
         ContainerState.TERMINATING: frozenset({ContainerState.CLOSED}),

@@ -24,13 +24,15 @@ def test_a_leader_that_falls_silent_before_it_names_a_commit_position_is_given_u
         except Exception as error:  # noqa: BLE001 - as the consensus module does
             member.election.handle_error(member.now, error)
     assert member.state() is ElectionState.CANVASS
+    # It has named the term of the leader that it followed; a log that has not is not as good as its own.
     member.asked_for_vote(0, 2)
-    assert member.votes == [(0, 2, True)]
+    member.asked_for_vote(0, 3, log_term=1)
+    assert member.votes == [(0, 2, False), (0, 3, True)]
 
 
 def test_a_member_that_may_replay_nothing_yet_still_counts_for_the_quorum_of_its_leader() -> None:
     member = LoneMember(log_position=CONSUMED)
     member.hears_leader(1, 1, commit=CONSUMED)
     member.tick()
-    assert member.state() is ElectionState.CANVASS
+    assert member.state() is ElectionState.FOLLOWER_REPLAY
     assert reported(member) == [(1, POSITION)]

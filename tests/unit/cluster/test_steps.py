@@ -2,8 +2,8 @@
 
 import pytest
 
-from upheaval_node.cluster.steps import StepGenerator, Steps
 from upheaval_node.errors import PeerError
+from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import Now
 
 

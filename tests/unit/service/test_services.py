@@ -68,9 +68,9 @@ def test_a_list_never_outgrows_one_response(monkeypatch: pytest.MonkeyPatch) -> 
     assert run(service, Request(9, Operation.READ_LIST, "k")).values == (bytes(6), bytes(6))
 
 
-def test_the_workbench_serves_every_operation() -> None:
+def test_the_workbench_serves_every_operation_but_those_on_timers() -> None:
     service = Workbench()
-    for operation in Operation:
+    for operation in set(Operation) - {Operation.SCHEDULE_TIMER, Operation.CANCEL_TIMER, Operation.READ_TIMERS}:
         assert run(service, Request(1, operation, "k", b"v", expected=None)).status is not Status.ERROR
 
 

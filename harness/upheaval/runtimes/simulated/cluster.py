@@ -32,7 +32,7 @@ from upheaval_node.errors import TerminationError
 from upheaval_node.files import layout
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, close_agents
+from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, close_agents, ends_before_its_member
 from upheaval_node.ports import Agent
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
@@ -42,6 +42,8 @@ INGRESS_PORT: Final = 9000
 COUNTER_CAPACITY: Final = 1024
 WAIT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 5.0
+LAST_WORDS_NS: Final = SECOND // 10
+"""How long a member whose consensus module has ended goes on, so that what it said is sent."""
 
 
 def host_of(member_id: int) -> str:
@@ -80,6 +82,7 @@ class SimulatedMember:
         name = f"{self.host}/{self.incarnations}"
         process = SimulatedProcess(cluster.world, self.host, name, on_exit=self._on_exit)
         process.clock_skew_ms = self.clock_skew_ms
+        process.on_ended = lambda agent: self._on_ended(process, agent)
         self.process = process
         self.counters = Counters.in_memory(COUNTER_CAPACITY)
         process.run(lambda: self._build(process))
@@ -125,6 +128,13 @@ class SimulatedMember:
         process.post(lambda: self._close(process))
         if not self._cluster.world.run_until(lambda: not process.alive, int(STOP_TIMEOUT_S * SECOND)):
             self.end(power_cut=False)
+
+    def _on_ended(self, process: SimulatedProcess, agent: Agent) -> None:
+        """As the process runtime does it: the member ends soon, or leaves its consensus module time to finish."""
+        timeouts = self._cluster.settings.cluster.timeouts
+        delay_ns = timeouts.termination_ns if ends_before_its_member(agent) else LAST_WORDS_NS
+        world = self._cluster.world
+        world.at(world.now_ns + delay_ns, lambda: process.post(lambda: self._close(process)))
 
     def _close(self, process: SimulatedProcess) -> None:
         close_agents(self._agents, process.now())

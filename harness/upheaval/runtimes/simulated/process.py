@@ -27,6 +27,8 @@ class SimulatedProcess:
         self._host = host
         self.name = name
         self._on_exit = on_exit
+        self.on_ended: Callable[[Agent], None] | None = None
+        """Told of an agent that ended in an orderly way, which gets no more turns; without it the process ends."""
         self._random = world.stream(f"schedule/{name}").random
         self._agents: Sequence[Agent] = ()
         self._inbox: list[Action] = []
@@ -129,11 +131,21 @@ class SimulatedProcess:
             for action in inbox:
                 action()
             for agent in self._agents:
-                work += agent.do_work(now)
+                work += self._take_turn(agent, now)
             if work == 0:
                 break
             is_idle = False
         self.idle_wakes += is_idle
+
+    def _take_turn(self, agent: Agent, now: Now) -> int:
+        try:
+            return agent.do_work(now)
+        except TerminationError as termination:
+            if not termination.expected or self.on_ended is None:
+                raise
+            self._agents = [each for each in self._agents if each is not agent]
+            self.on_ended(agent)
+            return 1
 
     def _plan_next(self) -> None:
         now_ns = self._world.now_ns

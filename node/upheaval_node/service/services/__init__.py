@@ -1,1 +1,1 @@
-"""The services that come with the node: echo, register, append, and the workbench that has all three."""
+"""The services that come with the node: echo, register, append, the workbench that has all three, and timers."""

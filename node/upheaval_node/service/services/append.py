@@ -1,5 +1,6 @@
 """The append service: one list of values for each key, with append and read."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from upheaval_node.service.services.encoding import MAX_RESPONSE_LENGTH, Operation, Request, Response, Status
@@ -10,7 +11,9 @@ from upheaval_node.service.services.operations import (
     accepted,
     required_value,
 )
+from upheaval_node.service.services.state import Record
 
+LIST_VALUE_KIND: Final = 2
 MAX_KEYS: Final = 1_000_000
 MAX_LIST_BYTES: Final = MAX_RESPONSE_LENGTH - 1024
 """A list must fit into one response (counted with the four bytes that each value adds)."""
@@ -38,6 +41,16 @@ class Lists:
         self._lengths[key] = length
         return accepted(request, position)
 
+    def records(self) -> Iterator[Record]:
+        return (Record(LIST_VALUE_KIND, key, value) for key, values in self.values.items() for value in values)
+
+    def load(self, record: Record) -> bool:
+        """Whether the record is the next value of a list."""
+        if record.kind == LIST_VALUE_KIND:
+            self.values.setdefault(record.key, []).append(record.value)
+            self._lengths[record.key] = self._lengths.get(record.key, 0) + len(record.value) + 4
+        return record.kind == LIST_VALUE_KIND
+
     def read_list(self, request: Request, position: int) -> Response:
         values = tuple(self.values.get(request.key, ()))
         return Response(request.operation_id, request.operation, Status.OK, position, values=values)
@@ -49,3 +62,10 @@ class Append(OperationService):
     def __init__(self) -> None:
         self.lists = Lists()
         super().__init__(self.lists.handlers)
+
+    def records(self) -> Iterator[Record]:
+        return self.lists.records()
+
+    def load(self, record: Record) -> None:
+        if not self.lists.load(record):
+            super().load(record)

@@ -45,6 +45,9 @@ class Operation(IntEnum):
     COMPARE_AND_SET = 4
     APPEND = 5
     READ_LIST = 6
+    SCHEDULE_TIMER = 7
+    CANCEL_TIMER = 8
+    READ_TIMERS = 9
 
 
 class Status(IntEnum):

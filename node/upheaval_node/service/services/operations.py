@@ -4,10 +4,16 @@ Nothing that a client sends raises: bytes that are no request, unknown operation
 response with the text of what is wrong. This module knows nothing of what the operations do.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from upheaval_node.errors import DecodeError, NodeError
-from upheaval_node.service.api import ClientSession, ClusteredService
+from upheaval_node.service.api import (
+    ClientSession,
+    Cluster,
+    ClusteredService,
+    SnapshotImage,
+    SnapshotPublication,
+)
 from upheaval_node.service.services.encoding import (
     Request,
     Response,
@@ -17,6 +23,7 @@ from upheaval_node.service.services.encoding import (
     peek_operation,
     peek_operation_id,
 )
+from upheaval_node.service.services.state import Record, read_state, write_state
 
 Handler = Callable[[Request, int], Response]
 """Does one operation: (request, log position of its entry) to the response."""
@@ -37,10 +44,29 @@ def required_value(request: Request) -> bytes:
 
 
 class OperationService(ClusteredService):
-    """Runs the handlers of a table from operation code to handler."""
+    """Runs the handlers of a table from operation code to handler.
+
+    Its state is what `records` gives and `load` takes back.
+    """
 
     def __init__(self, handlers: Mapping[int, Handler]) -> None:
         self._handlers = dict(handlers)
+
+    def records(self) -> Iterable[Record]:
+        """The state, in an order that is the same on every member. Without an override there is none."""
+        return ()
+
+    def load(self, record: Record) -> None:
+        """Take one record of the state back. Raises `DecodeError` for one that is none of this service."""
+        raise DecodeError(f"record of kind {record.kind} in the state of a service without one")
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:  # noqa: ARG002 - of the API
+        if snapshot_image is not None:
+            for record in read_state(snapshot_image):
+                self.load(record)
+
+    def on_take_snapshot(self, publication: SnapshotPublication) -> None:
+        write_state(publication, self.records())
 
     def on_session_message(
         self,

@@ -1,5 +1,6 @@
 """The register service: one value for each key, with read, write and compare-and-set."""
 
+from collections.abc import Iterator
 from typing import Final
 
 from upheaval_node.service.services.encoding import Operation, Request, Response, Status
@@ -10,7 +11,9 @@ from upheaval_node.service.services.operations import (
     accepted,
     required_value,
 )
+from upheaval_node.service.services.state import Record
 
+REGISTER_KIND: Final = 1
 MAX_KEYS: Final = 1_000_000
 """Bounds the memory that clients can make a member use; the same on every member, so that all refuse alike."""
 
@@ -42,6 +45,15 @@ class Registers:
         self._set(request.key, value)
         return accepted(request, position)
 
+    def records(self) -> Iterator[Record]:
+        return (Record(REGISTER_KIND, key, value) for key, value in self.values.items())
+
+    def load(self, record: Record) -> bool:
+        """Whether the record is a register."""
+        if record.kind == REGISTER_KIND:
+            self.values[record.key] = record.value
+        return record.kind == REGISTER_KIND
+
     def _set(self, key: str, value: bytes) -> None:
         if key not in self.values and len(self.values) >= MAX_KEYS:
             raise OperationError(f"there are already {MAX_KEYS} keys")
@@ -54,3 +66,10 @@ class Register(OperationService):
     def __init__(self) -> None:
         self.registers = Registers()
         super().__init__(self.registers.handlers)
+
+    def records(self) -> Iterator[Record]:
+        return self.registers.records()
+
+    def load(self, record: Record) -> None:
+        if not self.registers.load(record):
+            super().load(record)

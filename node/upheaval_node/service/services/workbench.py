@@ -1,10 +1,14 @@
 """The workbench: echo, register and append in one service, so that one cluster serves every workload."""
 
+from collections.abc import Iterator
+from itertools import chain
+
 from upheaval_node.service.services.append import Lists
 from upheaval_node.service.services.echo import echo
 from upheaval_node.service.services.encoding import Operation
 from upheaval_node.service.services.operations import OperationService
 from upheaval_node.service.services.register import Registers
+from upheaval_node.service.services.state import Record
 
 
 class Workbench(OperationService):
@@ -14,3 +18,10 @@ class Workbench(OperationService):
         self.registers = Registers()
         self.lists = Lists()
         super().__init__({Operation.ECHO: echo, **self.registers.handlers, **self.lists.handlers})
+
+    def records(self) -> Iterator[Record]:
+        return chain(self.registers.records(), self.lists.records())
+
+    def load(self, record: Record) -> None:
+        if not (self.registers.load(record) or self.lists.load(record)):
+            super().load(record)

@@ -1,6 +1,6 @@
 """A sequence of steps that waits without blocking: a generator that is resumed once a tick.
 
-Where Aeron's consensus module sleeps until an archive or a service answers, ours writes `now = yield` and is resumed
+Where Aeron's agents sleep until an archive or a service answers, ours write `now = yield` and are resumed
 with the time of the next duty cycle. A failure leaves the sequence as an exception of `poll`. Knows nothing of what
 the steps do.
 """

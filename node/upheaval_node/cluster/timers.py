@@ -1,0 +1,87 @@
+"""The timers of the services: who asked to be called at which cluster time.
+
+The leader expires them and writes that to the log; every other member cancels a timer when it reads so. A member may
+read a TimerEvent before its own services, which are behind, ask for that timer: then the expiry is remembered, and
+takes the place of the next request for it. Source: Aeron Cluster, timers. Knows neither log nor clock.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator
+from typing import Final
+
+EXPIRIES_PER_POLL: Final = 20
+"""Timers that fire in one poll; the rest waits for the next, so that other work is not held up."""
+
+MAX_STALE: Final = 1024
+"""Replaced and cancelled timers that may stay in the heap, beyond as many as there are live ones."""
+
+
+class Timers:
+    """By correlation id; deadlines are in cluster time."""
+
+    def __init__(self) -> None:
+        # Deadline and number of the request, of which the later comes behind the earlier.
+        self._timers: dict[int, tuple[int, int]] = {}
+        # Deadline, number and id; what `_timers` does not say any more is stale.
+        self._heap: list[tuple[int, int, int]] = []
+        self._next_number = 0
+        self._credits: dict[int, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._timers)
+
+    def __iter__(self) -> Iterator[tuple[int, int]]:
+        """Correlation id and deadline of each, in the order in which they expire."""
+        ordered = sorted((*timer, correlation_id) for correlation_id, timer in self._timers.items())
+        return iter([(correlation_id, deadline) for deadline, _, correlation_id in ordered])
+
+    @property
+    def next_deadline(self) -> int | None:
+        """When the first one expires."""
+        self._drop_stale()
+        return self._heap[0][0] if self._heap else None
+
+    def request(self, correlation_id: int, deadline: int) -> None:
+        """A service asks for a timer, unless the log has said already that it expired."""
+        credit = self._credits.pop(correlation_id, 0)
+        if credit == 0:
+            self.schedule(correlation_id, deadline)
+        elif credit > 1:
+            self._credits[correlation_id] = credit - 1
+
+    def schedule(self, correlation_id: int, deadline: int) -> None:
+        """A timer of the same id is replaced."""
+        self._timers[correlation_id] = (deadline, self._next_number)
+        heapq.heappush(self._heap, (deadline, self._next_number, correlation_id))
+        self._next_number += 1
+        if len(self._heap) > 2 * len(self._timers) + MAX_STALE:
+            self._heap = [(*timer, key) for key, timer in self._timers.items()]
+            heapq.heapify(self._heap)
+
+    def cancel(self, correlation_id: int) -> bool:
+        """Whether there was such a timer."""
+        return self._timers.pop(correlation_id, None) is not None
+
+    def on_event(self, correlation_id: int) -> None:
+        """The log says that this timer expired."""
+        if not self.cancel(correlation_id):
+            self._credits[correlation_id] = self._credits.get(correlation_id, 0) + 1
+
+    def expire(self, time: int, on_expiry: Callable[[int], bool]) -> int:
+        """Expire what is due, earliest first. A timer whose expiry is refused stays, and those behind it wait."""
+        count = 0
+        while count < EXPIRIES_PER_POLL:
+            deadline = self.next_deadline
+            if deadline is None or deadline > time:
+                break
+            correlation_id = self._heap[0][2]
+            if not on_expiry(correlation_id):
+                break
+            self.cancel(correlation_id)
+            count += 1
+        return count
+
+    def _drop_stale(self) -> None:
+        heap = self._heap
+        while heap and self._timers.get(heap[0][2]) != heap[0][:2]:
+            heapq.heappop(heap)

@@ -1,0 +1,114 @@
+"""The timers service: clients schedule and cancel timers, and read which have fired, when and how often.
+
+A timer has the operation id of the request that scheduled it. Its delay counts from the request's entry in the log, in
+cluster time. A timer that fires twice, or that nobody scheduled, is seen as that.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval_node.errors import DecodeError
+from upheaval_node.service.api import Cluster, SnapshotImage
+from upheaval_node.service.services.encoding import Operation, Request, Response, Status
+from upheaval_node.service.services.operations import OperationError, OperationService, accepted, required_value
+from upheaval_node.service.services.state import Record
+
+MAX_TIMERS: Final = 30_000
+"""Timers known at a time, fired ones included: all of them must fit into one response."""
+
+MAX_DELAY_MS: Final = 1 << 40
+
+FIRED: Final = struct.Struct("<qqqi")
+"""One value of a READ_TIMERS response: timer id, deadline, time at which it fired last, how often it fired."""
+
+_LONG: Final = struct.Struct("<q")
+_TIMER_KIND: Final = 4
+
+
+@dataclass(slots=True)
+class _Timer:
+    deadline: int
+    fired_at: int = -1
+    count: int = 0
+    is_cancelled: bool = False
+
+
+class Timers(OperationService):
+    """SCHEDULE_TIMER (value: delay in ms as int64), CANCEL_TIMER (value: timer id as int64), READ_TIMERS."""
+
+    def __init__(self) -> None:
+        self.timers: dict[int, _Timer] = {}
+        self._cluster: Cluster | None = None
+        super().__init__(
+            {
+                Operation.SCHEDULE_TIMER: self._schedule,
+                Operation.CANCEL_TIMER: self._cancel,
+                Operation.READ_TIMERS: self._read,
+            }
+        )
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        self._cluster = cluster
+        super().on_start(cluster, snapshot_image)
+
+    def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
+        timer = self.timers.setdefault(correlation_id, _Timer(deadline=-1))
+        timer.fired_at = timestamp
+        timer.count += 1
+
+    def _schedule(self, request: Request, position: int) -> Response:
+        delay = _long(request)
+        if not 0 <= delay <= MAX_DELAY_MS:
+            raise OperationError(f"delay of {delay} ms, limit is {MAX_DELAY_MS}")
+        if request.operation_id in self.timers:
+            raise OperationError(f"there is a timer {request.operation_id}")
+        if len(self.timers) >= MAX_TIMERS:
+            raise OperationError(f"there are already {MAX_TIMERS} timers")
+        cluster = self._cluster
+        assert cluster is not None
+        deadline = cluster.time + delay
+        self.timers[request.operation_id] = _Timer(deadline)
+        cluster.schedule_timer(request.operation_id, deadline)
+        return accepted(request, position, _LONG.pack(deadline))
+
+    def _cancel(self, request: Request, position: int) -> Response:
+        """The answer is the value when the timer had not fired; otherwise a failed comparison."""
+        timer_id = _long(request)
+        timer = self.timers.get(timer_id)
+        if timer is None or timer.count or timer.is_cancelled:
+            return Response(request.operation_id, request.operation, Status.CAS_FAILED, position)
+        timer.is_cancelled = True
+        assert self._cluster is not None
+        self._cluster.cancel_timer(timer_id)
+        return accepted(request, position, request.value)
+
+    def _read(self, request: Request, position: int) -> Response:
+        values = tuple(
+            FIRED.pack(timer_id, timer.deadline, timer.fired_at, timer.count)
+            for timer_id, timer in self.timers.items()
+            if timer.count
+        )
+        return Response(request.operation_id, request.operation, Status.OK, position, values=values)
+
+    # --- snapshots ---
+
+    def records(self) -> Iterator[Record]:
+        for timer_id, timer in self.timers.items():
+            value = FIRED.pack(timer_id, timer.deadline, timer.fired_at, timer.count)
+            yield Record(_TIMER_KIND, "", value + bytes([timer.is_cancelled]))
+
+    def load(self, record: Record) -> None:
+        if record.kind != _TIMER_KIND or len(record.value) != FIRED.size + 1:
+            raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is no timer")
+        timer_id, deadline, fired_at, count = FIRED.unpack_from(record.value)
+        self.timers[timer_id] = _Timer(deadline, fired_at, count, bool(record.value[-1]))
+
+
+def _long(request: Request) -> int:
+    value = required_value(request)
+    if len(value) != _LONG.size:
+        raise OperationError(f"the value has {len(value)} bytes instead of {_LONG.size}")
+    number: int = _LONG.unpack(value)[0]
+    return number

@@ -1,0 +1,97 @@
+"""Takes a snapshot of one service: the state at one log entry, then, over many duty cycles, its recording.
+
+Until both are done, nothing behind the entry may be delivered. Knows nothing of acks but what one has to say.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from upheaval_node.errors import NodeError
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.service.api import ClusteredService
+from upheaval_node.service.cluster_view import ClusterView
+from upheaval_node.service.snapshots import ServiceSnapshot, SessionState, SnapshotStore, StateWriter, longest_message
+from upheaval_node.settings import ClusterSettings
+from upheaval_node.steps import Steps
+from upheaval_node.types import NULL_VALUE, Now
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A snapshot that is over: where it was taken, and its recording, -1 when there is none."""
+
+    log_position: int
+    recording_id: int
+
+
+class SnapshotTaker:
+    def __init__(
+        self,
+        service: ClusteredService,
+        view: ClusterView,
+        store: SnapshotStore,
+        settings: ClusterSettings,
+        report: Callable[[str, Exception], None],
+    ) -> None:
+        self._service = service
+        self._view = view
+        self._store = store
+        self._settings = settings
+        self._report = report
+        self._position = NULL_VALUE
+        self._steps: Steps[int] | None = None
+        self.taken: Taken | None = None
+        """Set when the snapshot is over; the taker is free again when it is reset."""
+
+    @property
+    def is_active(self) -> bool:
+        return self._steps is not None or self.taken is not None
+
+    def begin(self, entry: cm.ClusterActionRequest) -> None:
+        """Take the state now. A failure of the service is reported; then there is no recording."""
+        view = self._view
+        self._position = entry.log_position
+        state = StateWriter(longest_message(self._settings))
+        try:
+            with view.during("on_take_snapshot"):
+                self._service.on_take_snapshot(state)
+        except AssertionError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the service's failure is reported, and the module told
+            self._fail(error)
+            return
+        snapshot = ServiceSnapshot(
+            log_position=entry.log_position,
+            leadership_term_id=entry.leadership_term_id,
+            time_unit=view.time_unit,
+            app_version=self._settings.app_version,
+            sessions=tuple(
+                SessionState(each.id, each.response_stream_id, each.response_channel, each.encoded_principal)
+                for each in view.sessions.values()
+            ),
+            state=tuple(state.messages),
+        )
+        self._steps = Steps(self._store.write(snapshot))
+
+    def do_work(self, now: Now) -> int:
+        work = self._store.do_work(now)
+        if self._steps is None:
+            return work
+        try:
+            if not self._steps.poll(now):
+                return work
+        except NodeError as error:
+            self._fail(error)
+        else:
+            self.taken = Taken(self._position, self._steps.result)
+        self._steps = None
+        return work + 1
+
+    def close(self) -> None:
+        if self._steps is not None:
+            self._steps.close()
+            self._steps = None
+
+    def _fail(self, error: Exception) -> None:
+        self._report(f"failed to take snapshot at {self._position}", error)
+        self.taken = Taken(self._position, NULL_VALUE)

@@ -1,0 +1,209 @@
+"""Snapshots of a service: its sessions and, behind them, whatever the application wrote.
+
+Layout (Aeron Cluster: service snapshot, stream 106): SnapshotMarker BEGIN of type 2, a ClientSession each in order of
+ids, SnapshotMarker END, then the application's messages up to the end of the recording. The state is taken within one
+callback, at one place of the log; writing it takes as long as the archive needs. Knows nothing of acks.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval_node.archive.client import ArchiveClient
+from upheaval_node.archive.whole_recordings import read_recording, write_recording
+from upheaval_node.counters import Counters
+from upheaval_node.errors import DecodeError, PeerError, UsageError
+from upheaval_node.media.api import Media
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.protocol.frames import max_message_length
+from upheaval_node.settings import ClusterSettings
+from upheaval_node.steps import StepGenerator
+from upheaval_node.types import Now
+
+SNAPSHOT_STREAM_ID: Final = 106
+REPLAY_STREAM_ID: Final = 103
+SERVICE_SNAPSHOT_TYPE: Final = 2
+
+RESPONSE_STREAM_ID: Final = 130
+"""Stream of the archive's answers to service 0 of cluster 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionState:
+    """What a snapshot says of one client session."""
+
+    id: int
+    response_stream_id: int
+    response_channel: str
+    encoded_principal: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceSnapshot:
+    """`state` holds the application's messages."""
+
+    log_position: int
+    leadership_term_id: int
+    time_unit: cm.ClusterTimeUnit
+    app_version: int
+    sessions: tuple[SessionState, ...]
+    state: tuple[bytes, ...]
+
+
+class StateWriter:
+    """Implements `api.SnapshotPublication`: takes everything at once, so that the callback need not wait."""
+
+    def __init__(self, max_length: int) -> None:
+        self.max_message_length = max_length
+        self.messages: list[bytes] = []
+        self._position = 0
+
+    def offer(self, *parts: Buffer) -> int:
+        message = b"".join(parts)
+        if len(message) > self.max_message_length:
+            raise UsageError(f"snapshot message of {len(message)} bytes, limit is {self.max_message_length}")
+        self.messages.append(message)
+        self._position += max(len(message), 1)
+        return self._position
+
+
+class StateReader:
+    """Implements `api.SnapshotImage`."""
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self._messages = iter(messages)
+
+    def read(self) -> bytes | None:
+        return next(self._messages, None)
+
+
+def longest_message(settings: ClusterSettings) -> int:
+    return max_message_length(settings.snapshot_term_length)
+
+
+def encode_snapshot(snapshot: ServiceSnapshot) -> list[bytes]:
+    def marker(mark: cm.SnapshotMark) -> bytes:
+        return cm.SCHEMA.encode(
+            cm.SnapshotMarker(
+                type_id=SERVICE_SNAPSHOT_TYPE,
+                log_position=snapshot.log_position,
+                leadership_term_id=snapshot.leadership_term_id,
+                index=0,
+                mark=mark,
+                time_unit=snapshot.time_unit,
+                app_version=snapshot.app_version,
+            )
+        )
+
+    sessions = [
+        cm.SCHEMA.encode(
+            cm.ClientSession(
+                cluster_session_id=session.id,
+                response_stream_id=session.response_stream_id,
+                response_channel=session.response_channel,
+                encoded_principal=session.encoded_principal,
+            )
+        )
+        for session in sorted(snapshot.sessions, key=lambda each: each.id)
+    ]
+    return [marker(cm.SnapshotMark.BEGIN), *sessions, marker(cm.SnapshotMark.END), *snapshot.state]
+
+
+def decode_snapshot(messages: Iterable[bytes]) -> ServiceSnapshot:
+    """Raises `DecodeError` for anything but a whole service section with what may follow it."""
+    begin: cm.SnapshotMarker | None = None
+    sessions: list[SessionState] = []
+    remaining = iter(messages)
+    for message in remaining:
+        decoded = cm.SCHEMA.decode(message)
+        match decoded:
+            case cm.SnapshotMarker():
+                if decoded.type_id != SERVICE_SNAPSHOT_TYPE:
+                    raise DecodeError(f"snapshot of type {decoded.type_id} is none of a service")
+                if decoded.mark == cm.SnapshotMark.BEGIN:
+                    if begin is not None:
+                        raise DecodeError("snapshot begins twice")
+                    begin = decoded
+                elif decoded.mark == cm.SnapshotMark.END:
+                    if begin is None:
+                        raise DecodeError("snapshot ends before it begins")
+                    return _snapshot(begin, sessions, remaining)
+            case cm.ClientSession():
+                sessions.append(
+                    SessionState(
+                        decoded.cluster_session_id,
+                        decoded.response_stream_id,
+                        decoded.response_channel,
+                        decoded.encoded_principal,
+                    )
+                )
+            case _:
+                continue
+    raise DecodeError("snapshot of a service has no end")
+
+
+def _snapshot(begin: cm.SnapshotMarker, sessions: list[SessionState], state: Iterable[bytes]) -> ServiceSnapshot:
+    has_unit = begin.time_unit != NULL_INT32
+    return ServiceSnapshot(
+        log_position=begin.log_position,
+        leadership_term_id=begin.leadership_term_id,
+        time_unit=cm.ClusterTimeUnit(begin.time_unit) if has_unit else cm.ClusterTimeUnit.MILLIS,
+        app_version=begin.app_version,
+        sessions=tuple(sessions),
+        state=tuple(state),
+    )
+
+
+class SnapshotStore:
+    """The archive as one service uses it, with a connection for each snapshot that is written or read."""
+
+    def __init__(self, media: Media, counters: Counters, settings: ClusterSettings, service_id: int) -> None:
+        self._media = media
+        self._counters = counters
+        self._settings = settings
+        self._service_id = service_id
+        self._archive: ArchiveClient | None = None
+
+    def do_work(self, now: Now) -> int:
+        return 0 if self._archive is None else self._archive.do_work(now)
+
+    def write(self, snapshot: ServiceSnapshot) -> StepGenerator[int]:
+        """Record the snapshot; ends with the recording id when all of it is safe."""
+        archive = yield from self._connect()
+        try:
+            channel = Channel("ipc", {"alias": "snapshot", "term-length": str(self._settings.snapshot_term_length)})
+            written = yield from write_recording(
+                self._media, self._counters, archive, str(channel), SNAPSHOT_STREAM_ID, encode_snapshot(snapshot)
+            )
+        finally:
+            self.close()
+        return written.recording_id
+
+    def read(self, recording_id: int) -> StepGenerator[ServiceSnapshot]:
+        archive = yield from self._connect()
+        try:
+            messages, _ = yield from read_recording(self._media, archive, recording_id, REPLAY_STREAM_ID)
+        finally:
+            self.close()
+        return decode_snapshot(messages)
+
+    def close(self) -> None:
+        archive, self._archive = self._archive, None
+        if archive is not None:
+            archive.close()
+
+    def _connect(self) -> StepGenerator[ArchiveClient]:
+        settings = self._settings
+        archive = self._archive = ArchiveClient(
+            self._media,
+            response_stream_id=settings.cluster_id * 100 + RESPONSE_STREAM_ID + self._service_id,
+            name=f"clustered-service-{self._service_id}",
+        )
+        while not archive.is_connected:
+            if archive.is_closed:
+                raise PeerError(f"no archive: {archive.error}")
+            yield
+        return archive

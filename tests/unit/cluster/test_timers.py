@@ -1,0 +1,107 @@
+"""The table of timers: order, replacement, cancelling, and expiries that the log tells before they were asked for."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from upheaval_node.cluster.timers import EXPIRIES_PER_POLL, Timers
+
+
+def expired(timers: Timers, time: int) -> list[int]:
+    fired: list[int] = []
+
+    def take(correlation_id: int) -> bool:
+        fired.append(correlation_id)
+        return True
+
+    while timers.expire(time, take):
+        pass
+    return fired
+
+
+def test_timers_expire_in_the_order_of_their_deadlines() -> None:
+    timers = Timers()
+    for correlation_id, deadline in ((1, 30), (2, 10), (3, 20), (4, 10)):
+        timers.request(correlation_id, deadline)
+    assert timers.next_deadline == 10
+    assert expired(timers, 9) == []
+    assert expired(timers, 20) == [2, 4, 3]
+    assert list(timers) == [(1, 30)]
+
+
+def test_a_timer_of_the_same_id_is_replaced() -> None:
+    timers = Timers()
+    timers.request(1, 10)
+    timers.request(1, 50)
+    assert expired(timers, 49) == []
+    assert expired(timers, 50) == [1]
+    assert expired(timers, 99) == []
+
+
+def test_a_cancelled_timer_does_not_expire() -> None:
+    timers = Timers()
+    timers.request(1, 10)
+    assert timers.cancel(1)
+    assert not timers.cancel(1)
+    assert expired(timers, 99) == []
+    assert timers.next_deadline is None
+
+
+def test_one_poll_expires_so_many_at_most() -> None:
+    timers = Timers()
+    for correlation_id in range(50):
+        timers.request(correlation_id, 0)
+    assert timers.expire(1, lambda _: True) == EXPIRIES_PER_POLL == 20
+    assert len(timers) == 30
+
+
+def test_what_the_log_does_not_take_expires_again() -> None:
+    timers = Timers()
+    for correlation_id in (1, 2):
+        timers.request(correlation_id, 5)
+    refused: list[int] = []
+
+    def refuse(correlation_id: int) -> bool:
+        refused.append(correlation_id)
+        return False
+
+    assert timers.expire(5, refuse) == 0
+    assert refused == [1]
+    assert expired(timers, 5) == [1, 2]
+
+
+def test_an_expiry_that_the_log_told_before_takes_the_place_of_the_next_request() -> None:
+    timers = Timers()
+    timers.on_event(7)
+    timers.on_event(7)
+    timers.request(7, 10)
+    timers.request(7, 20)
+    assert expired(timers, 99) == []
+    timers.request(7, 30)
+    assert expired(timers, 99) == [7]
+
+
+def test_an_expiry_of_a_timer_that_is_there_leaves_no_credit() -> None:
+    timers = Timers()
+    timers.request(7, 10)
+    timers.on_event(7)
+    timers.request(7, 20)
+    assert expired(timers, 99) == [7]
+
+
+@given(st.lists(st.tuples(st.sampled_from("sce"), st.integers(0, 5), st.integers(0, 9)), max_size=3000))
+def test_the_heap_agrees_with_a_plain_table(steps: list[tuple[str, int, int]]) -> None:
+    timers = Timers()
+    plain: dict[int, int] = {}
+    for kind, correlation_id, deadline in steps:
+        if kind == "s":
+            timers.schedule(correlation_id, deadline)
+            plain[correlation_id] = deadline
+        elif kind == "c":
+            assert timers.cancel(correlation_id) == (plain.pop(correlation_id, None) is not None)
+        else:
+            due = {key for key, each in plain.items() if each <= deadline}
+            assert set(expired(timers, deadline)) == due
+            for key in due:
+                del plain[key]
+    assert dict(timers) == plain
+    assert timers.next_deadline == min(plain.values(), default=None)
