@@ -1,5 +1,7 @@
 """The files in compose/ with plain docker commands: start, send, kill a member, send again, take down."""
 
+import dataclasses
+import ipaddress
 import json
 import os
 import shutil
@@ -11,38 +13,44 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import docker as docker_sdk
 import pytest
 
 from support.built_images import require
+from support.compose_projects import PROJECT, left_of_project, new_name, remove_abandoned, remove_project
 from upheaval import images
+from upheaval.errors import EnvironmentFault
 from upheaval.runtimes import ports
+from upheaval.runtimes.docker.containers import free_subnets
 from upheaval.runtimes.docker.engine import Client
+from upheaval.runtimes.owner import Owner
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.media.resolver import StaticResolver
 
 COMPOSE = Path(__file__).resolve().parents[2] / "compose"
-SUBNETS = {
-    "UPHEAVAL_SUBNET": "10.214.255.0/28",
-    **{f"UPHEAVAL_SUBNET_{member}": f"10.214.255.{16 * (member + 1)}/28" for member in range(3)},
-}
+SUBNETS = "10.214.0.0/16"
 LATENCY_S = 0.4
 
 
 class Project:
     """One compose file that is up."""
 
-    def __init__(self, file: str, members: int) -> None:
+    def __init__(self, engine: Client, file: str, members: int) -> None:
         base_port = ports.choose_base_port(members + 1)
+        first, *others = free_subnets(engine, SUBNETS, 1 + members)
         self.members = members
         self.ports = [ports.member_ports(base_port, member)[0] for member in range(members)]
         self.toxiproxy, self.locust, self.prometheus = ports.member_ports(base_port, members)[:3]
+        self._subnets = {f"UPHEAVAL_SUBNET_{member}": subnet for member, subnet in enumerate(others)}
+        self._subnets["UPHEAVAL_SUBNET"] = first
         self._file = COMPOSE / file
-        self.name = f"upheaval-test-{base_port}"
+        self._engine = engine
+        self.name = new_name()
 
     def compose(self, *arguments: str) -> str:
         environment = {
-            **SUBNETS,
+            **self._subnets,
             **{f"UPHEAVAL_PORT_{member}": str(port) for member, port in enumerate(self.ports)},
             "UPHEAVAL_TOXIPROXY_PORT": str(self.toxiproxy),
             "UPHEAVAL_LOCUST_PORT": str(self.locust),
@@ -72,10 +80,7 @@ class Project:
     def down(self) -> None:
         """Take it down and look that nothing is left."""
         self.compose("down", "--volumes", "--timeout", "5")
-        label = f"label=com.docker.compose.project={self.name}"
-        assert docker("ps", "-aq", "--filter", label) == ""
-        assert docker("network", "ls", "-q", "--filter", label) == ""
-        assert docker("volume", "ls", "-q", "--filter", label) == ""
+        assert left_of_project(self._engine, self.name) == []
 
 
 def docker(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
@@ -102,9 +107,16 @@ def ask(port: int, path: str, body: Mapping[str, Any] | bytes | None = None, met
     return json.loads(text) if text else None
 
 
+@pytest.fixture(scope="module")
+def tidy(engine: Client) -> Client:
+    """An engine without what killed test runs left."""
+    remove_abandoned(engine)
+    return engine
+
+
 @pytest.fixture(params=[("1-member.yaml", 1), ("3-members.yaml", 3)], ids=["1 member", "3 members"])
-def project(request: pytest.FixtureRequest, node_image: str) -> Iterator[Project]:
-    project = Project(*request.param)
+def project(request: pytest.FixtureRequest, node_image: str, tidy: Client) -> Iterator[Project]:
+    project = Project(tidy, *request.param)
     try:
         project.compose("up", "-d", "--wait")
         yield project
@@ -113,11 +125,11 @@ def project(request: pytest.FixtureRequest, node_image: str) -> Iterator[Project
 
 
 @pytest.fixture(scope="module")
-def platform(engine: Client) -> Iterator[Project]:
+def platform(tidy: Client) -> Iterator[Project]:
     """Three members with Toxiproxy, locust and Prometheus."""
     for image in (images.NODE, images.TOXIPROXY, images.LOAD, images.PROMETHEUS):
-        require(engine, image)
-    project = Project("3-members-toxiproxy.yaml", 3)
+        require(tidy, image)
+    project = Project(tidy, "3-members-toxiproxy.yaml", 3)
     try:
         project.compose("up", "-d", "--wait")
         yield project
@@ -227,6 +239,40 @@ def test_prometheus_sees_every_member_and_the_proxy(platform: Project) -> None:
     ):
         wait_until(lambda q=query, n=expected: value(q) == n, timeout_s=30, describe=lambda q=query: f"{q}: {value(q)}")  # type: ignore[misc]
     assert value('up{job="members"}') == 3
+
+
+def test_subnets_that_somebody_has_are_not_drawn(engine: Client) -> None:
+    (taken,) = free_subnets(engine, SUBNETS, 1)
+    within = str(ipaddress.IPv4Network(taken).supernet())
+    pool = docker_sdk.types.IPAMConfig(pool_configs=[docker_sdk.types.IPAMPool(subnet=taken)])
+    network = engine.networks.create(new_name(), ipam=pool)
+    try:
+        (other,) = {*free_subnets(engine, within, 1), *free_subnets(engine, within, 1)}
+        with pytest.raises(EnvironmentFault, match=f"no 2 subnets of {within} are free"):
+            free_subnets(engine, within, 2)
+    finally:
+        network.remove()
+    assert other != taken
+
+
+def test_what_a_killed_test_run_left_is_removed_and_nothing_else(engine: Client, node_image: str) -> None:
+    """Made without compose, by the same labels: a project of a process that is gone, and one of this process."""
+    me = Owner.me()
+    gone, ours = new_name(dataclasses.replace(me, start="1")), new_name()
+    try:
+        for name in (gone, ours):
+            labels = {PROJECT: name}
+            engine.networks.create(name, labels=labels)
+            engine.volumes.create(name, labels=labels)
+            engine.containers.create(node_image, labels=labels, network=name, volumes={name: {"bind": "/x"}})
+        kept = left_of_project(engine, ours)
+        assert len(kept) == len(left_of_project(engine, gone)) == 3
+        remove_abandoned(engine)
+        assert left_of_project(engine, gone) == []
+        assert left_of_project(engine, ours) == kept
+    finally:
+        remove_project(engine, gone)
+        remove_project(engine, ours)
 
 
 def test_the_files_name_the_images_of_this_version() -> None:

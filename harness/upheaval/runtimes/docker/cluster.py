@@ -315,7 +315,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             known = {network.name for network in self.client.networks.list(names=list(wanted))}
         for name in wanted:
             if name not in known:
-                create_network(name, self.labels)
+                create_network(self.client, name, self.labels)
 
     def set_apart(self) -> None:
         """From the next start on, each member has a network of its own and publishes nothing: proxies lead to it."""

@@ -4,6 +4,7 @@ testcontainers creates containers and networks, the docker SDK what it lacks. Wh
 `reaper`.
 """
 
+import ipaddress
 import random
 import tarfile
 import tempfile
@@ -19,8 +20,9 @@ from upheaval.runtimes.ports import HOST
 from upheaval.system_under_test import SOURCE_FOLDER, MemberPlan, SystemUnderTest
 
 # Of 4096 small networks one is drawn: the engine's default pools run out after some thirty.
-_SUBNET_PREFIX: Final = "10.213"
-_SUBNET_ATTEMPTS: Final = 50
+_SUBNETS: Final = "10.213.0.0/16"
+_PREFIX_LENGTH: Final = 28
+_ATTEMPTS: Final = 50
 _PIDS_LIMIT: Final = 256
 ALL: Final = "all"
 """The component of a container that holds a whole member."""
@@ -56,23 +58,41 @@ def network_name(run_id: str) -> str:
     return f"upheaval-{run_id[:12]}"
 
 
-def create_network(name: str, labels: Mapping[str, str]) -> str:
+def free_subnets(client: Client, within: str, count: int) -> list[str]:
+    """Small subnets of a large one that no network of the engine has, drawn so that others rarely draw the same.
+
+    Somebody may still take one before it is used, and the engine refuses what the host itself uses.
+    Raises `EnvironmentFault` when there are not so many.
+    """
+    with engine_errors("looking for free subnets"):
+        networks = client.api.networks()
+    configs = [config for network in networks for config in (network["IPAM"] or {}).get("Config") or ()]
+    texts = [config["Subnet"] for config in configs if "." in config.get("Subnet", "")]
+    whole = ipaddress.IPv4Network(within)
+    taken = [each for text in texts if (each := ipaddress.IPv4Network(text, strict=False)).overlaps(whole)]
+    candidates = whole.subnets(new_prefix=_PREFIX_LENGTH)
+    free = [str(each) for each in candidates if not any(each.overlaps(other) for other in taken)]
+    if len(free) < count:
+        raise EnvironmentFault(f"no {count} subnets of {within} are free: remove networks with `docker network prune`")
+    return random.SystemRandom().sample(free, count)
+
+
+def create_network(client: Client, name: str, labels: Mapping[str, str]) -> str:
     """A bridge network in a subnet that no other network has; returns its name."""
     import docker
 
-    draw = random.SystemRandom()
-    with engine_errors("making the network"):
-        for attempt in range(_SUBNET_ATTEMPTS):
-            subnet = f"{_SUBNET_PREFIX}.{draw.randrange(256)}.{draw.randrange(16) * 16}/28"
-            pool = docker.types.IPAMConfig(pool_configs=[docker.types.IPAMPool(subnet=subnet)])
-            try:
+    for attempt in range(_ATTEMPTS):
+        (subnet,) = free_subnets(client, _SUBNETS, 1)
+        pool = docker.types.IPAMConfig(pool_configs=[docker.types.IPAMPool(subnet=subnet)])
+        try:
+            with engine_errors("making the network"):
                 _testcontainers_network(name, {"driver": "bridge", "ipam": pool, "labels": dict(labels)})
-            except docker.errors.APIError as error:
-                if "overlaps" not in str(error) or attempt == _SUBNET_ATTEMPTS - 1:
-                    raise
-            else:
-                return name
-    raise EnvironmentFault("found no free subnet for the network: remove networks with `docker network prune`")
+        except EnvironmentFault as fault:
+            if "overlaps" not in str(fault) or attempt == _ATTEMPTS - 1:
+                raise
+        else:
+            break
+    return name
 
 
 def _testcontainers_network(name: str, arguments: Mapping[str, Any]) -> None:
