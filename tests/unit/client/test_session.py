@@ -32,6 +32,7 @@ def connected() -> tuple[World, MemberSide, ClientSide]:
     return world, leader, side
 
 
+@pytest.mark.parity("EA-03", "EA-04")
 def test_it_connects_to_the_member_that_answers_and_hears_the_service() -> None:
     _, leader, side = connected()
     client = side.client
@@ -115,6 +116,7 @@ def test_a_member_that_dies_before_it_answers_is_replaced_by_another() -> None:
     assert (side.state, side.client.leader_member_id) == (ClientState.CONNECTED, 1)
 
 
+@pytest.mark.parity("AU-03")
 def test_a_challenge_is_answered_with_the_credentials() -> None:
     world = World()
     leader = MemberSide(world, 0)
@@ -175,6 +177,7 @@ def test_keep_alives_go_out_by_themselves() -> None:
     assert leader.count(cm.SessionKeepAlive) == 3
 
 
+@pytest.mark.parity("AE-01", "EA-07")
 def test_a_new_leader_is_followed_and_the_next_message_goes_there() -> None:
     world, leader, side = connected()
     request = leader.request
@@ -216,6 +219,7 @@ def test_a_new_leader_event_of_an_old_term_is_ignored() -> None:
     assert (side.state, side.client.leadership_term_id, side.events) == (ClientState.CONNECTED, 3, [])
 
 
+@pytest.mark.parity("AE-03")
 def test_without_a_new_leader_the_session_is_given_up() -> None:
     world, leader, side = connected()
     leader.stop()
@@ -226,6 +230,7 @@ def test_without_a_new_leader_the_session_is_given_up() -> None:
     assert isinstance(side.client.error, TimeoutExpired)
 
 
+@pytest.mark.parity("EA-05")
 def test_the_cluster_closing_the_session_closes_the_client() -> None:
     world, leader, side = connected()
     event = cm.SessionEvent(
@@ -251,6 +256,7 @@ def test_closing_tells_the_leader() -> None:
     assert side.client.error is None
 
 
+@pytest.mark.parity("EA-09")
 def test_an_admin_response_reaches_the_listener() -> None:
     world, leader, side = connected()
     assert side.client.send_snapshot_request(9)

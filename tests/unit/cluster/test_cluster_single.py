@@ -2,6 +2,8 @@
 
 from itertools import pairwise
 
+import pytest
+
 from support.cluster_world import ClusterWorld, Member
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.counters import (
@@ -28,6 +30,7 @@ def counter(member: Member, type_id: int) -> int:
     return found.get()
 
 
+@pytest.mark.parity("SN-01", "SN-03", "CN-02")
 def test_a_single_member_elects_itself_and_answers_clients() -> None:
     world, leader = started()
     client = world.client()
@@ -48,6 +51,7 @@ def test_messages_of_all_sizes_keep_their_order() -> None:
     assert client.received == payloads
 
 
+@pytest.mark.parity("SN-04", "NX-01")
 def test_a_restart_replays_the_log_into_the_service() -> None:
     world, leader = started()
     client = world.client()
@@ -77,6 +81,7 @@ def test_terms_follow_each_other_without_a_gap_over_restarts() -> None:
     assert all(a.log_position == b.term_base_log_position for a, b in pairwise(entries))
 
 
+@pytest.mark.parity("CM-05")
 def test_suspend_and_resume_stop_and_start_the_ingress() -> None:
     world, leader = started()
     client = world.client()
@@ -107,6 +112,7 @@ def test_an_orderly_end_tells_service_and_archive() -> None:
     assert leader.counters.find(100, recording_id.to_bytes(8, "little")) is None
 
 
+@pytest.mark.parity("CM-18")
 def test_a_member_that_loses_its_archive_ends() -> None:
     world, leader = started()
     leader.agents.remove(leader.archive)
@@ -117,6 +123,7 @@ def test_a_member_that_loses_its_archive_ends() -> None:
     assert not leader.ended.expected
 
 
+@pytest.mark.parity("CM-04")
 def test_a_service_that_closes_a_session_closes_it_for_the_client() -> None:
     world, leader = started()
     client = world.client()

@@ -39,6 +39,7 @@ def test_a_client_of_a_follower_is_redirected() -> None:
     assert {client.session.leader_member_id for client in clients} == {leader.id}
 
 
+@pytest.mark.parity("CT-16")
 def test_when_the_leader_closes_another_one_takes_over_at_once_and_sessions_go_on() -> None:
     world = ClusterWorld(3)
     world.start_all()
@@ -56,6 +57,7 @@ def test_when_the_leader_closes_another_one_takes_over_at_once_and_sessions_go_o
     world.until(lambda: same_everywhere(world))
 
 
+@pytest.mark.parity("CT-19")
 def test_a_killed_leader_comes_back_as_a_follower_and_catches_up() -> None:
     world = ClusterWorld(3)
     world.start_all()
@@ -95,6 +97,7 @@ def test_a_stopped_follower_that_missed_whole_terms_replicates_them() -> None:
     assert len(back.service.messages) == 360
 
 
+@pytest.mark.parity("NP-01")
 def test_an_isolated_leader_steps_down_and_its_uncommitted_tail_is_cut() -> None:
     world = ClusterWorld(3)
     world.start_all()
@@ -125,6 +128,7 @@ def test_an_isolated_leader_steps_down_and_its_uncommitted_tail_is_cut() -> None
     assert not any(payload.startswith(b"lost") for _, payload in old.service.messages)
 
 
+@pytest.mark.parity("MN-02")
 def test_all_members_restart_and_keep_the_log() -> None:
     world = ClusterWorld(3)
     world.start_all()
@@ -148,6 +152,7 @@ def is_without_sessions(member: Member) -> bool:
     return not member.module._sessions.sessions
 
 
+@pytest.mark.parity("CT-38")
 def test_a_follower_catches_up_while_clients_never_pause() -> None:
     world = ClusterWorld(3)
     world.start_all()

@@ -87,6 +87,7 @@ def test_a_nomination_comes_within_half_the_election_timeout() -> None:
     ElectionScript().say(f"{NOMINATE}\n wait 500\n is CANDIDATE_BALLOT")
 
 
+@pytest.mark.parity("EL-10")
 def test_a_ballot_lasts_for_the_election_timeout() -> None:
     script = ElectionScript(NOMINATE)
     while script.state.name == "NOMINATE":

@@ -440,13 +440,26 @@ WALKS = {
 }
 
 ALL = {**WALKS, **CANDIDACY, **BALLOT, **VOTES, **STAYING, **TERMS, **REPLICATION}
+ROWS = {
+    "from the vote to the end as a follower": "EL-03",
+    "at the start a quorum is enough after the startup canvass": "EL-06",
+    "the votes of a quorum win after the election time-out": "EL-07",
+    "all votes win at once": "EL-09",
+    "a slice that is never committed ends in INIT": "EL-15",
+    "many terms behind: one slice a term, those without entries without a replication": "EL-17",
+    "late in the same term: replay, catch-up, live log": "EL-18",
+    "late by a term: replication, replay, catch-up, live log": "EL-19",
+    "progress is reported, and the slice counts once it is committed": "EL-21",
+}
+CASES = [pytest.param(name, marks=[pytest.mark.parity(ROWS[name])] if name in ROWS else []) for name in ALL]
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", CASES)
 def test_election(name: str) -> None:
     ElectionScript().say(ALL[name])
 
 
+@pytest.mark.parity("EL-24")
 @pytest.mark.parametrize("is_node_startup", [False, True])
 def test_the_leader_says_that_it_has_just_started_once_it_replays(is_node_startup: bool) -> None:
     begin = CANVASS.replace("consumed=512", f"consumed=512 startup={'yes' if is_node_startup else 'no'}")
@@ -457,6 +470,7 @@ def test_the_leader_says_that_it_has_just_started_once_it_replays(is_node_startu
     assert script.agent.joined == [("leader", is_node_startup)]
 
 
+@pytest.mark.parity("EL-08")
 @pytest.mark.parametrize("is_leader_startup", ["yes", "no"])
 @pytest.mark.parametrize("is_own_startup", ["yes", "no"])
 def test_a_follower_passes_on_what_the_leader_says_of_its_start(is_leader_startup: str, is_own_startup: str) -> None:
@@ -476,6 +490,7 @@ def _terms(script: ElectionScript) -> list[tuple[int, cm.NewLeadershipTerm]]:
     return [(to, m) for to, m in script.sent("NewLeadershipTerm") if isinstance(m, cm.NewLeadershipTerm)]
 
 
+@pytest.mark.parity("EL-24")
 def test_term_and_commit_position_of_one_turn_are_of_the_same_term() -> None:
     script = ElectionScript(LEADER_READY)
     commits = [m for _, m in script.sent("CommitPosition") if isinstance(m, cm.CommitPosition)]
@@ -483,6 +498,7 @@ def test_term_and_commit_position_of_one_turn_are_of_the_same_term() -> None:
     assert {m.leadership_term_id for _, m in _terms(script)} == {1}
 
 
+@pytest.mark.parity("EL-01")
 def test_a_lone_member_leads_in_four_turns() -> None:
     script = ElectionScript("member members=1 startup=yes\nhold append")
     states = []
@@ -500,6 +516,7 @@ def test_a_lone_member_leads_in_four_turns() -> None:
     assert script.agent.node_state.candidate_term_id == 0
 
 
+@pytest.mark.parity("EL-16")
 def test_terms_that_came_to_nothing_are_filled_in() -> None:
     script = ElectionScript(
         """
@@ -514,6 +531,7 @@ def test_terms_that_came_to_nothing_are_filled_in() -> None:
     assert [term for term, base, _ in script.terms if base == 2048] == list(range(2, 11))
 
 
+@pytest.mark.parity("EL-20")
 def test_a_member_that_starts_from_a_snapshot_alone_names_terms_from_that_of_the_snapshot() -> None:
     script = ElectionScript("member term=3 at=1024 base=512 terms=no\n wait 0")
     assert script.terms == []
@@ -521,6 +539,7 @@ def test_a_member_that_starts_from_a_snapshot_alone_names_terms_from_that_of_the
     assert script.terms == [(3, 512, 512), (4, 512, 1024), (5, 1024, -1)]
 
 
+@pytest.mark.parity("EL-23")
 def test_without_a_recording_no_term_is_named() -> None:
     script = ElectionScript(
         """
@@ -537,6 +556,7 @@ def test_without_a_recording_no_term_is_named() -> None:
     assert script.terms == [(0, 0, -1)]
 
 
+@pytest.mark.parity("EL-25")
 def test_the_notified_commit_position_only_rises() -> None:
     script = ElectionScript(FOLLOWER_REPLAY)
     seen = []
@@ -546,6 +566,7 @@ def test_the_notified_commit_position_only_rises() -> None:
     assert seen == [1024, 1024, 2048, 2048]
 
 
+@pytest.mark.parity("EL-13")
 def test_a_new_election_leaves_the_leading_role() -> None:
     script = ElectionScript(f"{LEADER_INIT}\nfail join\nwait 10")
     roles = [role for _, role, _ in script.agent.states]
@@ -554,6 +575,7 @@ def test_a_new_election_leaves_the_leading_role() -> None:
     assert script.state is ElectionState.CANVASS
 
 
+@pytest.mark.parity("EL-22")
 def test_the_log_of_the_new_leader_is_committed_by_a_quorum_that_recorded_it() -> None:
     script = ElectionScript(LEADER_LOG_REPLICATION)
     script.say("1 appended term=1 at=512\nwait 20000\nis LEADER_LOG_REPLICATION")

@@ -34,6 +34,7 @@ def member(member_id: int, term: int = -1, position: int = -1, heard_ns: int | N
     return result
 
 
+@pytest.mark.parity("ME-01", "ME-02")
 def test_a_members_string_survives_parsing_and_encoding() -> None:
     members = parse_members(TEXT)
 
@@ -58,6 +59,7 @@ def test_a_wrong_members_string_is_refused_with_its_reason(text: str, reason: st
         parse_members(text)
 
 
+@pytest.mark.parity("ME-07", "ME-08")
 @given(st.lists(st.tuples(st.integers(0, 1000), st.booleans()), min_size=1, max_size=7))
 def test_the_quorum_position_was_reported_by_a_quorum_of_active_members(reports: list[tuple[int, bool]]) -> None:
     members = [
@@ -85,6 +87,7 @@ def test_members_that_fell_silent_do_not_count_for_the_quorum() -> None:
 LOGS = st.tuples(st.integers(-1, 3), st.integers(0, 3))
 
 
+@pytest.mark.parity("ME-23")
 @given(LOGS, LOGS)
 def test_logs_compare_by_term_and_then_by_position(a: tuple[int, int], b: tuple[int, int]) -> None:
     assert compare_logs(*a, *b) == -compare_logs(*b, *a)
@@ -93,6 +96,7 @@ def test_logs_compare_by_term_and_then_by_position(a: tuple[int, int], b: tuple[
         assert (compare_logs(*a, *b) > 0) == (a[0] > b[0])
 
 
+@pytest.mark.parity("ME-10", "ME-12")
 @given(st.lists(LOGS, min_size=1, max_size=5))
 def test_some_member_is_always_a_candidate_once_all_were_heard(logs: list[tuple[int, int]]) -> None:
     members = [member(i, term, position) for i, (term, position) in enumerate(logs)]
@@ -111,6 +115,7 @@ def test_two_survivors_of_three_need_not_ask_the_leader_that_closed_gracefully()
     assert is_unanimous_candidate(members, members[0], 2)
 
 
+@pytest.mark.parity("ME-11")
 def test_one_survivor_of_two_is_no_quorum() -> None:
     assert not is_unanimous_candidate([member(0, 0, 64), member(1)], member(0, 0, 64), 1)
 
@@ -122,6 +127,7 @@ def voter(member_id: int, vote: bool | None, term: int = 5) -> ClusterMember:
     return result
 
 
+@pytest.mark.parity("ME-15", "ME-16", "ME-17", "ME-18", "ME-20", "ME-22")
 @pytest.mark.parametrize(
     ("votes", "unanimous", "quorum"),
     [

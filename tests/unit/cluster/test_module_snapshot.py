@@ -47,6 +47,7 @@ def service_snapshot() -> ServiceSnapshot:
     return ServiceSnapshot(4096, 3, cm.ClusterTimeUnit.MILLIS, 1, sessions, (b"one", b"", b"\xff" * 40))
 
 
+@pytest.mark.parity("ST-02")
 def test_the_module_writes_its_messages_in_aerons_order() -> None:
     messages = encode_module_snapshot(module_snapshot())
     templates = [struct.unpack_from("<H", message, 2)[0] for message in messages]
@@ -62,6 +63,7 @@ def test_the_module_writes_its_messages_in_aerons_order() -> None:
     assert messages[8][32:] == b"a"
 
 
+@pytest.mark.parity("ST-01")
 def test_what_is_written_is_read_back() -> None:
     assert decode_module_snapshot(encode_module_snapshot(module_snapshot())) == module_snapshot()
 

@@ -165,6 +165,7 @@ def test_a_vote_is_ignored_outside_an_election() -> None:
     assert running.is_undisturbed()
 
 
+@pytest.mark.parity("CM-09", "CM-10")
 def test_a_follower_takes_commit_positions_from_its_leader_by_both_messages() -> None:
     running = Running()
     module = running.follower.module

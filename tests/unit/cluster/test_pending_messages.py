@@ -75,6 +75,7 @@ def test_a_service_behind_the_log_offers_what_the_log_has_already() -> None:
     assert appended(world, pending) == [(FIRST + 3, 1234, b"c")]
 
 
+@pytest.mark.parity("PT-02", "PT-05", "PT-07")
 def test_a_snapshot_keeps_what_is_on_its_way() -> None:
     world = PartsWorld()
     pending = pending_of(b"a", b"b", b"c")
@@ -88,12 +89,14 @@ def test_a_snapshot_keeps_what_is_on_its_way() -> None:
     assert appended(world, loaded) == expected
 
 
+@pytest.mark.parity("ST-03")
 def test_an_empty_tracker_is_written_with_the_number_behind_the_log() -> None:
     pending = pending_of()
     pending.on_log_message(FIRST + 9)
     assert pending.record().next_service_session_id == FIRST + 10
 
 
+@pytest.mark.parity("PT-06")
 @pytest.mark.parametrize("next_id", [FIRST + 2, FIRST + 4])
 def test_numbers_with_a_gap_are_refused(next_id: int) -> None:
     pending = pending_of(b"a", b"b")

@@ -76,6 +76,7 @@ def ask(world: ClusterWorld, *payloads: bytes) -> None:
     client.session.close()
 
 
+@pytest.mark.parity("CN-04")
 def test_timers_fire_on_all_members_at_the_same_place_and_not_before_their_time() -> None:
     world, leader = started()
     ask(world, b"t 1 300", b"t 2 100", b"t 3 200", b"c 3")
@@ -127,6 +128,7 @@ def test_an_expiry_that_was_not_committed_comes_from_the_next_leader() -> None:
     assert all_fired(world, 1)
 
 
+@pytest.mark.parity("CN-05")
 def test_a_message_of_a_service_comes_back_once_to_every_service_of_every_member() -> None:
     world, leader = started(services=2)
     client = world.client()
@@ -157,6 +159,7 @@ def test_messages_of_services_are_in_the_log_once_whoever_leads() -> None:
         assert max(names.values()) == 1
 
 
+@pytest.mark.parity("SI-03")
 def test_a_message_that_only_a_lone_leader_has_is_appended_by_the_next_one_if_its_cause_is() -> None:
     world, leader = started()
     ask(world, b"o before")
@@ -181,6 +184,7 @@ def test_a_message_that_only_a_lone_leader_has_is_appended_by_the_next_one_if_it
     assert len(texts) == len(set(texts)) == 2
 
 
+@pytest.mark.parity("SI-06")
 def test_what_services_say_survives_a_snapshot_in_the_middle() -> None:
     world, _ = started(services=2)
     client = world.client()

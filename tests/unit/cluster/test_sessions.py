@@ -1,5 +1,6 @@
 """Client sessions: opening, limits, time-outs, closing, and what an election does to them."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -97,6 +98,7 @@ def test_a_client_of_another_major_version_is_told_so_and_uses_up_an_id() -> Non
     assert entry_types(world) == []
 
 
+@pytest.mark.parity("CM-02")
 def test_sessions_above_the_limit_are_refused() -> None:
     world = PartsWorld(max_sessions=1)
     first, second = ClientSide(world, "a"), ClientSide(world, "b")
@@ -144,6 +146,7 @@ def test_channels_that_reach_into_the_member_are_refused() -> None:
     assert entry_types(world) == []
 
 
+@pytest.mark.parity("CM-03")
 def test_a_silent_session_times_out_and_a_keep_alive_prevents_it() -> None:
     world = PartsWorld()
     silent, alive = ClientSide(world, "a"), ClientSide(world, "b")

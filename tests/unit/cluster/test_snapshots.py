@@ -1,5 +1,7 @@
 """Snapshots of whole members: taken by all at one place, started from, and passed over when they are damaged."""
 
+import pytest
+
 from support.cluster_world import ClusterWorld, KeepingService, Member
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.counters import CONTROL_TOGGLE, SNAPSHOT_COUNT, cluster_key
@@ -130,6 +132,7 @@ def test_a_snapshot_without_the_part_of_a_service_is_none() -> None:
     assert keeping(member).started_with == 0
 
 
+@pytest.mark.parity("CT-85")
 def test_a_service_that_cannot_read_its_state_makes_the_next_start_go_without() -> None:
     world, leader = started()
     world.echo(world.client(), [b"x"])
@@ -170,6 +173,7 @@ def test_a_service_that_fails_otherwise_keeps_its_snapshot() -> None:
     assert all(entry.is_valid for entry in snapshots(unlucky))
 
 
+@pytest.mark.parity("MS-02")
 def test_a_service_that_fails_to_write_its_state_costs_the_snapshot_and_nothing_else() -> None:
     class Failing(KeepingService):
         def on_take_snapshot(self, publication: SnapshotPublication) -> None:
@@ -186,6 +190,7 @@ def test_a_service_that_fails_to_write_its_state_costs_the_snapshot_and_nothing_
     assert snapshots(leader) == []
 
 
+@pytest.mark.parity("MS-01")
 def test_two_services_have_a_snapshot_each() -> None:
     world = ClusterWorld(3, services=lambda: [KeepingService(), KeepingService()])
     world.start_all()
@@ -232,6 +237,7 @@ def test_a_snapshot_that_was_not_committed_is_undone() -> None:
     take_snapshot(world)
 
 
+@pytest.mark.parity("CT-06")
 def test_a_standby_snapshot_is_taken_by_nobody_here() -> None:
     world, leader = started()
     toggle(leader, ControlToggle.STANDBY_SNAPSHOT)

@@ -1,5 +1,7 @@
 """The orderly end of a cluster: all members at one place, services first, the leader last, and a start from there."""
 
+import pytest
+
 from support.cluster_world import ClusterWorld, KeepingService, Member
 from unit.cluster.test_snapshots import keeping, snapshots, toggle
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
@@ -52,6 +54,7 @@ def start_again(world: ClusterWorld) -> Member:
     return world.await_all()
 
 
+@pytest.mark.parity("CT-09")
 def test_a_shutdown_takes_a_snapshot_and_ends_every_member_behind_it() -> None:
     world, leader = started()
     client = world.client()
@@ -65,6 +68,7 @@ def test_a_shutdown_takes_a_snapshot_and_ends_every_member_behind_it() -> None:
     world.echo(world.client(), [b"again"])
 
 
+@pytest.mark.parity("CT-10")
 def test_an_abort_ends_every_member_without_a_snapshot() -> None:
     world, leader = started()
     world.echo(world.client(), [b"%d" % n for n in range(20)])
@@ -83,6 +87,7 @@ def test_a_single_member_ends_by_itself() -> None:
     assert len(snapshots(leader)) == 2
 
 
+@pytest.mark.parity("CT-11")
 def test_a_leader_waits_for_a_dead_follower_until_the_time_out() -> None:
     world, leader = started()
     dead = world.followers()[0]

@@ -1,5 +1,6 @@
 """The table of timers: order, replacement, cancelling, and expiries that the log tells before they were asked for."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def expired(timers: Timers, time: int) -> list[int]:
     return fired
 
 
+@pytest.mark.parity("HP-03", "HP-07")
 def test_timers_expire_in_the_order_of_their_deadlines() -> None:
     timers = Timers()
     for correlation_id, deadline in ((1, 30), (2, 10), (3, 20), (4, 10)):
@@ -28,6 +30,7 @@ def test_timers_expire_in_the_order_of_their_deadlines() -> None:
     assert list(timers) == [(1, 30)]
 
 
+@pytest.mark.parity("HP-15")
 def test_a_timer_of_the_same_id_is_replaced() -> None:
     timers = Timers()
     timers.request(1, 10)
@@ -37,6 +40,7 @@ def test_a_timer_of_the_same_id_is_replaced() -> None:
     assert expired(timers, 99) == []
 
 
+@pytest.mark.parity("HP-10")
 def test_a_cancelled_timer_does_not_expire() -> None:
     timers = Timers()
     timers.request(1, 10)
@@ -46,6 +50,7 @@ def test_a_cancelled_timer_does_not_expire() -> None:
     assert timers.next_deadline is None
 
 
+@pytest.mark.parity("HP-16")
 def test_one_poll_expires_so_many_at_most() -> None:
     timers = Timers()
     for correlation_id in range(50):
@@ -54,6 +59,7 @@ def test_one_poll_expires_so_many_at_most() -> None:
     assert len(timers) == 30
 
 
+@pytest.mark.parity("HP-04")
 def test_what_the_log_does_not_take_expires_again() -> None:
     timers = Timers()
     for correlation_id in (1, 2):
@@ -88,6 +94,7 @@ def test_an_expiry_of_a_timer_that_is_there_leaves_no_credit() -> None:
     assert expired(timers, 99) == [7]
 
 
+@pytest.mark.parity("HP-25")
 @given(st.lists(st.tuples(st.sampled_from("sce"), st.integers(0, 5), st.integers(0, 9)), max_size=3000))
 def test_the_heap_agrees_with_a_plain_table(steps: list[tuple[str, int, int]]) -> None:
     timers = Timers()

@@ -74,6 +74,7 @@ def test_archive_mark_file_of_a_real_cluster_is_read() -> None:
     assert (header.version, header.control_stream_id, header.events_stream_id, header.archive_id) == (196864, 10, 30, 1)
 
 
+@pytest.mark.parity("MF-04")
 def test_a_new_module_mark_file_has_the_bytes_of_a_real_one() -> None:
     storage = MemoryStorage()
     mark = opened(storage, now_ms=1795175423816)
@@ -90,6 +91,7 @@ def test_a_new_archive_mark_file_has_the_bytes_of_a_real_one() -> None:
     assert storage.content("archive/archive-mark.dat")[:136] == bytes.fromhex(golden()["archiveMarkFirst136Hex"])
 
 
+@pytest.mark.parity("MF-12")
 def test_the_texts_are_read_back() -> None:
     storage = MemoryStorage()
     opened(storage)
@@ -102,6 +104,7 @@ def test_the_texts_are_read_back() -> None:
     )
 
 
+@pytest.mark.parity("MF-13")
 def test_the_version_is_written_only_when_the_component_is_ready() -> None:
     storage = MemoryStorage()
     mark = opened(storage)
@@ -110,6 +113,7 @@ def test_the_version_is_written_only_when_the_component_is_ready() -> None:
     assert (read(storage).version, read(storage).activity_timestamp, read(storage).start_timestamp) == (768, 1500, 1000)
 
 
+@pytest.mark.parity("MF-14")
 def test_a_failed_start_lets_the_next_one_take_over_at_once() -> None:
     storage = MemoryStorage()
     opened(storage).signal_failed_start()
@@ -117,6 +121,7 @@ def test_a_failed_start_lets_the_next_one_take_over_at_once() -> None:
     opened(storage, now_ms=1001)
 
 
+@pytest.mark.parity("MF-11", "CX-22", "SC-01")
 def test_an_active_file_refuses_a_second_owner_until_the_time_out() -> None:
     storage = MemoryStorage()
     mark = opened(storage)
@@ -178,6 +183,7 @@ def test_a_file_of_another_component_is_refused(old: int, new: int, is_allowed: 
             opened(storage, replace(CLUSTER, component_type=new))
 
 
+@pytest.mark.parity("MF-05", "MF-10")
 def test_a_candidate_term_of_an_earlier_release_is_kept() -> None:
     storage = MemoryStorage()
     old = replace(CLUSTER, version=768, activity_timestamp=-1, candidate_term_id=12, header_length=8192)
@@ -187,6 +193,7 @@ def test_a_candidate_term_of_an_earlier_release_is_kept() -> None:
     assert opened(MemoryStorage()).header.candidate_term_id == -1
 
 
+@pytest.mark.parity("MF-09")
 def test_the_member_id_is_written_when_it_is_known() -> None:
     storage = MemoryStorage()
     mark = opened(storage, replace(CLUSTER, member_id=-1))
@@ -197,6 +204,7 @@ def test_the_member_id_is_written_when_it_is_known() -> None:
         archive.update_member_id(2)
 
 
+@pytest.mark.parity("MF-06")
 def test_a_file_without_a_message_header_is_read() -> None:
     storage = MemoryStorage()
     old = replace(CLUSTER, version=768, header_length=8192)
@@ -231,6 +239,7 @@ def test_errors_are_recorded_and_handed_to_the_next_owner() -> None:
     assert mf.read_mark_file(storage, PATH, cmm.MarkFileHeader).errors == []
 
 
+@pytest.mark.parity("MF-01")
 @pytest.mark.parametrize("length", [0, (1 << 20) - 1, -1, 1 << 31])
 def test_error_buffers_outside_the_limits_are_refused(length: int) -> None:
     with pytest.raises(UsageError):

@@ -21,11 +21,13 @@ def stored(content: bytes) -> MemoryStorage:
     return storage
 
 
+@pytest.mark.parity("NF-01")
 def test_a_missing_file_without_create_is_an_error() -> None:
     with pytest.raises(StorageError):
         NodeState(MemoryStorage(), create=False)
 
 
+@pytest.mark.parity("NF-02", "NF-03")
 def test_a_new_file_has_no_candidate_term() -> None:
     storage = MemoryStorage()
     state = NodeState(storage)
@@ -46,6 +48,7 @@ def test_the_file_of_a_real_cluster_is_written() -> None:
     assert storage.content(NODE_STATE) == golden_start().ljust(FILE_LENGTH, b"\0")
 
 
+@pytest.mark.parity("NF-04")
 def test_a_higher_term_is_stored_with_position_and_time() -> None:
     storage = MemoryStorage()
     assert NodeState(storage).propose_max_candidate_term_id(7, 640, 123) == 7
@@ -91,11 +94,13 @@ def test_a_file_that_was_never_initialised_is_new() -> None:
         assert state.propose_max_candidate_term_id(1, 0, 0) == 1
 
 
+@pytest.mark.parity("NF-05")
 def test_a_file_of_another_major_version_is_refused() -> None:
     with pytest.raises(DecodeError):
         NodeState(stored(b"\x00\x00\x01\x00" + golden_start()[4:]))
 
 
+@pytest.mark.parity("NF-07")
 def test_a_file_of_an_earlier_release_with_more_records_is_read_and_written() -> None:
     members = bytes.fromhex("10002f0170000a00") + (38).to_bytes(4, "little") + bytes(4)
     members += bytes(16) + (2).to_bytes(4, "little") + b"ab" + bytes(2)
@@ -129,6 +134,7 @@ def test_a_term_that_fits_no_int64_is_a_usage_error() -> None:
     assert state.candidate_term_id == -1
 
 
+@pytest.mark.parity("NF-06")
 @given(st.lists(st.integers(-5, 1 << 40), max_size=20))
 def test_the_stored_term_is_the_highest_ever_proposed(terms: list[int]) -> None:
     storage = MemoryStorage()

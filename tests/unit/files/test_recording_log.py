@@ -66,6 +66,7 @@ def test_file_of_a_real_cluster_is_written() -> None:
     assert storage.content(RECORDING_LOG).hex() == golden()["recordingLogHex"]
 
 
+@pytest.mark.parity("RL-01")
 def test_a_new_log_is_empty() -> None:
     storage, log = new_log()
     assert list(log.entries) == []
@@ -81,6 +82,7 @@ def test_a_missing_file_without_create_is_an_error() -> None:
         RecordingLog(MemoryStorage(), create=False)
 
 
+@pytest.mark.parity("RL-02")
 def test_an_appended_snapshot_is_found_after_reload() -> None:
     storage, log = new_log()
     log.append_term(0, 3, 100, 5)
@@ -88,6 +90,7 @@ def test_an_appended_snapshot_is_found_after_reload() -> None:
     assert reloaded(storage).get_latest_snapshot() == written == log.get_latest_snapshot()
 
 
+@pytest.mark.parity("RL-06")
 def test_a_term_end_is_committed_and_persisted() -> None:
     storage, log = new_log()
     log.append_term(0, 3, 100, 5)
@@ -106,6 +109,7 @@ def test_committing_an_unknown_term_is_an_error() -> None:
         log.get_term_entry(3)
 
 
+@pytest.mark.parity("RL-05")
 def test_an_invalidated_term_is_unknown_and_cannot_be_committed() -> None:
     storage, log = new_log()
     log.append_term(4, 0, 0, 1)
@@ -123,6 +127,7 @@ def test_an_invalidated_term_is_unknown_and_cannot_be_committed() -> None:
     assert log.get_term_timestamp(0) == 1
 
 
+@pytest.mark.parity("RL-07")
 def test_a_removed_entry_disappears_and_its_record_keeps_its_place() -> None:
     storage, log = new_log()
     log.append_term(0, 0, 0, 1)
@@ -170,6 +175,7 @@ def test_a_failing_disk_is_reported() -> None:
 # --- terms
 
 
+@pytest.mark.parity("RL-15")
 def test_terms_appended_out_of_order_are_sorted_and_their_ends_linked() -> None:
     storage, log = new_log()
     log.append_term(0, 0, 0, 1)
@@ -180,6 +186,7 @@ def test_terms_appended_out_of_order_are_sorted_and_their_ends_linked() -> None:
     assert terms(log) == terms(reloaded(storage)) == expected
 
 
+@pytest.mark.parity("RL-17", "RL-19")
 def test_a_term_needs_a_recording_and_all_terms_share_it() -> None:
     _, log = new_log()
     with pytest.raises(UsageError):
@@ -190,6 +197,7 @@ def test_a_term_needs_a_recording_and_all_terms_share_it() -> None:
     assert terms(log) == [(0, 0, NULL_POSITION)]
 
 
+@pytest.mark.parity("RL-20")
 def test_a_term_is_known_once_but_again_after_it_was_invalidated() -> None:
     storage, log = new_log()
     first = log.append_term(5, 0, 0, 1)
@@ -200,6 +208,7 @@ def test_a_term_is_known_once_but_again_after_it_was_invalidated() -> None:
     assert reloaded(storage).get_term_entry(0).term_base_log_position == 20
 
 
+@pytest.mark.parity("RL-16", "RL-21")
 def test_all_kinds_sort_by_term_base_kind_and_position_with_services_last_to_first() -> None:
     storage, log = new_log()
     log.append_snapshot(8, 1, 50, 90, 1, -1)
@@ -218,6 +227,7 @@ def test_all_kinds_sort_by_term_base_kind_and_position_with_services_last_to_fir
 # --- snapshots
 
 
+@pytest.mark.parity("RL-18")
 def test_a_snapshot_needs_a_recording() -> None:
     _, log = new_log()
     with pytest.raises(UsageError):
@@ -240,6 +250,7 @@ def test_latest_snapshot_of_a_service_skips_invalid_ones_and_takes_an_older_set(
     assert log.get_latest_snapshot(2) is None
 
 
+@pytest.mark.parity("RL-10", "RL-11")
 @pytest.mark.parametrize("later", [0, 1])
 def test_appending_an_invalidated_snapshot_again_revives_its_record(later: int) -> None:
     storage, log = new_log()
@@ -256,6 +267,7 @@ def test_appending_an_invalidated_snapshot_again_revives_its_record(later: int) 
     assert list(reloaded(storage).entries) == list(log.entries)
 
 
+@pytest.mark.parity("RL-13")
 @pytest.mark.parametrize("change", [{"term": 1}, {"base": 1}, {"position": 101}, {"service_id": 0}])
 def test_a_snapshot_that_differs_from_the_invalidated_one_is_appended(change: dict[str, int]) -> None:
     storage, log = new_log()
@@ -267,6 +279,7 @@ def test_a_snapshot_that_differs_from_the_invalidated_one_is_appended(change: di
     assert sorted(entry.is_valid for entry in log.entries) == [False, True]
 
 
+@pytest.mark.parity("RL-09")
 def test_invalidating_the_latest_snapshot_goes_set_by_set_and_leaves_terms() -> None:
     storage, log = new_log()
     log.append_term(0, 0, 0, 1)
@@ -281,6 +294,7 @@ def test_invalidating_the_latest_snapshot_goes_set_by_set_and_leaves_terms() -> 
     assert not log.is_unknown(0)
 
 
+@pytest.mark.parity("RL-32")
 def test_invalidating_takes_local_and_standby_sets_of_the_highest_position() -> None:
     _, log = new_log()
     log.append_term(0, 0, 0, 1)
@@ -293,6 +307,7 @@ def test_invalidating_takes_local_and_standby_sets_of_the_highest_position() -> 
     ]
 
 
+@pytest.mark.parity("RL-35")
 def test_an_older_standby_set_is_untouched_when_a_newer_local_one_is_invalidated() -> None:
     _, log = new_log()
     log.append_term(0, 0, 0, 1)
@@ -303,6 +318,7 @@ def test_an_older_standby_set_is_untouched_when_a_newer_local_one_is_invalidated
     assert not any(entry.is_valid_snapshot for entry in log.entries)
 
 
+@pytest.mark.parity("RL-12")
 def test_invalidating_without_the_term_of_the_snapshot_is_an_error() -> None:
     _, log = new_log()
     append_set(log, 1, 0, 100)
@@ -319,6 +335,7 @@ def test_invalidating_an_incomplete_set_stops_at_the_gap() -> None:
     assert snapshots(log) == [(90, 0, True), (100, -1, False)]
 
 
+@pytest.mark.parity("RL-14")
 def test_snapshot_at_or_before_a_position() -> None:
     _, log = new_log()
     log.append_term(0, 0, 0, 1)
@@ -339,6 +356,7 @@ def test_snapshot_at_or_before_a_position() -> None:
     assert new_log()[1].find_snapshot_at_or_before_or_lowest(1000, 1) == []
 
 
+@pytest.mark.parity("RL-31")
 def test_standby_snapshots_keep_their_endpoint_after_reload() -> None:
     storage, log = new_log()
     for endpoint in ("h:1", "x" * 12, "x" * 13, "y" * 4044):
@@ -348,6 +366,7 @@ def test_standby_snapshots_keep_their_endpoint_after_reload() -> None:
     assert [entry.offset for entry in sorted(log.entries, key=lambda e: e.entry_index)] == [0, 64, 128, 256, 4352]
 
 
+@pytest.mark.parity("RL-37")
 @pytest.mark.parametrize("endpoint", ["", "x" * 4045])
 def test_an_endpoint_that_is_missing_or_too_long_is_refused(endpoint: str) -> None:
     storage, log = new_log()
@@ -366,6 +385,7 @@ def test_an_invalidated_standby_snapshot_can_be_appended_again() -> None:
     assert [(e.recording_id, e.archive_endpoint) for e in reloaded(storage).entries] == [(2, "h:1"), (3, "other:1")]
 
 
+@pytest.mark.parity("RL-34")
 def test_latest_complete_standby_set_of_each_endpoint() -> None:
     _, log = new_log()
     append_standby_set(log, 100, "a:1")
@@ -380,6 +400,7 @@ def test_latest_complete_standby_set_of_each_endpoint() -> None:
 # --- coherence
 
 
+@pytest.mark.parity("RL-22", "RL-23")
 @pytest.mark.parametrize(
     ("initial_term", "initial_base", "term", "base", "end", "expected"),
     [
@@ -398,6 +419,7 @@ def test_missing_terms_of_an_empty_log_are_made(
     assert terms(log) == terms(reloaded(storage)) == expected
 
 
+@pytest.mark.parity("RL-24", "RL-26")
 @pytest.mark.parametrize(
     ("term", "base", "end", "expected"),
     [
@@ -423,6 +445,7 @@ def test_a_closed_term_keeps_its_end_when_the_next_begins() -> None:
     assert terms(log) == [(0, 0, 80), (1, 80, 80), (2, 80, -1)]
 
 
+@pytest.mark.parity("RL-25")
 @pytest.mark.parametrize(("end", "expected"), [(NULL_POSITION, 50), (50, 50), (70, 70)])
 def test_a_known_term_just_gets_its_end(end: int, expected: int) -> None:
     _, log = new_log()
@@ -432,6 +455,7 @@ def test_a_known_term_just_gets_its_end(end: int, expected: int) -> None:
     assert terms(log) == [(0, 0, expected)]
 
 
+@pytest.mark.parity("RL-27")
 def test_an_open_term_cannot_end_at_an_unknown_base() -> None:
     _, log = new_log()
     log.append_term(1, 0, 0, 1)
@@ -476,6 +500,7 @@ def test_plan_of_an_empty_log_is_empty_unless_a_recording_was_replicated() -> No
     assert (replicated.appended_log_position, replicated.committed_log_position) == (5000, 0)
 
 
+@pytest.mark.parity("RL-08")
 def test_plan_starts_from_the_latest_snapshot_with_the_module_first() -> None:
     _, log = new_log()
     log.append_term(1, 0, 0, 1)
@@ -505,6 +530,7 @@ def test_plan_of_a_seeded_log_has_a_snapshot_and_no_log() -> None:
     assert (plan.last_leadership_term_id, plan.log, len(plan.snapshots)) == (5, None, 2)
 
 
+@pytest.mark.parity("RL-03", "RL-04", "RL-33")
 def test_plan_ignores_incomplete_invalid_and_standby_snapshots_and_invalid_terms() -> None:
     _, log = new_log()
     log.append_term(1, 0, 0, 1)

@@ -176,6 +176,7 @@ def test_a_failed_assertion_of_the_service_is_not_swallowed() -> None:
         side.commit_all()
 
 
+@pytest.mark.parity("SA-03")
 def test_entries_that_make_no_sense_are_reported_without_a_callback() -> None:
     side = joined(ClusterRole.FOLLOWER)
     side.append(session_open(4), session_open(4), session_close(9))
@@ -262,6 +263,7 @@ def test_a_termination_position_that_is_passed_already_is_unexpected() -> None:
     assert not side.run_to_termination().expected
 
 
+@pytest.mark.parity("SA-02")
 def test_a_commit_counter_that_vanishes_ends_the_container_as_expected() -> None:
     side = joined()
     assert side.commit is not None
@@ -356,6 +358,7 @@ def test_life_cycle_callbacks_must_not_send(callback: str) -> None:
     assert side.records.errors == []
 
 
+@pytest.mark.parity("SA-01")
 def test_a_follower_only_pretends_to_send_to_clients() -> None:
     side = joined(ClusterRole.FOLLOWER)
     side.append(session_open(4))
