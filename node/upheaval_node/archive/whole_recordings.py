@@ -55,6 +55,7 @@ def write_recording(
         call = archive.start_recording(local, stream_id, local=True, auto_stop=True)
         yield from _answered(call, "recording is not started")
         recording_id, counter = yield from _position_counter(counters, archive, publication.session_id)
+        yield from _connected(publication, counter, archive.timeout_ns)
         yield from _offer_all(publication, counter, messages, archive.timeout_ns)
         end = publication.position
         yield from _recorded(counter, end, archive.timeout_ns)
@@ -144,6 +145,22 @@ def _position_counter(
         if deadline_ns == NULL_VALUE:
             deadline_ns = now.ns + archive.timeout_ns
         _check(now, deadline_ns, "the archive does not begin to record")
+
+
+def _connected(publication: Publication, counter: Counter, timeout_ns: int) -> StepGenerator[None]:
+    """Wait until the publication knows of its recorder.
+
+    Counters are shared memory, but a publication of another process than the driver's is told by a message, and that
+    may come later than the archive's counter.
+    """
+    deadline_ns = NULL_VALUE
+    while not publication.is_connected:
+        if publication.is_closed or counter.is_closed:
+            raise PeerError("the recording ended before its stream began")
+        now = yield
+        if deadline_ns == NULL_VALUE:
+            deadline_ns = now.ns + timeout_ns
+        _check(now, deadline_ns, "the recorded stream is not connected")
 
 
 def _offer_all(
