@@ -11,7 +11,7 @@ from upheaval_node.errors import StorageError
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ArchiveMarkHeader, ClusterMarkHeader, MarkFile
 from upheaval_node.member_config import MemberConfig
-from upheaval_node.ports import Storage
+from upheaval_node.ports import Bell, Storage
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
 from upheaval_node.types import NULL_VALUE, Now
 
@@ -33,6 +33,7 @@ class MarkKeeper:
     def __init__(self, marks: list[Mark]) -> None:
         self._marks = marks
         self._next_ns = 0
+        self.bell: Bell | None = Bell()
 
     def record_error(self, now: Now, text: str) -> None:
         """Write to the error log of the first mark file, which is the process's main component."""
@@ -67,6 +68,11 @@ class MarkKeeper:
             mark.close()
 
 
+def _driver_directory(config: MemberConfig) -> str:
+    """Where Aeron's tools look for `cnc.dat`: with the member's folder, because they run anywhere."""
+    return f"{config.folder}/{layout.DRIVER_DIRECTORY}"
+
+
 def archive_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
     header = ArchiveMarkHeader(
         pid=pid,
@@ -76,7 +82,7 @@ def archive_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: in
         archive_id=config.member_id,
         control_channel=f"aeron:tcp?endpoint={config.endpoints.archive}",
         local_control_channel="aeron:ipc",
-        aeron_directory=layout.DRIVER_DIRECTORY,
+        aeron_directory=_driver_directory(config),
     )
     return MarkFile(storage, layout.ARCHIVE_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
 
@@ -92,7 +98,7 @@ def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int
         member_id=config.member_id,
         service_id=NULL_VALUE,
         cluster_id=config.settings.cluster.cluster_id,
-        aeron_directory=layout.DRIVER_DIRECTORY,
+        aeron_directory=_driver_directory(config),
         control_channel="aeron:ipc?term-length=128k",
         ingress_channel=f"aeron:tcp?endpoint={config.endpoints.ingress}",
     )
@@ -111,7 +117,7 @@ def service_mark(config: MemberConfig, storage: Storage, service_id: int, *, pid
         member_id=config.member_id,
         service_id=service_id,
         cluster_id=cluster_id,
-        aeron_directory=layout.DRIVER_DIRECTORY,
+        aeron_directory=_driver_directory(config),
         control_channel="aeron:ipc?term-length=128k",
         service_name=f"clustered-service-{cluster_id}-{service_id}",
     )
