@@ -16,9 +16,10 @@ from upheaval_node.files import layout
 from upheaval_node.marks import Mark, MarkKeeper, archive_mark, module_mark, service_mark
 from upheaval_node.media.api import Media
 from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.observed import ObservedMedia
 from upheaval_node.media.resolver import Resolver, StaticResolver
 from upheaval_node.member_config import MemberConfig, config_from_fields
-from upheaval_node.ports import ErrorSink, Network, Storage, Tracer
+from upheaval_node.ports import ErrorSink, MessageObserver, Network, Storage, Tracer
 from upheaval_node.service.api import ClusteredService
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.types import Now
@@ -43,7 +44,10 @@ MemberAgent = MarkKeeper | Media | Archive | ConsensusModule | ServiceContainer
 
 @dataclass(frozen=True, slots=True)
 class MemberPorts:
-    """The outside of one process of a member, filled by a runtime. `seed` is what all its randomness comes from."""
+    """The outside of one process of a member, filled by a runtime. `seed` is what all its randomness comes from.
+
+    With an `observer` every message and state change of the member is shown to it.
+    """
 
     network: Network
     storage: Storage
@@ -54,6 +58,14 @@ class MemberPorts:
     pid: int
     now_ms: int
     resolver: Resolver | None = None
+    observer: MessageObserver | None = None
+
+    def media_of(self, media: Media, component: str, *, sees_logs: bool = True) -> Media:
+        """The media as one component shall have it."""
+        return media if self.observer is None else ObservedMedia(media, self.observer, component, sees_logs=sees_logs)
+
+    def tracer_of(self, component: str) -> Tracer:
+        return self.tracer if self.observer is None else self.observer.tracer(self.tracer, component)
 
     def random(self, component: str) -> Random:
         return Random(f"{self.seed}/{component}")
@@ -151,7 +163,7 @@ def _driver(config: MemberConfig, ports: MemberPorts) -> MediaDriver:
 
 def _archive(config: MemberConfig, ports: MemberPorts, media: Media) -> Archive:
     return Archive(
-        media,
+        ports.media_of(media, "archive", sees_logs=False),
         ports.storage,
         ports.counters,
         config.settings.archive,
@@ -164,13 +176,13 @@ def _archive(config: MemberConfig, ports: MemberPorts, media: Media) -> Archive:
 
 def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> ConsensusModule:
     return ConsensusModule(
-        media,
+        ports.media_of(media, "consensus"),
         ports.storage,
         ports.counters,
         config.settings,
         config.members,
         config.member_id,
-        ports.tracer,
+        ports.tracer_of("consensus"),
         ports.random("consensus"),
         ports.errors,
     )
@@ -179,12 +191,13 @@ def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> Consensus
 def _container(
     config: MemberConfig, ports: MemberPorts, media: Media, service: ClusteredService, service_id: int
 ) -> ServiceContainer:
+    component = f"service-{service_id}"
     return ServiceContainer(
-        media,
+        ports.media_of(media, component),
         ports.counters,
         service,
         config.settings.cluster,
         service_id=service_id,
-        tracer=ports.tracer,
+        tracer=ports.tracer_of(component),
         errors=ports.errors,
     )

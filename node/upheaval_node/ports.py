@@ -148,6 +148,23 @@ class Tracer(Protocol):
         ...
 
 
+class MessageObserver(Protocol):
+    """Sees every message that a member sends or receives, when its protocol is traced."""
+
+    def on_message(
+        self, component: str, direction: str, stream_id: int, peer: str, position: int, payload: bytes
+    ) -> None:
+        """One whole message: `send` when a stream took it, `receive` when it was taken from one.
+
+        `peer` is `host:port` as far as it is known, `position` that behind the message in its stream.
+        """
+        ...
+
+    def tracer(self, tracer: Tracer, component: str) -> Tracer:
+        """A tracer of one component, of which the observer sees the events too."""
+        ...
+
+
 class ErrorSink(Protocol):
     """Errors that do not end the component: counted, logged once a kind, kept in the mark file's error log."""
 

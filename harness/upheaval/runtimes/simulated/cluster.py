@@ -15,14 +15,14 @@ from upheaval.history import Operation
 from upheaval.jsonfields import Json
 from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, RunFolder
 from upheaval.runtimes.member_status import log_recording_id, status_from_counters, with_leaders
-from upheaval.runtimes.simulated.collect import write_files, write_trace
+from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.faults import Link
 from upheaval.runtimes.simulated.links import LinkProfile
 from upheaval.runtimes.simulated.network import Fabric
 from upheaval.runtimes.simulated.process import SimulatedProcess
-from upheaval.runtimes.simulated.trace import ErrorLog, Journal, SimulatedTracer
+from upheaval.runtimes.simulated.trace import ErrorLog, Journal, ProtocolTraces, SimulatedTracer
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted.bug import build_with
@@ -34,6 +34,7 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, close_agents, ends_before_its_member
 from upheaval_node.ports import Agent
+from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
 
@@ -110,6 +111,7 @@ class SimulatedMember:
             seed=cluster.world.stream(f"seed/{process.name}").getrandbits(62),
             pid=self.incarnations,
             now_ms=process.now().epoch_ms,
+            observer=cluster.observer(self.member_id, self.incarnations, process),
         )
         self._agents = cluster.build(config, ports, [load_service(cluster.service)])
         return self._agents
@@ -178,9 +180,14 @@ class SimulatedCluster:
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         planted: str | None = None,
+        traces_protocol: bool = False,
     ) -> None:
-        """With `planted` the members of this cluster, and of no other one, have the bug of that name."""
+        """With `planted` the members of this cluster, and of no other one, have the bug of that name.
+
+        With `traces_protocol` every message and state change of the members is kept, see `protocol`.
+        """
         self.world = world
+        self.protocol: ProtocolTraces | None = ProtocolTraces() if traces_protocol else None
         self.fabric = Fabric(world, links)
         self.journal = Journal()
         self.settings = settings or profile_settings("test")
@@ -229,6 +236,13 @@ class SimulatedCluster:
     def leader(self) -> int | None:
         """The leader that serves; of two that both believe so the one of the later term."""
         return serving_leader(self.status())
+
+    def observer(self, member_id: int, incarnation: int, process: SimulatedProcess) -> Observer | None:
+        """What sees the messages of one incarnation of a member, if the protocol is traced."""
+        if self.protocol is None:
+            return None
+        consensus = {f"{member.host}:{INGRESS_PORT + 1}": member.member_id for member in self.members}
+        return Observer(process.now, incarnation, consensus, self.protocol.of(member_id).append)
 
     # --- waiting ---------------------------------------------------------------------------------------------------
 
@@ -428,3 +442,5 @@ class SimulatedCluster:
             files = folder.member(member.member_id)
             write_files(member.disk, files.path)
             write_trace(self.journal, member.member_id, files.trace)
+            if self.protocol is not None:
+                write_protocol(self.protocol, member.member_id, files.path)

@@ -7,7 +7,8 @@ import hashlib
 from pathlib import Path
 
 from upheaval.runtimes.simulated.disk import Disk
-from upheaval.runtimes.simulated.trace import Journal
+from upheaval.runtimes.simulated.trace import Journal, ProtocolTraces
+from upheaval_node.protocol_trace import FILE_NAME
 
 
 def write_files(disk: Disk, target: Path) -> None:
@@ -24,6 +25,12 @@ def write_files(disk: Disk, target: Path) -> None:
 def write_trace(journal: Journal, member_id: int, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("".join(line + "\n" for line in journal.lines.get(member_id, [])), encoding="utf-8")
+
+
+def write_protocol(traces: ProtocolTraces, member_id: int, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / FILE_NAME).open("w", encoding="utf-8") as stream:
+        stream.writelines(line + "\n" for line in traces.lines(member_id))
 
 
 def digest(journal: Journal, history: list[str], disks: dict[str, Disk]) -> str:

@@ -1,12 +1,34 @@
 """Traces of a simulated run: the lines that the process runtime writes, kept in memory in the order of the run.
 
-This module knows nothing of what the events mean.
+Also the protocol traces, which no digest covers. This module knows nothing of what the events mean.
 """
 
 import hashlib
 import json
+from collections import deque
+from collections.abc import Iterator
+from typing import Final
 
+from upheaval_node.protocol_trace import Observation
 from upheaval_node.types import Now
+
+OBSERVATIONS_KEPT: Final = 100_000
+"""Of each member, the latest: what a long run did at its end is what people look for."""
+
+
+class ProtocolTraces:
+    """What the members of a run said and became, by member. No part of the digest: it follows from what is."""
+
+    def __init__(self, kept: int = OBSERVATIONS_KEPT) -> None:
+        self._kept = kept
+        self._of: dict[int, deque[Observation]] = {}
+
+    def of(self, member_id: int) -> deque[Observation]:
+        return self._of.setdefault(member_id, deque(maxlen=self._kept))
+
+    def lines(self, member_id: int) -> Iterator[str]:
+        """The lines of `protocol.jsonl`."""
+        return (observation.to_json(member_id) for observation in self.of(member_id))
 
 
 class Journal:

@@ -1,0 +1,79 @@
+"""Messages as plain values for people and files: the name, and each field under the name that its schema gives it.
+
+Knows the two schemas of moving messages, cluster and archive, and nothing of who sends them.
+"""
+
+from dataclasses import fields, is_dataclass
+from enum import IntEnum
+from typing import Final
+
+from upheaval_node.errors import DecodeError
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import archive_messages, cluster_messages, session_header
+from upheaval_node.protocol.codec import Message
+
+Plain = int | str | bool | None | list["Plain"] | dict[str, "Plain"]
+
+UNKNOWN: Final = "?"
+"""The name of what no schema explains."""
+BYTES_SHOWN: Final = 64
+"""Of a field of bytes; the rest is told by its length."""
+
+_SCHEMA_ID_OFFSET: Final = 4
+_SCHEMAS: Final = {
+    cluster_messages.SCHEMA.table.schema_id: cluster_messages.SCHEMA,
+    archive_messages.SCHEMA.table.schema_id: archive_messages.SCHEMA,
+}
+_names: dict[type, tuple[tuple[str, str], ...]] = {}
+
+
+def describe(payload: Buffer) -> tuple[str, dict[str, Plain]]:
+    """Name and fields of an encoded message. Bytes that are none have the name `?` and their `length`."""
+    view = memoryview(payload)
+    unknown: dict[str, Plain] = {"length": len(view)}
+    if len(view) < _SCHEMA_ID_OFFSET + 2:
+        return UNKNOWN, unknown
+    schema_id = int.from_bytes(view[_SCHEMA_ID_OFFSET : _SCHEMA_ID_OFFSET + 2], "little")
+    schema = _SCHEMAS.get(schema_id)
+    try:
+        message = None if schema is None else schema.decode(view)
+    except DecodeError:
+        return UNKNOWN, unknown
+    if message is None:
+        return UNKNOWN, unknown
+    values = fields_of(message)
+    if isinstance(message, cluster_messages.SessionMessageHeader):
+        values["payloadLength"] = len(view) - session_header.LENGTH
+    return type(message).__name__, values
+
+
+def fields_of(message: Message) -> dict[str, Plain]:
+    """The fields of a decoded message, in the order of its schema."""
+    return _fields_of(message)
+
+
+def _fields_of(entry: object) -> dict[str, Plain]:
+    names = _names.get(type(entry))
+    if names is None:
+        assert is_dataclass(entry)
+        names = _names[type(entry)] = tuple((each.name, camel_case(each.name)) for each in fields(entry))
+    return {shown: _plain(getattr(entry, name)) for name, shown in names}
+
+
+def camel_case(name: str) -> str:
+    """`log_leadership_term_id` -> `logLeadershipTermId`."""
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _plain(value: object) -> Plain:
+    if isinstance(value, IntEnum):
+        return value.name
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, bytes):
+        shown = value[:BYTES_SHOWN].hex()
+        return shown if len(value) <= BYTES_SHOWN else f"{shown}.. ({len(value)} bytes)"
+    if isinstance(value, tuple):
+        return [_fields_of(entry) for entry in value]
+    return str(value)
