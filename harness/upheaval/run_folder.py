@@ -122,6 +122,10 @@ class MemberFolder:
         self.cluster = path / "cluster"
         self.recording_log = path / "cluster" / "recording.log"
 
+    def protocol_files(self) -> list[Path]:
+        """The files of the protocol trace, if there are any; of one writer the older one comes first."""
+        return sorted(self.path.glob("protocol*.jsonl"), key=lambda path: (path.name.split(".")[0], -len(path.name)))
+
     def read_trace(self) -> Iterator[TraceEvent]:
         """The events in order. A last line that its writer did not finish (SIGKILL) is left out."""
         for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True):

@@ -9,8 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from upheaval_node.ports import Tracer
-from upheaval_node.protocol.describe import describe
+from upheaval_node.protocol.describe import MESSAGE_NAMES, describe
 from upheaval_node.types import Now
+
+__all__ = ["FILE_NAME", "MESSAGE_EVENTS", "MESSAGE_NAMES", "STREAM_NAMES", "Observation", "Observer"]
 
 FILE_NAME: Final = "protocol.jsonl"
 MESSAGE_EVENTS: Final = ("send", "receive")

@@ -24,7 +24,7 @@ from upheaval_node.ports import Buffer, MessageObserver
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import TYPE_PAD
-from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION
+from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION, Now
 
 SEND: Final = "send"
 RECEIVE: Final = "receive"
@@ -47,7 +47,7 @@ class ObservedMedia:
     def is_closed(self) -> bool:
         return self._media.is_closed
 
-    def do_work(self, now: Any) -> int:
+    def do_work(self, now: Now) -> int:
         return self._media.do_work(now)
 
     def next_deadline_ns(self) -> int:
