@@ -103,7 +103,8 @@ def plain_lines(entries: Iterable[tuple[int, Entry]]) -> Iterator[str]:
             what += f" to member {entry.to}"
         elif entry.message and entry.record.get("stream"):
             what += f" ({entry.record['stream']})"
-        yield f"{ns / 1e9:11.6f} member {entry.member_id} {entry.component:<10} {what}  {_payload(entry.fields)}".rstrip()
+        who = f"{ns / 1e9:11.6f} member {entry.member_id} {entry.component:<10}"
+        yield f"{who} {what}  {_payload(entry.fields)}".rstrip()
 
 
 def seed_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] = frozenset()) -> list[str]:

@@ -34,8 +34,8 @@ class MemberPlan:
 
     `endpoints` are those of all members in order of their ids, each in the order of the system's `ports`; `metrics` is
     where this one shows its metrics. `component` is `all` for a whole member. `max_sessions` 0 leaves the system's own
-    limit. `names` says where the member dials for an endpoint of another one. `planted` is the bug of a test build,
-    None for the system as it is.
+    limit. `protocol_trace` is how many bytes the protocol trace of each process may take, 0 for none. `names` says where
+    the member dials for an endpoint of another one. `planted` is the bug of a test build, None for the system as it is.
     """
 
     member_id: int
@@ -49,6 +49,7 @@ class MemberPlan:
     python_path: Sequence[str] = ()
     component: str = "all"
     max_sessions: int = 0
+    protocol_trace: int = 0
     names: Mapping[str, str] = field(default_factory=dict)
     planted: str | None = None
 
@@ -169,6 +170,7 @@ class UpheavalNode:
             "metrics_host": metrics_host,
             "metrics_port": int(metrics_port),
             "settings": {"cluster": {"max_sessions": plan.max_sessions}} if plan.max_sessions else {},
+            "protocol_trace": plan.protocol_trace,
         }
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:

@@ -23,7 +23,8 @@ class MemberConfig:
     the service loader, one a container, in order of their service ids. `names` says where this member dials for an
     endpoint (everything else is dialled as it stands). `seed` None means that every start draws another one.
     `metrics_port` 0 leaves the HTTP endpoint out. It shows numbers to whoever can reach it and has no credentials:
-    `metrics_host` is loopback unless something else is asked for.
+    `metrics_host` is loopback unless something else is asked for. `protocol_trace` is how many bytes the trace of each
+    message and state change may take in each process of the member, 0 to have none.
     """
 
     member_id: int
@@ -39,6 +40,7 @@ class MemberConfig:
     python_path: tuple[str, ...] = ()
     metrics_port: int = 0
     metrics_host: str = "127.0.0.1"
+    protocol_trace: int = 0
 
     def __post_init__(self) -> None:
         if self.member_id not in parse_members(self.members):
@@ -47,6 +49,8 @@ class MemberConfig:
             raise UsageError(f"{len(self.services)} services named, {self.settings.cluster.service_count} set")
         if not 0 <= self.metrics_port <= 65535:
             raise UsageError(f"metrics_port must be 0 (off) to 65535, not {self.metrics_port}")
+        if self.protocol_trace < 0:
+            raise UsageError(f"protocol_trace must be a number of bytes, 0 for none, not {self.protocol_trace}")
         own = self.endpoints
         ports = [each.rpartition(":")[2] for each in (own.ingress, own.consensus, own.log, own.catchup, own.archive)]
         if self.metrics_port and str(self.metrics_port) in ports:
@@ -90,6 +94,7 @@ def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
         python_path=tuple(reader.texts("python_path", ())),
         metrics_port=reader.integer("metrics_port", 0),
         metrics_host=reader.text("metrics_host", "127.0.0.1"),
+        protocol_trace=reader.integer("protocol_trace", 0),
     )
     reader.refuse_unread()
     return config

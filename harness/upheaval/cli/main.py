@@ -120,6 +120,7 @@ def _add_up(commands: "_Commands[_Parser]") -> None:
     )
     parser.add_argument("--base-port", type=int, help="first of ten ports a member (default: free ones)")
     parser.add_argument("--timeout", type=_seconds, default=30.0, help="seconds to wait for a leader")
+    parser.add_argument("--trace", action="store_true", help="write down every message, see `upheaval trace`")
     parser.set_defaults(command=_up)
 
 

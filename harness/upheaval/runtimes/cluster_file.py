@@ -37,6 +37,8 @@ class ClusterConfig:
     python_path: tuple[str, ...] = ()
     max_sessions: int = 0
     """How many clients a member lets in; 0 for the node's own limit."""
+    protocol_trace: int = 0
+    """How many bytes the protocol trace of each process may take; 0 for no such trace."""
     planted: str | None = None
     """The bug of a test build of the node that the members are; None for the node of the product."""
     version: str = __version__
@@ -79,6 +81,7 @@ def member_plan(config: ClusterConfig, member_id: int, folder: Path, component: 
         python_path=config.python_path,
         component=component,
         max_sessions=config.max_sessions,
+        protocol_trace=config.protocol_trace,
         planted=config.planted,
     )
 
@@ -115,6 +118,7 @@ def load(folder: Path) -> ClusterConfig:
             base_port=jsonfields.integer_within(fields, "base_port", LOWEST_PORT, highest_base_port(members)),
             python_path=_texts(fields, "python_path"),
             max_sessions=jsonfields.optional_integer(fields, "max_sessions") or 0,
+            protocol_trace=jsonfields.optional_integer(fields, "protocol_trace") or 0,
             planted=jsonfields.optional_text(fields, "planted"),
         )
     except FieldError as error:

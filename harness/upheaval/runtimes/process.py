@@ -169,6 +169,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         service: str = cluster_file.DEFAULT_SERVICE,
         source: Path | None = None,
         max_sessions: int = 0,
+        protocol_trace: int = 0,
         base_port: int | None = None,
         planted: str | None = None,
         kept: bool = False,
@@ -190,6 +191,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             base_port=0 if base_port is None else base_port,
             python_path=() if ":" not in service else (str(source or Path.cwd()),),
             max_sessions=max_sessions,
+            protocol_trace=protocol_trace,
             planted=planted,
         )
         cluster_file.check_config(config)

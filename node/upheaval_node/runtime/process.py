@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from upheaval_node import __version__
+from upheaval_node.cluster.members import parse_members
 from upheaval_node.errors import TerminationError, UsageError
 from upheaval_node.files import layout
 from upheaval_node.marks import MarkKeeper
@@ -26,6 +27,7 @@ from upheaval_node.member import (
     close_agents,
 )
 from upheaval_node.ports import Agent, Connection
+from upheaval_node.protocol_trace import Observer
 from upheaval_node.runtime.clock import SkewedClock, SystemClock
 from upheaval_node.runtime.disk import DiskStorage
 from upheaval_node.runtime.doorbell import Doorbell
@@ -36,6 +38,7 @@ from upheaval_node.runtime.http_endpoint import HttpEndpoint
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.mark_lock import MarkLock
 from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.runtime.protocol_file import ProtocolFile
 from upheaval_node.runtime.shared_counters import (
     DRIVER_RANGE,
     MODULE_RANGE,
@@ -252,6 +255,15 @@ class MemberProcess:
             counters = cnc.counters((0, 0))
             self._status_page = open_status_page(self._network, address, counters, cnc.header, config.member_id)
 
+    def _observer(self) -> Observer | None:
+        """What sees the messages of this process, if the protocol is traced."""
+        config = self._config
+        if not config.protocol_trace:
+            return None
+        file = ProtocolFile(self._component, member_id=config.member_id, limit=config.protocol_trace)
+        members = {each.endpoints.consensus: each.id for each in parse_members(config.members).values()}
+        return Observer(self._now, os.getpid(), members, file.keep)
+
     def _ports(self, cnc: CncFile, id_range: tuple[int, int] | None) -> MemberPorts:
         return MemberPorts(
             network=self._network,
@@ -262,6 +274,7 @@ class MemberProcess:
             seed=secrets.randbits(64) if self._config.seed is None else self._config.seed,
             pid=os.getpid(),
             now_ms=self._now().epoch_ms,
+            observer=self._observer(),
         )
 
     def _media_client(self, ports: MemberPorts) -> MediaClient:

@@ -228,6 +228,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         service: str = cluster_file.DEFAULT_SERVICE,
         source: Path | None = None,
         max_sessions: int = 0,
+        protocol_trace: int = 0,
         base_port: int | None = None,
         image: str | None = None,
         kept: bool = False,
@@ -250,6 +251,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             base_port=0 if base_port is None else base_port,
             python_path=files.service_path(service, source, image),
             max_sessions=max_sessions,
+            protocol_trace=protocol_trace,
             planted=planted,
         )
         cluster_file.check_config(config, is_service_here=image is None)
@@ -341,6 +343,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             python_path=(SOURCE_FOLDER,),
             component=component,
             max_sessions=config.max_sessions,
+            protocol_trace=config.protocol_trace,
             names=self._names.get(member_id, {}),
             planted=config.planted,
         )
