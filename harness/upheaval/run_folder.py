@@ -102,6 +102,30 @@ class FaultRecord:
 
 
 @dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """One order of an operator, and the proof that it took effect.
+
+    `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the order, -1 when
+    nobody did. `operations` are those that were acknowledged when it was given.
+    """
+
+    what: str
+    begin_ns: int
+    end_ns: int
+    leader: int
+    members: Mapping[str, Json]
+    proof: str
+    operations: int = 0
+
+    @property
+    def is_proved(self) -> bool:
+        return bool(self.proof) and not self.proof.startswith(NOT_PROVED)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
 class TraceEvent:
     """One line of a member's trace; `ns` is the member's monotonic clock."""
 
@@ -143,6 +167,7 @@ class RunFolder:
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
         self.faults_file = self.path / "faults.jsonl"
+        self.controls_file = self.path / "controls.jsonl"
 
     def member(self, member_id: int) -> MemberFolder:
         return MemberFolder(self.path / f"member-{member_id}", member_id)
@@ -175,11 +200,20 @@ class RunFolder:
         return HistoryWriter(self.history_file, buffer_length=buffer_length)
 
     def add_fault(self, fault: FaultRecord) -> None:
-        try:
-            with self.faults_file.open("a", encoding="utf-8") as stream:
-                stream.write(fault.to_json() + "\n")
-        except OSError as error:
-            raise EnvironmentFault(f"cannot write {self.faults_file}: {error.strerror}") from error
+        _append_line(self.faults_file, fault.to_json())
+
+    def add_control(self, control: ControlRecord) -> None:
+        _append_line(self.controls_file, control.to_json())
+
+    def read_controls(self) -> Iterator[ControlRecord]:
+        """The orders of the run; none when the file does not exist."""
+        if not self.controls_file.exists():
+            return
+        for number, fields in jsonfields.read_lines(self.controls_file):
+            try:
+                yield parse_control(fields)
+            except FieldError as error:
+                raise UsageError(f"{self.controls_file}:{number}: {error}") from None
 
     def heal_fault(self, where: str, begin_ns: int, end_ns: int) -> None:
         """Write down that the last fault of `where` (or of a part of it) was healed; nothing when none is open."""
@@ -200,6 +234,14 @@ class RunFolder:
                 yield parse_fault(fields)
             except FieldError as error:
                 raise UsageError(f"{self.faults_file}:{number}: {error}") from None
+
+
+def _append_line(path: Path, line: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write {path}: {error.strerror}") from error
 
 
 def write_atomically(path: Path, content: str) -> None:
@@ -273,4 +315,20 @@ def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
         statement=jsonfields.optional_text(fields, "statement") or "",
         inject_operations=jsonfields.optional_integer(fields, "inject_operations"),
         heal_operations=jsonfields.optional_integer(fields, "heal_operations"),
+    )
+
+
+def parse_control(fields: Mapping[str, Json]) -> ControlRecord:
+    """Build an order from a decoded line. Raises `FieldError` with the reason."""
+    members = fields.get("members", {})
+    if not isinstance(members, dict):
+        raise FieldError("field 'members' must be an object")
+    return ControlRecord(
+        what=jsonfields.text(fields, "what"),
+        begin_ns=jsonfields.integer(fields, "begin_ns"),
+        end_ns=jsonfields.integer(fields, "end_ns"),
+        leader=jsonfields.integer(fields, "leader"),
+        members=members,
+        proof=jsonfields.optional_text(fields, "proof") or "",
+        operations=jsonfields.integer(fields, "operations"),
     )

@@ -80,7 +80,14 @@ class Heal:
     name: str
 
 
-Step = WaitOperations | WaitLeader | WaitCaughtUp | WaitMoment | WaitSeconds | Inject | Heal
+@dataclass(frozen=True, slots=True)
+class GiveOrder:
+    """Let an operator order something (`upheaval.control`), and prove that it took effect on every member."""
+
+    order: str
+
+
+Step = WaitOperations | WaitLeader | WaitCaughtUp | WaitMoment | WaitSeconds | Inject | Heal | GiveOrder
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,10 +6,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from upheaval.cluster import is_caught_up
+from upheaval.cluster import MemberStatus, is_caught_up
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.run_folder import Converge, FaultRecord, RunFolder
-from upheaval.runtimes.live import AnyCluster
+from upheaval.run_folder import ControlRecord, Converge, FaultRecord, RunFolder
+from upheaval.runtimes.live import AnyCluster, LiveMember
+from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
@@ -23,8 +24,8 @@ from upheaval_node.media.resolver import Resolver
 class LiveTarget:
     """A live cluster as faults see it. Implements `upheaval_chaos.target.Target`."""
 
-    def __init__(self) -> None:
-        self._cluster: AnyCluster | None = None
+    def __init__(self, cluster: AnyCluster | None = None) -> None:
+        self._cluster = cluster
         self._links: Links | None = None
 
     @property
@@ -118,6 +119,23 @@ class LiveTarget:
 
     def turns(self, member_id: int, component: str | None) -> int:
         return self.cluster.member(member_id).turns(component)
+
+    # --- orders ---
+
+    def status(self) -> list[MemberStatus]:
+        return self.cluster.status()
+
+    def order(self, member_id: int, order: str) -> str:
+        return self.cluster.member(member_id).order(order)
+
+    def control_statuses(self) -> Sequence[ControlStatus]:
+        return self.cluster.for_all(LiveMember.control_status)
+
+    def exit_status(self, member_id: int, incarnation: str) -> int | None:
+        return self.cluster.member(member_id).exit_status(incarnation)
+
+    def record_control(self, record: ControlRecord) -> None:
+        self.cluster.run.add_control(record)
 
     # --- links ---
 

@@ -53,6 +53,7 @@ def _events(run: RunFolder) -> list[_Event]:
         events.append(_Event(fault.inject_begin_ns, fault.inject_operations, f"inject {name} {fault.statement}"))
         if fault.heal_begin_ns is not None and fault.heal_operations is not None:
             events.append(_Event(fault.heal_begin_ns, fault.heal_operations, f"heal {name}"))
+    events += [_Event(control.begin_ns, control.operations, control.what) for control in run.read_controls()]
     return events
 
 

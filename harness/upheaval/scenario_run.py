@@ -13,10 +13,12 @@ from upheaval import jsonfields
 from upheaval.checkers.faults import FAULTS_PROVED
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.control import perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.jsonfields import FieldError, Json
 from upheaval.run_folder import NOT_PROVED, RunFolder, write_atomically
 from upheaval.scenario import (
+    GiveOrder,
     Heal,
     Inject,
     Scenario,
@@ -194,6 +196,9 @@ def _do(step: Step, stage: Stage, driver: FaultDriver, say: Say) -> None:
             say(f"{stage.acknowledged()} operations acknowledged")
         case WaitSeconds(seconds):
             stage.let_pass(seconds)
+        case GiveOrder(order):
+            driver.last_event_ns = stage.now_ns()
+            say(f"{order}: {perform(stage, order, STEP_TIMEOUT_S).proof}")
         case Inject(name, fault):
             _require_proof(say, f"fault {name!r}", driver.inject(name, fault))
         case Heal(name):

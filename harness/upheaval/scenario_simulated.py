@@ -9,9 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from upheaval.cluster import is_caught_up
+from upheaval.cluster import MemberStatus, is_caught_up
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.run_folder import Converge, FaultRecord, RunFolder
+from upheaval.run_folder import ControlRecord, Converge, FaultRecord, RunFolder
+from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SECOND, SimulatedCluster, host_of
 from upheaval.runtimes.simulated.collect import digest
@@ -163,6 +164,23 @@ class SimulatedTarget:
     def _require_whole(component: str | None) -> None:
         if component is not None:
             raise UsageError("members of the simulated runtime run their components together")
+
+    # --- orders ---
+
+    def status(self) -> list[MemberStatus]:
+        return self.cluster.status()
+
+    def order(self, member_id: int, order: str) -> str:
+        return self.cluster.members[member_id].order(order)
+
+    def control_statuses(self) -> Sequence[ControlStatus]:
+        return [member.control_status() for member in self.cluster.members]
+
+    def exit_status(self, member_id: int, incarnation: str) -> int | None:
+        return self.cluster.members[member_id].exit_statuses.get(incarnation)
+
+    def record_control(self, record: ControlRecord) -> None:
+        self.cluster.controls.append(record)
 
     # --- links ---
 

@@ -6,12 +6,13 @@ A stage is used once: `open`, steps, `settle`, `close`. This module knows no run
 from collections.abc import Callable
 from typing import Protocol
 
+from upheaval.control import Operable
 from upheaval.run_folder import Converge, FaultRecord, RunFolder
 from upheaval.workload import LoadCounts
 from upheaval_chaos.target import Target
 
 
-class Stage(Target, Protocol):
+class Stage(Target, Operable, Protocol):
     """One cluster for one run of one scenario."""
 
     @property

@@ -15,11 +15,13 @@ from upheaval.checkers.logs import LOGS_COMPLETE, LOGS_EQUAL
 from upheaval.checkers.run import ENOUGH_TRAFFIC, RUN_CONVERGED
 from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST, APPLIED_ONCE, HISTORY_COMPLETE, LINEARIZABLE
 from upheaval.cluster import COMPONENTS
+from upheaval.control import ENDINGS, ORDERS, START
 from upheaval.errors import UsageError
 from upheaval.scenario import (
     LIBRARY,
     SUFFIX,
     ClusterPlan,
+    GiveOrder,
     Heal,
     Inject,
     Scenario,
@@ -169,6 +171,8 @@ class _Parser:
         self._active: set[str] = set()
         self._known: set[str] = set()
         self._means: Means | None = None
+        self._statement = ""
+        self._ended_by = ""
         self._statements: dict[str, Callable[[_Line], None]] = {
             "title": self._read_title,
             "cluster": self._read_cluster,
@@ -177,17 +181,21 @@ class _Parser:
             "inject": self._read_inject,
             "heal": self._read_heal,
             "promise": self._read_promise,
+            **dict.fromkeys(ORDERS, self._read_order),
         }
 
     def parse(self, name: str) -> Scenario:
         for line in self._lines():
-            self._statements[line.take_one_of("statement", tuple(self._statements))](line)
+            self._statement = line.take_one_of("statement", tuple(self._statements))
+            self._statements[self._statement](line)
             line.finish()
         last = self._text.count("\n") + 1
         if not self._title:
             raise UsageError(f"{self._where}:{last}:1: the scenario has no title")
         if not any(isinstance(step, WaitOperations | WaitMoment) for step in self._steps):
             raise UsageError(f"{self._where}:{last}:1: the scenario never waits for operations, so it judges nothing")
+        if self._ended_by:
+            raise UsageError(f"{self._where}:{last}:1: the cluster ends by {self._ended_by}: write `start` behind it")
         return Scenario(
             name,
             self._title,
@@ -307,6 +315,13 @@ class _Parser:
         name = self._take_fault(line, self._active)
         self._active.discard(name)
         self._steps.append(Heal(name))
+
+    def _read_order(self, line: _Line) -> None:
+        order = self._statement
+        if self._ended_by and order != START:
+            line.fail(f"nobody takes {order} after {self._ended_by}: write `start` before it")
+        self._ended_by = order if order in ENDINGS else ""
+        self._steps.append(GiveOrder(order))
 
     def _read_promise(self, line: _Line) -> None:
         promise = line.take_rest("promise")

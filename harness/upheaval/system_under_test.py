@@ -16,10 +16,13 @@ from upheaval import jsonfields
 from upheaval.cluster import MemberStatus
 from upheaval.errors import UsageError
 from upheaval.jsonfields import FieldError, Json
+from upheaval.runtimes.member_control import ControlStatus, read_control
 from upheaval.runtimes.member_status import read_member_status
 from upheaval_chaos.planted.bug import bug_named
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError
+from upheaval_node.files import layout
+from upheaval_node.runtime import control
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import profile_settings
@@ -92,6 +95,14 @@ class SystemUnderTest(Protocol):
         """The status of a member whose files are on this machine; `leader_member_id` is left to the runtime."""
         ...
 
+    def read_control(self, folder: Path) -> ControlStatus:
+        """What the consensus module of a member says whose files are on this machine, alive or not."""
+        ...
+
+    def give_order(self, folder: Path, order: str) -> str:
+        """Let the member take an order of an operator; why it did not, empty when it has."""
+        ...
+
     # --- in containers ---
 
     @property
@@ -114,6 +125,15 @@ class SystemUnderTest(Protocol):
         """A command inside the container that prints what `parse_status` reads."""
         ...
 
+    def order_command(self, order: str | None) -> Sequence[str]:
+        """A command inside the container that gives an order, or none, and prints what `parse_control` reads."""
+        ...
+
+    @property
+    def recording_log(self) -> PurePosixPath:
+        """The file by which `control_of_files` knows a member that is down."""
+        ...
+
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
         """The configuration of a member."""
         ...
@@ -124,6 +144,14 @@ class SystemUnderTest(Protocol):
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
         """The status of a member; `leader_member_id` is left to the runtime. What cannot be read is a dead member."""
+        ...
+
+    def parse_control(self, output: str) -> tuple[str, ControlStatus]:
+        """Why an order was refused (empty: it was not), and what the member says."""
+        ...
+
+    def control_of_files(self, recording_log: bytes) -> ControlStatus:
+        """What is known of a member that is down."""
         ...
 
 
@@ -182,6 +210,19 @@ class UpheavalNode:
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
         return read_member_status(folder, member_id, run_id)
 
+    def read_control(self, folder: Path) -> ControlStatus:
+        return control.control_status(str(folder))
+
+    def give_order(self, folder: Path, order: str) -> str:
+        return control.give_order(str(folder), order)
+
+    def order_command(self, order: str | None) -> Sequence[str]:
+        return ("python3", "-m", control.__name__, order or control.STATUS)
+
+    @property
+    def recording_log(self) -> PurePosixPath:
+        return self.folder / layout.RECORDING_LOG
+
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
         environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.run_id}
         return environment if plan.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.planted}
@@ -208,6 +249,21 @@ class UpheavalNode:
             )
         except FieldError:
             return MemberStatus(member_id, alive=False)
+
+    def parse_control(self, output: str) -> tuple[str, ControlStatus]:
+        try:
+            fields = jsonfields.parse_object(output)
+            status = ControlStatus(
+                jsonfields.optional_text(fields, "module_state"),
+                jsonfields.integer(fields, "snapshot_count"),
+                jsonfields.integer(fields, "snapshot_position"),
+            )
+            return jsonfields.text(fields, "refused"), status
+        except FieldError as error:
+            return f"the member does not answer: {error}", ControlStatus()
+
+    def control_of_files(self, recording_log: bytes) -> ControlStatus:
+        return read_control(None, recording_log)
 
 
 SYSTEM: Final[SystemUnderTest] = UpheavalNode()

@@ -23,6 +23,14 @@ USAGE_STATUS = 2
 INTERRUPTED_STATUS = 130
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
+_ORDERS = {
+    "snapshot": "let a cluster take a snapshot; done when every member that runs has it",
+    "suspend": "let a cluster take no requests",
+    "resume": "let a suspended cluster go on",
+    "shutdown": "let a cluster take a snapshot and end, all members by themselves and with status 0",
+    "abort": "let a cluster end without a snapshot",
+}
+
 DESCRIPTION = "Starts clusters of replicated state machines, breaks them, heals them, and judges what they promised."
 
 
@@ -164,6 +172,11 @@ def _add_member_commands(commands: "_Commands[_Parser]") -> None:
     start.add_argument("--dir", required=True, type=Path)
     start.add_argument("member", type=int)
     start.set_defaults(command=_start)
+    for word, text in _ORDERS.items():
+        order = commands.add_parser(word, help=text)
+        order.add_argument("run", type=Path, metavar="RUN", help="the folder of a running cluster")
+        order.add_argument("--timeout", type=_seconds, default=30.0, help="seconds until it has taken effect")
+        order.set_defaults(command=_order, order=word)
     down = commands.add_parser("down", help="end the cluster; its folder stays")
     down.add_argument("--dir", required=True, type=Path)
     down.set_defaults(command=_down)
@@ -250,6 +263,12 @@ def _start(options: argparse.Namespace) -> int:
     from upheaval.cli import members
 
     return members.start(options.dir, options.member)
+
+
+def _order(options: argparse.Namespace) -> int:
+    from upheaval.cli import members
+
+    return members.order(options.run, options.order, options.timeout)
 
 
 def _down(options: argparse.Namespace) -> int:

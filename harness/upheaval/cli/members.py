@@ -1,4 +1,4 @@
-"""The commands that start and end: up, kill, start, down."""
+"""The commands that start, order and end: up, snapshot, suspend, resume, shutdown, abort, kill, start, down."""
 
 import argparse
 import sys
@@ -57,6 +57,16 @@ def start(folder: Path, member_id: int) -> int:
         member.start()
         member.wait_until_alive()
     print(f"started member {member_id}")
+    return 0
+
+
+def order(folder: Path, word: str, timeout_s: float) -> int:
+    """An order of an operator to a running cluster; returns when it has taken effect on every member that runs."""
+    from upheaval.control import perform
+    from upheaval.scenario_live import LiveTarget
+
+    with open_cluster(folder) as cluster:
+        print(f"{word}: {perform(LiveTarget(cluster), word, timeout_s).proof}")
     return 0
 
 

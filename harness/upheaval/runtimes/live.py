@@ -22,6 +22,7 @@ from upheaval.errors import UsageError
 from upheaval.run_folder import SPLIT, Converge, FaultRecord, Manifest, RunFolder
 from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.conditions import Conditions
+from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.member_status import with_leaders
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 from upheaval_node.media.resolver import Resolver
@@ -53,6 +54,14 @@ class LiveMember(ABC):
     def turns(self, component: str | None = None) -> int:
         """A number that grows while the member gets to run, and only then."""
 
+    @abstractmethod
+    def control_status(self) -> ControlStatus:
+        """What its consensus module says, or what its files say when it is down."""
+
+    @abstractmethod
+    def exit_status(self, incarnation: str) -> int | None:
+        """With which status what had that name ended; None while it runs, or when nobody knows."""
+
     def is_running(self) -> bool:
         """Whether anything of the member runs, frozen or not."""
         return bool(self.incarnation())
@@ -67,6 +76,10 @@ class LiveMember(ABC):
         wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"member {self.member_id} does not start")
 
     # --- hands ---
+
+    @abstractmethod
+    def order(self, order: str) -> str:
+        """Set the member's control toggle; why it was not taken, empty when it was."""
 
     @abstractmethod
     def launch(self) -> None:

@@ -21,7 +21,8 @@ from upheaval.run_folder import SPLIT, TOGETHER, write_atomically
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.cluster_file import ClusterConfig
-from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest
+from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest, with_base_port
+from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.member_status import member_pids
 from upheaval.runtimes.process_table import (
     COMPONENT_VARIABLE,
@@ -40,6 +41,8 @@ from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver
 
 ALL: Final = "all"
+PROCESS_END: Final = "process-end"
+"""The last event that a process of a member traces, with its exit status."""
 # Within this time the rest of a member ends when one of its components has died.
 COMPONENT_END_TIMEOUT_S: Final = 10.0
 SIGNAL_TIMEOUT_S: Final = 5.0
@@ -94,7 +97,16 @@ class ProcessMember(LiveMember):
     def turns(self, component: str | None = None) -> int:
         return sum(context_switches(process.pid) for process in self.processes(component))
 
+    def control_status(self) -> ControlStatus:
+        return SYSTEM.read_control(self.folder)
+
+    def exit_status(self, incarnation: str) -> int | None:
+        return self._cluster.exit_status_of(self.member_id, int(incarnation.rpartition(" ")[2]))
+
     # --- hands ---
+
+    def order(self, order: str) -> str:
+        return SYSTEM.give_order(self.folder, order)
 
     def launch(self) -> None:
         """Start what is not running. A member that has lost a component is left to end first."""
@@ -153,6 +165,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         super().__init__(folder, config, members)
         members.extend(ProcessMember(self, member_id) for member_id in range(config.members))
         self._spawned: list[_Spawned] = []
+        self._exit_statuses: dict[int, int] = {}
         self._owner = owner_variables(kept=kept)
 
     # --- making and opening ---
@@ -312,13 +325,32 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             raise EnvironmentFault(f"cannot start member {member_id}: {error.strerror} ({log})") from error
         self._spawned.append(_Spawned(pid, member_id, log, start))
 
+    def exit_status_of(self, member_id: int, pid: int) -> int | None:
+        """As the kernel tells those who started it; everybody else has the last line that it traced."""
+        if pid in self._exit_statuses:
+            return self._exit_statuses[pid]
+        for spawned in list(self._spawned):
+            if spawned.pid == pid:
+                return self._collected_status(spawned)
+        trace = self.run.member(member_id)
+        ends = [event for event in trace.read_trace() if event.event == PROCESS_END and event.fields.get("pid") == pid]
+        status = ends[-1].fields.get("status") if ends else None
+        return status if isinstance(status, int) else None
+
+    def _collected_status(self, spawned: _Spawned) -> int | None:
+        """The status of one that has ended, which the kernel tells once."""
+        status = spawned.exit_status()
+        if status is not None:
+            self._spawned.remove(spawned)
+            self._exit_statuses[spawned.pid] = status
+        return status
+
     def raise_if_ended(self, member_id: int | None = None) -> None:
         """Only processes that this handle started are known to have ended."""
         for spawned in list(self._spawned):
-            status = spawned.exit_status()
+            status = self._collected_status(spawned)
             if status is None:
                 continue
-            self._spawned.remove(spawned)
             is_asked = member_id is None or spawned.member_id == member_id
             # Killed by a signal was our doing, and the other components of a killed one follow it.
             if status > 0 and status not in SYSTEM.expected_exit_statuses and is_asked:

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cluster import MemberStatus
+from upheaval.control import perform
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.run_folder import TOGETHER, Converge, RunFolder
 from upheaval.runtimes import cluster_file
@@ -222,6 +223,36 @@ class Cluster:
                 "use cluster.client()"
             )
         return self._backend.load(settings)
+
+    # --- orders of an operator, through the control toggle ---
+
+    def snapshot(self, timeout_s: float = WAIT_S) -> int:
+        """Let the cluster take a snapshot, and wait until every member that runs has it; returns its log position."""
+        perform(self._backend, "snapshot", timeout_s)
+        return max(status.snapshot_position for status in self._backend.control_statuses())
+
+    def suspend(self, timeout_s: float = WAIT_S) -> None:
+        """Let the cluster take no requests, until `resume_cluster`."""
+        perform(self._backend, "suspend", timeout_s)
+
+    def resume_cluster(self, timeout_s: float = WAIT_S) -> None:
+        """Let a suspended cluster go on. (`resume` is for members that are paused.)"""
+        perform(self._backend, "resume", timeout_s)
+
+    def shutdown(self, timeout_s: float = WAIT_S) -> None:
+        """Let the cluster take a snapshot and end; waits until all members have ended by themselves with status 0.
+
+        `start_all` starts them again.
+        """
+        perform(self._backend, "shutdown", timeout_s)
+
+    def abort(self, timeout_s: float = WAIT_S) -> None:
+        """As `shutdown`, without a snapshot."""
+        perform(self._backend, "abort", timeout_s)
+
+    def start_all(self, timeout_s: float = WAIT_S) -> int:
+        """Start what is down, and wait until all members follow one leader; returns its member id."""
+        return perform(self._backend, "start", timeout_s).leader
 
     # --- faults: the common ones, by the words of `chaos` ---
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from upheaval.cluster import MemberStatus
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.history import HistoryWriter, Operation
 from upheaval.run_folder import Converge, RunFolder
@@ -58,9 +57,6 @@ class LiveBackend(LiveTarget):
 
     def up(self, timeout_s: float) -> int:
         return self.cluster.up(timeout_s)
-
-    def status(self) -> list[MemberStatus]:
-        return self.cluster.status()
 
     def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int:
         return self.cluster.wait_until_leader(timeout_s, other_than=other_than)

@@ -1,6 +1,5 @@
 """A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
 
-from upheaval.cluster import MemberStatus
 from upheaval.run_folder import Converge, RunFolder
 from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
@@ -40,9 +39,6 @@ class SimulatedBackend(SimulatedTarget):
     def up(self, timeout_s: float) -> int:
         self.cluster.start_all()
         return self.cluster.wait_until_leader(timeout_s)
-
-    def status(self) -> list[MemberStatus]:
-        return self.cluster.status()
 
     def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int:
         self.cluster.wait_until(lambda: self.leader() not in (None, other_than), timeout_s, "leader")

@@ -31,7 +31,8 @@ from upheaval.runtimes.docker.containers import (
 from upheaval.runtimes.docker.engine import Client, connect, engine_errors, engine_host, require_image
 from upheaval.runtimes.docker.files import DockerConfig
 from upheaval.runtimes.docker.reaper import choose_cleaning
-from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest
+from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest, with_base_port
+from upheaval.runtimes.member_control import ControlStatus
 from upheaval.system_under_test import SOURCE_FOLDER, SYSTEM, MemberPlan
 from upheaval.waits import wait_until
 from upheaval_node.media.resolver import StaticResolver
@@ -101,7 +102,40 @@ class DockerMember(LiveMember):
             usages = [self._cluster.client.api.stats(each.id, stream=False, one_shot=True) for each in found]
         return sum(usage["cpu_stats"]["cpu_usage"]["total_usage"] for usage in usages)
 
+    def control_status(self) -> ControlStatus:
+        return self._ask(None)[1]
+
+    def exit_status(self, incarnation: str) -> int | None:
+        for component in self.components:
+            container = self.container(component)
+            if container is not None and _incarnation(container) == incarnation:
+                state = container.attrs["State"]
+                return int(state["ExitCode"]) if state["Status"] == "exited" else None
+        return None
+
+    def _ask(self, order: str | None) -> tuple[str, ControlStatus]:
+        """Let the member take an order, or none, and say how it is; of one that is down its files say what they can."""
+        import docker
+
+        container, system = self.container(), self._cluster.system
+        if container is None:
+            return "the member is not running", ControlStatus()
+        if container.status == "running":
+            try:
+                with engine_errors(f"asking member {self.member_id}"):
+                    _, output = container.exec_run(list(system.order_command(order)), stderr=False)
+            except EnvironmentFault as fault:
+                if not isinstance(fault.__cause__, docker.errors.APIError):
+                    raise
+            else:
+                return system.parse_control((output or b"").decode("utf-8", "replace"))
+        content = collect.read_file(container, str(system.recording_log))
+        return "the member is not running", system.control_of_files(content)
+
     # --- hands ---
+
+    def order(self, order: str) -> str:
+        return self._ask(order)[0]
 
     def launch(self) -> None:
         """Each container anew, or a first one. A member that has lost a component is left to end first."""

@@ -35,6 +35,23 @@ def collect_folder(container: Any, source: str, target: Path) -> None:
         shutil.rmtree(fresh, ignore_errors=True)
 
 
+def read_file(container: Any, source: str) -> bytes:
+    """The bytes of one file of a container, running or not; none when it is not there."""
+    import docker
+
+    try:
+        with tempfile.TemporaryFile() as spool:
+            chunks, _ = container.get_archive(source)
+            for chunk in chunks:
+                spool.write(chunk)
+            spool.seek(0)
+            with tarfile.open(fileobj=spool) as archive:
+                found = next((archive.extractfile(entry) for entry in archive if entry.isreg()), None)
+                return b"" if found is None else found.read()
+    except (docker.errors.APIError, OSError, tarfile.TarError):
+        return b""
+
+
 def collect_output(container: Any, target: Path) -> None:
     """What the member's processes have printed."""
     with engine_errors(f"reading the output of {container.name}"):

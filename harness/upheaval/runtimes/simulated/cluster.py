@@ -13,7 +13,8 @@ from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus, serving_lead
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.history import Operation
 from upheaval.jsonfields import Json
-from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, RunFolder
+from upheaval.run_folder import ControlRecord, Converge, FaultRecord, FinalPosition, Manifest, RunFolder
+from upheaval.runtimes.member_control import ControlStatus, give_order, read_control
 from upheaval.runtimes.member_status import log_recording_id, status_from_counters, with_leaders
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.disk import Disk
@@ -65,6 +66,8 @@ class SimulatedMember:
         self.has_power = True
         self.clock_skew_ms = 0
         self.errors: list[ErrorLog] = []
+        self.exit_statuses: dict[str, int] = {}
+        """Of the processes that ended by themselves: 0 in order, 1 by a failure."""
         self._agents: Sequence[MemberAgent] = ()
 
     @property
@@ -156,6 +159,7 @@ class SimulatedMember:
 
     def _on_exit(self, process: SimulatedProcess) -> None:
         self._cluster.fabric.kill(process)
+        self.exit_statuses[process.name] = 0 if process.failure is None else 1
         if process.failure is not None:
             self._cluster.failures.append((process.name, process.failure))
 
@@ -163,8 +167,22 @@ class SimulatedMember:
         status = MemberStatus(self.member_id, alive=self.alive)
         if not self.alive:
             return status
-        content = self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
-        return status_from_counters(status, self.counters, log_recording_id(content))
+        return status_from_counters(status, self.counters, log_recording_id(self._recording_log()))
+
+    def control_status(self) -> ControlStatus:
+        """What its consensus module says, or what its files say when it is down."""
+        return read_control(self.counters if self.alive else None, self._recording_log())
+
+    def order(self, order: str) -> str:
+        """Set the member's control toggle; why it was not taken, empty when it was."""
+        process = self.process
+        if process is None or not process.alive:
+            return "the member is not running"
+        # No input: who sets the toggle wakes nobody, the next turn finds it.
+        return give_order(self.counters, order)
+
+    def _recording_log(self) -> bytes:
+        return self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
 
 
 class SimulatedCluster:
@@ -198,6 +216,7 @@ class SimulatedCluster:
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
         self.faults: list[FaultRecord] = []
+        self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
         self.members = [SimulatedMember(self, member_id) for member_id in range(members)]
         self._folder = folder
@@ -433,11 +452,14 @@ class SimulatedCluster:
         )
         folder.history_file.unlink(missing_ok=True)
         folder.faults_file.unlink(missing_ok=True)
+        folder.controls_file.unlink(missing_ok=True)
         with folder.history_writer() as writer:
             for operation in self.history:
                 writer.add(operation)
         for fault in self.faults:
             folder.add_fault(fault)
+        for control in self.controls:
+            folder.add_control(control)
         for member in self.members:
             files = folder.member(member.member_id)
             write_files(member.disk, files.path)

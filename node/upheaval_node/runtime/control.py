@@ -1,0 +1,66 @@
+"""`python -m upheaval_node.runtime.control ORDER [FOLDER]`: what an operator orders, through the member's counters.
+
+ORDER is snapshot, suspend, resume, shutdown, abort, or `status` for none. Only the leader takes an order; what came of
+it is seen by `status` on every member. Prints one JSON object: `refused` (empty when the order was taken),
+`module_state`, `snapshot_count`, `snapshot_position`. Exit status 0: taken; 1: refused. Without a FOLDER it is that of
+the member's container.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Final
+
+from upheaval_node.cluster import orders
+from upheaval_node.cluster.orders import ORDERS, ControlStatus
+from upheaval_node.files import layout
+from upheaval_node.runtime.shared_counters import attach_cnc
+
+STATUS: Final = "status"
+
+
+def control_status(folder: str) -> ControlStatus:
+    """What the member in a folder says; one that is down has only its recording log."""
+    cnc = attach_cnc(os.path.join(folder, layout.CNC))
+    try:
+        return orders.read_control(None if cnc is None else cnc.counters(), _recording_log(folder))
+    finally:
+        if cnc is not None:
+            cnc.close()
+
+
+def give_order(folder: str, order: str) -> str:
+    """Why the member in a folder does not take the order now; empty when it has taken it."""
+    cnc = attach_cnc(os.path.join(folder, layout.CNC))
+    if cnc is None:
+        return "the member is not running"
+    try:
+        return orders.give_order(cnc.counters((0, 0)), order)
+    finally:
+        cnc.close()
+
+
+def _recording_log(folder: str) -> bytes:
+    try:
+        with open(os.path.join(folder, layout.RECORDING_LOG), "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Give the order and print what the member says; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="upheaval-control", description="Give an order to the leader of a cluster.")
+    parser.add_argument("order", choices=[*ORDERS, STATUS])
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    refused = "" if options.order == STATUS else give_order(options.folder, options.order)
+    print(json.dumps({"refused": refused, **asdict(control_status(options.folder))}))
+    return 1 if refused else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
