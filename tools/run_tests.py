@@ -56,6 +56,7 @@ SUITES = (
     Suite("architecture", "tests/architecture", 0),
     Suite("pipeline", "tests/pipeline", 1, ("java", "chromium"), ("pyspark",), extra=True),
     Suite("simulation", "tests/simulation", 1),
+    Suite("system", "tests/system", 1),
     Suite("scenarios", "tests/scenarios", 1),
     Suite("integration", "tests/integration", 1, ("strace",), marks="not timing"),
     Suite("plugin", "tests/plugin", 1),
