@@ -209,8 +209,12 @@ class LogRecording:
             now = yield
             while not call.done:
                 now = yield
-            if call.error is not None or not call.descriptors:
-                raise PeerError(f"the archive does not have the log's recording {self.recording_id}: {call.error}")
+            if call.error is not None:
+                raise PeerError(f"the archive does not tell of the log's recording {self.recording_id}: {call.error}")
+            if not call.descriptors:
+                raise PeerError(
+                    f"the recording log names recording {self.recording_id}, which the archive does not have"
+                )
             descriptor = call.descriptors[0]
             if descriptor.stop_position != NULL_POSITION:
                 self.adopt(descriptor)

@@ -337,12 +337,22 @@ class RecordingLog:
 
     def reload(self) -> None:
         """Read the file again. Raises `DecodeError` when it breaks the rules of the format."""
+        try:
+            self._read()
+        except DecodeError as error:
+            raise DecodeError(f"{self._path} is damaged: {error}") from error
+
+    def _read(self) -> None:
         size = self._file.size()
         if size > MAX_FILE_LENGTH:
-            raise DecodeError(f"recording log of {size} bytes")
-        entries, self._next_index, end = read_entries(self._file.read(0, size))
-        # A record cut off at the end was never reported as written.
+            raise DecodeError(f"it has {size} bytes")
+        content = self._file.read(0, size)
+        entries, self._next_index, end = read_entries(content)
         if end < size:
+            # A record cut off at the end was never reported as written, nor was one that a power cut left as zeros.
+            # What is behind such a hole counts for nothing where files are not synced, and cannot be there otherwise.
+            if self._sync_level > 0 and not any(content[end : end + RECORD_ALIGNMENT]) and any(content[end:]):
+                raise DecodeError(f"record {self._next_index} is missing")
             self._file.truncate(end)
         terms: dict[int, Entry] = {}
         recording_id: int | None = None

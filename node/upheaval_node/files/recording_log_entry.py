@@ -4,6 +4,9 @@ Records are multiples of 64 bytes: recordingId, leadershipTermId, termBaseLogPos
 each), serviceId, entryType (int32 each), and for standby snapshots length and text of an archive endpoint. Bit 31 of
 the type marks an entry as invalid; a type of -1 stands for a removed one (Aeron Cluster: recording log).
 
+A record of zeros was never written: a power cut can leave the length of a file without its content. Entries behind one
+are not relied on, because nobody knows what is missing between them and those before.
+
 What Aeron leaves undefined behind a snapshot of this node (bytes 48 to 63) holds the length of its recording (int64), a
 mark that says so, and a CRC-32 of both and of bytes 0 to 43: by it a recording that lost its end is recognised.
 """
@@ -33,6 +36,7 @@ _LENGTH: Final = struct.Struct("<qII")
 _LENGTH_MARK: Final = 0x4C485055
 _INVALID_FLAG: Final = 1 << 31
 _REMOVED: Final = 0xFFFFFFFF
+_NEVER_WRITTEN: Final = bytes(RECORD_ALIGNMENT)
 
 
 class EntryType(IntEnum):
@@ -157,12 +161,14 @@ def encode_entry(entry: Entry) -> bytes:
 def read_entries(content: bytes) -> tuple[list[Entry], int, int]:
     """All entries of a file in file order, the number of records, and where the last whole record ends.
 
-    Raises `DecodeError` for an unknown type or an impossible endpoint.
+    What stands behind a record of zeros is left out. Raises `DecodeError` for an unknown type or an impossible endpoint.
     """
     entries: list[Entry] = []
     count = 0
     offset = 0
     while offset + RECORD_ALIGNMENT <= len(content):
+        if content[offset : offset + RECORD_ALIGNMENT] == _NEVER_WRITTEN:
+            break
         recording_id, term, base, position, timestamp, service_id, type_number = _RECORD.unpack_from(content, offset)
         length = RECORD_ALIGNMENT
         if type_number != _REMOVED:

@@ -604,6 +604,28 @@ def test_a_record_cut_off_at_the_end_is_dropped(tail: bytes) -> None:
     assert terms(reloaded(storage)) == [(0, 0, 5), (1, 5, -1)]
 
 
+@pytest.mark.parametrize("level", [0, 1, 2])
+@pytest.mark.parametrize("length", [64, 128, 4096])
+def test_records_that_a_power_cut_left_as_zeros_are_dropped(level: int, length: int) -> None:
+    storage = MemoryStorage()
+    storage.put(RECORDING_LOG, record(0) + bytes(length))
+    log = RecordingLog(storage, sync_level=level)
+    assert terms(log) == [(0, 0, 0)]
+    assert log.append_term(1, 1, 5, 6).offset == 64
+    assert terms(reloaded(storage)) == [(0, 0, 5), (1, 5, -1)]
+
+
+def test_what_is_behind_a_hole_counts_only_as_damage_where_files_are_synced() -> None:
+    storage = MemoryStorage()
+    content = record(0) + bytes(64) + record(0, term=2)
+    storage.put(RECORDING_LOG, content)
+    with pytest.raises(DecodeError, match=r"cluster/recording.log is damaged: record 1 is missing"):
+        RecordingLog(storage, sync_level=1)
+    assert storage.open(RECORDING_LOG).read(0, 999) == content
+    assert terms(RecordingLog(storage)) == [(0, 0, 0)]
+    assert terms(RecordingLog(storage, sync_level=1)) == [(0, 0, 0)]
+
+
 @settings(max_examples=300, deadline=None)
 @given(st.binary(max_size=400), st.integers(0, 400))
 def test_arbitrary_damage_is_refused_or_read(noise: bytes, at: int) -> None:
