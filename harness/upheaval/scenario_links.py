@@ -57,9 +57,10 @@ def require_link_images(runtime: str, means: Means) -> None:
     if runtime != DOCKER:
         return
     from upheaval.runtimes.docker import links, packet_links
-    from upheaval.runtimes.docker.engine import connect, require_image
+    from upheaval.runtimes.docker.engine import connected, require_image
 
-    require_image(connect(), packet_links.IMAGE if means is Means.PACKETS else links.IMAGE)
+    with connected() as client:
+        require_image(client, packet_links.IMAGE if means is Means.PACKETS else links.IMAGE)
 
 
 class ProxiedLinks(ToxicHands):

@@ -1,5 +1,6 @@
 """A real engine, the image built from these sources, and a proof after each test that nothing of it is left."""
 
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,12 +9,20 @@ import pytest
 from support.docker_runs import left_of
 from upheaval import images
 from upheaval.runtimes.docker.cluster import DockerCluster
-from upheaval.runtimes.docker.engine import Client, connect
+from upheaval.runtimes.docker.engine import Client, connected
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open() -> Iterator[None]:
+    """A connection that nobody closed is a warning, and with that a failure, of the test that made it."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")
-def engine() -> Client:
-    return connect()
+def engine() -> Iterator[Client]:
+    with connected() as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

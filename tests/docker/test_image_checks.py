@@ -172,8 +172,9 @@ def test_an_interrupted_base_leaves_nothing(tmp_path: Path, engine: Client) -> N
     """debootstrap has processes and mounts of its own; the signal goes to the command only."""
     script = (
         "from upheaval.images import bases, catalogue\n"
-        "from upheaval.runtimes.docker.engine import connect\n"
-        f"bases.require_base(connect(), catalogue.DebianBase({NEVER_BUILT!r}, ('python3',)), print)"
+        "from upheaval.runtimes.docker.engine import connected\n"
+        "with connected() as client:\n"
+        f"    bases.require_base(client, catalogue.DebianBase({NEVER_BUILT!r}, ('python3',)), print)"
     )
     with subprocess.Popen(
         [command()[0], "-c", script],

@@ -26,15 +26,14 @@ _Way = tuple[dict[int, str], Resolver]
 
 
 def client(options: argparse.Namespace) -> int:
-    cluster = open_cluster(options.dir)
-    function, value = _operation(options)
-    if not cluster.is_running():
-        raise UsageError(
-            f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
-        )
-    result = _run(
-        cluster.run, (cluster.ingress_endpoints(), cluster.resolver()), function, options.key, value, options.timeout
-    )
+    with open_cluster(options.dir) as cluster:
+        function, value = _operation(options)
+        if not cluster.is_running():
+            raise UsageError(
+                f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
+            )
+        way = (cluster.ingress_endpoints(), cluster.resolver())
+        result = _run(cluster.run, way, function, options.key, value, options.timeout)
     print(_shown(function, result))
     return 0
 

@@ -10,13 +10,13 @@ from upheaval import images
 from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.images import Image
-from upheaval.runtimes.docker.engine import Client, connect
+from upheaval.runtimes.docker.engine import connected
 
 
 def list_images(options: argparse.Namespace) -> int:
     """What the engine has."""
-    client = connect()
-    states = [images.image_state(client, image) for image in images.IMAGES]
+    with connected() as client:
+        states = [images.image_state(client, image) for image in images.IMAGES]
     if options.json:
         print(json.dumps([_fields(state) for state in states], indent=2))
         return 0
@@ -34,15 +34,15 @@ def build(options: argparse.Namespace) -> int:
     if options.base is not None and len(options.names) != 1:
         raise UsageError("--base is the base of one image: name it, as in `upheaval images build --base BASE node`")
     chosen = _chosen(options.names)
-    client = connect()
     built: list[dict[str, Any]] = []
-    for image in chosen:
-        begin = time.monotonic()
-        state = images.build(client, image, base=options.base, offline=options.offline, say=_say)
-        seconds = time.monotonic() - begin
-        built.append({**_fields(state), "seconds": round(seconds, 1)})
-        if not options.json:
-            print(f"{image.tag}: {state.size_mb:.0f} MB in {seconds:.0f} s", flush=True)
+    with connected() as client:
+        for image in chosen:
+            begin = time.monotonic()
+            state = images.build(client, image, base=options.base, offline=options.offline, say=_say)
+            seconds = time.monotonic() - begin
+            built.append({**_fields(state), "seconds": round(seconds, 1)})
+            if not options.json:
+                print(f"{image.tag}: {state.size_mb:.0f} MB in {seconds:.0f} s", flush=True)
     if options.json:
         print(json.dumps(built, indent=2))
     return 0
@@ -51,10 +51,11 @@ def build(options: argparse.Namespace) -> int:
 def check(options: argparse.Namespace) -> int:
     """Whether images are there, current and fit. The first problem is the error; the others precede it."""
     chosen = _chosen(options.names)
-    client = connect()
-    found = {image.name: images.problems_of(client, image) for image in chosen}
+    with connected() as client:
+        found = {image.name: images.problems_of(client, image) for image in chosen}
+        states = {image.name: images.image_state(client, image) for image in chosen}
     if options.json:
-        print(json.dumps([_checked(client, image, found[image.name]) for image in chosen], indent=2))
+        print(json.dumps([_checked(states[image.name], found[image.name]) for image in chosen], indent=2))
     problems = [problem for image in chosen for problem in found[image.name]]
     for problem in problems[1:]:
         _say(problem)
@@ -62,12 +63,12 @@ def check(options: argparse.Namespace) -> int:
         raise EnvironmentFault(problems[0])
     if not options.json:
         for image in chosen:
-            print(f"{image.tag}: {images.image_state(client, image).size_mb:.0f} MB, fit for use")
+            print(f"{image.tag}: {states[image.name].size_mb:.0f} MB, fit for use")
     return 0
 
 
-def _checked(client: Client, image: Image, problems: list[str]) -> dict[str, Any]:
-    return {**_fields(images.image_state(client, image)), "problems": problems}
+def _checked(state: images.ImageState, problems: list[str]) -> dict[str, Any]:
+    return {**_fields(state), "problems": problems}
 
 
 def _fields(state: images.ImageState) -> dict[str, Any]:

@@ -46,19 +46,21 @@ def load(options: argparse.Namespace) -> int:
     _require_sense(options)
     with _page(options) as page, run_folder(options.dir, "load") as folder:
         is_ours = not cluster_file.has_cluster(folder)
-        cluster = _fresh(folder, options) if is_ours else _existing(folder, options)
-        settings = _settings(cluster, options, page)
-        _write_workload(cluster, options, settings)
-        try:
-            if is_ours:
-                _say_limit(cluster, options)
-                cluster.up()
-            statistics = _run(cluster, settings, page)
+        with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
             if not is_ours:
-                cluster.collect()
-        finally:
-            if is_ours:
-                cluster.down()
+                _require_same(cluster, options)
+            settings = _settings(cluster, options, page)
+            _write_workload(cluster, options, settings)
+            try:
+                if is_ours:
+                    _say_limit(cluster, options)
+                    cluster.up()
+                statistics = _run(cluster, settings, page)
+                if not is_ours:
+                    cluster.collect()
+            finally:
+                if is_ours:
+                    cluster.down()
     report = verify_run(folder)
     outcomes = _outcomes(cluster.run, settings.first_id)
     if options.json:
@@ -106,22 +108,20 @@ def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
     )
 
 
-def _existing(folder: Path, options: argparse.Namespace) -> AnyCluster:
-    """A cluster keeps what it was made with."""
-    cluster = open_cluster(folder)
+def _require_same(cluster: AnyCluster, options: argparse.Namespace) -> None:
+    """Raises `UsageError` for options that are not those which the cluster was made with."""
     if options.runtime not in (None, cluster.runtime):
-        raise UsageError(f"{folder} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
+        raise UsageError(f"{cluster.folder} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
     if options.service not in (None, cluster.config.service):
-        raise UsageError(f"{folder} holds a cluster with --service {cluster.config.service}: leave it out")
+        raise UsageError(f"{cluster.folder} holds a cluster with --service {cluster.config.service}: leave it out")
     if options.members not in (None, cluster.config.members):
-        raise UsageError(f"{folder} holds a cluster with --members {cluster.config.members}: leave it out")
+        raise UsageError(f"{cluster.folder} holds a cluster with --members {cluster.config.members}: leave it out")
     limit = cluster.config.max_sessions or _default_limit(cluster.config.profile)
     if options.users > limit:
         raise UsageError(
             f"--users {options.users}: the cluster in {cluster.folder} lets {limit} sessions in: "
             "use fewer, or a fresh cluster"
         )
-    return cluster
 
 
 def _default_limit(profile: str) -> int:

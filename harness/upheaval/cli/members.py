@@ -2,11 +2,17 @@
 
 import argparse
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from upheaval.errors import UsageError
 from upheaval.runtimes import cluster_file
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
+
+PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
+"""How many bytes the protocol trace of each process may take; the newest part is kept."""
 
 # The options of `up` that a folder remembers.
 _REMEMBERED = ("members", "components", "profile", "sync_level", "service", "base_port")
@@ -15,47 +21,59 @@ _REMEMBERED = ("members", "components", "profile", "sync_level", "service", "bas
 def up(options: argparse.Namespace) -> int:
     """Start a new cluster, or what is not running of the one in the folder."""
     given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
-    if cluster_file.has_cluster(options.dir):
-        cluster = open_cluster(options.dir)
-        if options.runtime not in (None, cluster.runtime):
-            raise UsageError(f"{options.dir} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
-        for name, value in given.items():
-            kept = getattr(cluster.config, name)
-            if value != kept:
-                option = name.replace("_", "-")
-                raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: leave it out")
-        cluster_file.check_kept(cluster.config)
-    else:
-        cluster = create_cluster(options.runtime or PROCESS, options.dir, kept=True, **given)
-    if cluster.note:
-        print(f"containers: {cluster.note}", file=sys.stderr)
-    leader = cluster.up(options.timeout)
-    config = cluster.config
-    term = cluster.status()[leader].leadership_term_id
-    print(f"{config.members} members ({config.components}, profile {config.profile}) in {cluster.folder}")
-    print(f"leader: member {leader}, term {term}")
+    is_there = cluster_file.has_cluster(options.dir)
+    if options.trace and not is_there:
+        given["protocol_trace"] = PROTOCOL_TRACE_LIMIT
+    with (
+        open_cluster(options.dir)
+        if is_there
+        else create_cluster(options.runtime or PROCESS, options.dir, kept=True, **given)
+    ) as cluster:
+        if is_there:
+            _require_same(cluster, options, given)
+        if cluster.note:
+            print(f"containers: {cluster.note}", file=sys.stderr)
+        leader = cluster.up(options.timeout)
+        config = cluster.config
+        term = cluster.status()[leader].leadership_term_id
+        print(f"{config.members} members ({config.components}, profile {config.profile}) in {cluster.folder}")
+        print(f"leader: member {leader}, term {term}")
     return 0
+
+
+def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mapping[str, Any]) -> None:
+    """Raises `UsageError` for options that are not those which the cluster of the folder was made with."""
+    if options.runtime not in (None, cluster.runtime):
+        raise UsageError(f"{options.dir} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
+    for name, value in given.items():
+        kept = getattr(cluster.config, name)
+        if value != kept:
+            option = name.replace("_", "-")
+            raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: leave it out")
+    if options.trace and not cluster.config.protocol_trace:
+        raise UsageError(f"{options.dir} holds a cluster without --trace: leave it out")
+    cluster_file.check_kept(cluster.config)
 
 
 def kill(folder: Path, member_id: int, component: str | None) -> int:
     """SIGKILL."""
-    cluster = open_cluster(folder)
-    cluster.member(member_id).kill(component)
-    cluster.flush_faults()
+    with open_cluster(folder) as cluster:
+        cluster.member(member_id).kill(component)
+        cluster.flush_faults()
     print(f"killed member {member_id}" + (f" ({component})" if component else ""))
     return 0
 
 
 def start(folder: Path, member_id: int) -> int:
     """Start what is missing of a member and wait until it has shown itself."""
-    cluster = open_cluster(folder)
-    member = cluster.member(member_id)
-    if member.status().alive:
-        print(f"member {member_id} is running already")
-        return 0
-    with cluster.all_or_nothing():
-        member.start()
-        member.wait_until_alive()
+    with open_cluster(folder) as cluster:
+        member = cluster.member(member_id)
+        if member.status().alive:
+            print(f"member {member_id} is running already")
+            return 0
+        with cluster.all_or_nothing():
+            member.start()
+            member.wait_until_alive()
     print(f"started member {member_id}")
     return 0
 
@@ -72,8 +90,8 @@ def order(folder: Path, word: str, timeout_s: float) -> int:
 
 def down(folder: Path) -> int:
     """End everything."""
-    cluster = open_cluster(folder)
-    was_running = cluster.is_running()
-    cluster.down()
+    with open_cluster(folder) as cluster:
+        was_running = cluster.is_running()
+        cluster.down()
     print(f"the cluster in {cluster.folder} is down" + ("" if was_running else " (it was not running)"))
     return 0

@@ -10,7 +10,8 @@ from upheaval.runtimes.opening import open_cluster
 
 
 def status(folder: Path, *, as_json: bool) -> int:
-    statuses = open_cluster(folder).status()
+    with open_cluster(folder) as cluster:
+        statuses = cluster.status()
     print(_json(statuses) if as_json else _table(statuses))
     return 0
 

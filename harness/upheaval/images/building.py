@@ -13,7 +13,7 @@ from upheaval.images import bases, cache, packages, programs, sources
 from upheaval.images.bases import Say
 from upheaval.images.catalogue import Image
 from upheaval.owned_folder import owned_folder
-from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval.runtimes.docker.engine import Client, answers_closed, engine_errors
 from upheaval_node import __version__
 
 
@@ -105,7 +105,7 @@ def _build(client: Client, image: Image, base: str, folder: Path, say: Say) -> N
         sources.write_context(image, fetched, context)
         context.seek(0)
         try:
-            with engine_errors(f"building {image.tag}"):
+            with engine_errors(f"building {image.tag}"), answers_closed(client):
                 lines = client.api.build(
                     fileobj=context,
                     custom_context=True,

@@ -15,11 +15,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, Self, TypeVar
 
 from upheaval.cluster import COMPONENTS, MemberStatus
 from upheaval.errors import UsageError
 from upheaval.run_folder import SPLIT, Converge, FaultRecord, Manifest, RunFolder
+from upheaval.runtimes import ports
 from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.conditions import Conditions
 from upheaval.runtimes.member_control import ControlStatus
@@ -238,6 +239,15 @@ class LiveCluster(ABC, Generic[Member_co]):
     def raise_if_ended(self, member_id: int | None = None) -> None:
         """Raises `EnvironmentFault` when a member, or the one that is named, has ended by its own fault."""
 
+    def close(self) -> None:
+        """Give back what this handle holds open; the cluster goes on. `down` does that too."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     # --- conditions ---
 
     def leader(self) -> int | None:
@@ -296,6 +306,14 @@ def _status(member: LiveMember) -> MemberStatus:
 
 def _launch(member: LiveMember) -> None:
     member.launch()
+
+
+def with_base_port(config: ClusterConfig, base_port: int | None) -> ClusterConfig:
+    """With the wished base port, or with one whose ports are free. Raises `HarnessError` when one of them is not."""
+    if base_port is None:
+        return replace(config, base_port=ports.choose_base_port(config.members))
+    ports.require_free(base_port, config.members)
+    return replace(config, base_port=base_port)
 
 
 def new_manifest(config: ClusterConfig, runtime: str) -> Manifest:

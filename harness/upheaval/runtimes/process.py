@@ -11,7 +11,7 @@ import os
 import signal
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -209,10 +209,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         )
         cluster_file.check_config(config)
         end_abandoned()
-        if base_port is None:
-            config = replace(config, base_port=ports.choose_base_port(members))
-        else:
-            ports.require_free(base_port, members)
+        config = with_base_port(config, base_port)
         cluster_file.require_usable(path)
         cluster_file.save(config, path)
         cluster = cls(path, config, kept=kept)

@@ -28,7 +28,14 @@ from upheaval.runtimes.docker.containers import (
     network_name,
     start_container,
 )
-from upheaval.runtimes.docker.engine import Client, connect, engine_errors, engine_host, require_image
+from upheaval.runtimes.docker.engine import (
+    Client,
+    closed_on_failure,
+    connect,
+    engine_errors,
+    engine_host,
+    require_image,
+)
 from upheaval.runtimes.docker.files import DockerConfig
 from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest, with_base_port
@@ -291,16 +298,14 @@ class DockerCluster(LiveCluster[DockerMember]):
         cluster_file.check_config(config, is_service_here=image is None)
         docker_config = DockerConfig(config, files.choose_image(image, planted), files.require_source(source))
         client = connect()
-        require_image(client, docker_config.image)
-        labels.remove_abandoned(client)
-        if base_port is None:
-            docker_config = replace(docker_config, cluster=replace(config, base_port=ports.choose_base_port(members)))
-        else:
-            ports.require_free(base_port, members)
-        cluster_file.require_usable(path)
-        cluster = cls(path, docker_config, client, kept=kept)
-        cluster.run.create(new_manifest(docker_config.cluster, cls.runtime))
-        files.save(docker_config, path)
+        with closed_on_failure(client):
+            require_image(client, docker_config.image)
+            labels.remove_abandoned(client)
+            docker_config = replace(docker_config, cluster=with_base_port(config, base_port))
+            cluster_file.require_usable(path)
+            cluster = cls(path, docker_config, client, kept=kept)
+            cluster.run.create(new_manifest(cluster.config, cls.runtime))
+            files.save(docker_config, path)
         return cluster
 
     @property
@@ -311,7 +316,9 @@ class DockerCluster(LiveCluster[DockerMember]):
     def open(cls, folder: str | os.PathLike[str]) -> "DockerCluster":
         """The cluster of a folder, running or not. Raises `UsageError` when there is none or of another version."""
         path = Path(folder).absolute()
-        return cls(path, files.load(path), connect(), kept=True)
+        config, client = files.load(path), connect()
+        with closed_on_failure(client):
+            return cls(path, config, client, kept=True)
 
     # --- handles ---
 
@@ -414,13 +421,17 @@ class DockerCluster(LiveCluster[DockerMember]):
         with contextlib.ExitStack() as stack:
             # From the last to the first, and each whatever becomes of the others.
             stack.callback(self.flush_faults)
-            stack.callback(self.client.close)
+            stack.callback(self.close)
             if not self._is_kept:
                 stack.callback(self._remove)
             self.for_all(lambda member: member.stop_now(None, timeout_s))
             self.collect()
             if self._is_kept:
                 self._remove()
+
+    def close(self) -> None:
+        """The connections to the engine."""
+        self.client.close()
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:

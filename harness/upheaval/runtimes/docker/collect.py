@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.errors import EnvironmentFault
-from upheaval.runtimes.docker.engine import engine_errors
+from upheaval.runtimes.docker.engine import answers_closed, engine_errors
 
 
 def collect_folder(container: Any, source: str, target: Path) -> None:
@@ -21,7 +21,11 @@ def collect_folder(container: Any, source: str, target: Path) -> None:
     fresh = target.with_name(target.name + ".new")
     shutil.rmtree(fresh, ignore_errors=True)
     try:
-        with engine_errors(f"copying {source} of {container.name}"), tempfile.TemporaryFile() as spool:
+        with (
+            engine_errors(f"copying {source} of {container.name}"),
+            answers_closed(container.client),
+            tempfile.TemporaryFile() as spool,
+        ):
             chunks, _ = container.get_archive(f"{source}/.")
             for chunk in chunks:
                 spool.write(chunk)

@@ -5,6 +5,7 @@ The only module that turns errors of the docker SDK into those of the harness. I
 
 import contextlib
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -23,7 +24,10 @@ Client = Any
 
 
 def connect() -> Client:
-    """A client of an engine that answers and is new enough. Raises `EnvironmentFault` with one line."""
+    """A client of an engine that answers and is new enough, for the caller to close.
+
+    Raises `EnvironmentFault` with one line.
+    """
     try:
         import docker
         import requests
@@ -36,16 +40,61 @@ def connect() -> Client:
         )
     try:
         client = docker.from_env()
-        client.ping()
-        version = str(client.version()["ApiVersion"])
+        with closed_on_failure(client):
+            client.ping()
+            version = str(client.version()["ApiVersion"])
     except ValueError as error:
         raise EnvironmentFault(f"DOCKER_HOST is no address of an engine: {error}") from error
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise EnvironmentFault(_why_unreachable(error)) from error
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_API:
+        client.close()
         wanted = ".".join(map(str, OLDEST_API))
         raise EnvironmentFault(f"the Docker engine is too old: it has API {version}, {wanted} (engine 20.10) is needed")
     return client
+
+
+@contextlib.contextmanager
+def connected() -> Iterator[Client]:
+    """The same, closed at the end."""
+    client = connect()
+    try:
+        yield client
+    finally:
+        client.close()
+
+
+@contextlib.contextmanager
+def closed_on_failure(client: Client) -> Iterator[None]:
+    """For whoever makes something that shall own the client: when that fails, nobody else will close it."""
+    try:
+        yield
+    except BaseException:
+        client.close()
+        raise
+
+
+@contextlib.contextmanager
+def answers_closed(client: Client) -> Iterator[None]:
+    """What the engine answers to this thread inside is closed at the end, even if it was read half.
+
+    The SDK hands out streams without their connection, so nobody else can close one that was given up.
+    """
+    answers: list[Any] = []
+    thread = threading.get_ident()
+
+    def keep(answer: Any, *_: object, **__: object) -> None:
+        if threading.get_ident() == thread:
+            answers.append(answer)
+
+    hooks: list[Any] = client.api.hooks["response"]
+    hooks.append(keep)
+    try:
+        yield
+    finally:
+        hooks.remove(keep)
+        for answer in answers:
+            answer.close()
 
 
 def engine_host(client: Client) -> str:
