@@ -8,7 +8,7 @@ RUNS ?= runs
 REQUIRE ?=
 EXTRAS := docker load spark
 
-.PHONY: help setup setup-dev setup-all demo check test nightly sim load-test spark-test docker-test bench clean
+.PHONY: help setup setup-dev setup-all aeron-jar demo check test nightly sim load-test aeron-test spark-test docker-test bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -32,6 +32,9 @@ $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: requirements/%.txt | $(VENV)/.dev
 	@$(PIP) install --quiet --require-hashes -r $<
 	@touch $@
 
+aeron-jar: $(VENV)/.runtime ## Fetch Aeron's jar by Maven, unless it is there
+	@$(BIN)/python tools/aeron_jar.py >/dev/null
+
 demo: $(VENV)/.runtime ## Start a cluster, break it, heal it, judge it
 	@$(BIN)/upheaval demo
 
@@ -42,10 +45,10 @@ check: $(VENV)/.dev ## Lint, formatting, types and import contracts
 	@$(BIN)/lint-imports --no-cache >/dev/null || $(BIN)/lint-imports
 	@$(BIN)/yamllint .github
 
-test: $(if $(filter all,$(REQUIRE)),setup-all,$(VENV)/.dev) check ## Everything that this machine can run, and what it could not
+test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) check ## Everything that this machine can run, and what it could not
 	@$(BIN)/python tools/run_tests.py --require "$(REQUIRE)"
 
-nightly: setup-all check ## Everything, with the long forms of the tests
+nightly: setup-all aeron-jar check ## Everything, with the long forms of the tests
 	@$(BIN)/python tools/run_tests.py --require all --nightly
 
 sim: $(VENV)/.dev ## The simulated runtime: digests and seeds
@@ -53,6 +56,9 @@ sim: $(VENV)/.dev ## The simulated runtime: digests and seeds
 
 load-test: $(VENV)/.load ## The suite that needs locust
 	@$(BIN)/python tools/run_tests.py --only load --require all
+
+aeron-test: $(VENV)/.dev aeron-jar ## The suite that needs Java and Aeron's jar: its tools on our files
+	@$(BIN)/python tools/run_tests.py --only aeron --require all
 
 spark-test: $(VENV)/.spark ## The suite that needs PySpark and Java
 	@$(BIN)/python tools/run_tests.py --only pipeline --require all

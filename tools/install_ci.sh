@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs on a bare Debian what the docker, spark and browser suites need and what is missing, and starts an engine where
-# none answers. Everything comes from the machine's own package sources. Needs root.
+# Installs on a bare Debian what the docker, spark, aeron and browser suites need and what is missing, and starts an
+# engine where none answers. Everything comes from the machine's own package sources. Needs root.
 #
 # The engine that it starts goes on running; its log is /var/log/upheaval-dockerd.log.
 set -euo pipefail
@@ -41,6 +41,7 @@ missing_packages() {
     has chromium || echo chromium
     has strace || echo strace
     has_java || echo default-jre-headless
+    has mvn || echo maven
 }
 
 install_packages() {
@@ -115,6 +116,13 @@ install_go() {
     has_go || fail "the installed go does not run"
 }
 
+# Aeron's own programs, for the suite that has them check our files.
+fetch_aeron() {
+    local python
+    python=$(command -v python3.11 || command -v python3) || fail "python3 is missing"
+    "$python" "$(dirname "$0")/aeron_jar.py" >/dev/null
+}
+
 engine_answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }
 
 start_engine() {
@@ -138,6 +146,7 @@ main() {
     install_packages
     install_compose
     install_go
+    fetch_aeron
     start_engine
     say "ready: engine $(docker version --format '{{.Server.Version}}'), $(docker compose version --short) compose"
 }

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from aeron_jar import JAR
+
 ROOT = Path(__file__).resolve().parents[1]
 
 
@@ -23,8 +25,8 @@ ROOT = Path(__file__).resolve().parents[1]
 class Suite:
     """A pytest run. Suites of one `lane` run one after the other.
 
-    `needs` are programs that must be on the path, `modules` what must be importable. An `extra` suite belongs to an
-    optional part of the distribution and has a verb of its own in the Makefile that installs what it needs.
+    `needs` are programs that must be on the path, `modules` what must be importable, `files` what must be there. An
+    `extra` suite has a verb of its own in the Makefile that installs what it needs.
     """
 
     name: str
@@ -32,13 +34,15 @@ class Suite:
     lane: int
     needs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
+    files: tuple[Path, ...] = ()
     extra: bool = False
     marks: str = ""
 
     def missing(self) -> list[str]:
         """What this machine lacks to run it."""
         programs = [program for program in self.needs if shutil.which(program) is None]
-        return programs + [module for module in self.modules if importlib.util.find_spec(module) is None]
+        modules = [module for module in self.modules if importlib.util.find_spec(module) is None]
+        return programs + modules + [path.name for path in self.files if not path.exists()]
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,7 @@ SUITES = (
     Suite("scenarios", "tests/scenarios", 1),
     Suite("integration", "tests/integration", 1, ("strace",), marks="not timing"),
     Suite("plugin", "tests/plugin", 1),
+    Suite("aeron", "tests/aeron", 1, ("java",), files=(JAR,), extra=True),
     Suite("load", "tests/load", 1, modules=("locust",), extra=True),
     Suite("timing", "tests/integration", 2, marks="timing"),
 )
