@@ -52,7 +52,7 @@ class _Prober:
     def is_over(self) -> bool:
         return self.is_answered or self.end_reason is not None
 
-    def post(self, action: Action) -> None:
+    def deliver(self, action: Action) -> None:
         self._world.after(0, action)
 
     def on_connected(self, connection: Connection) -> None:
@@ -279,6 +279,7 @@ class SimulatedStage(SimulatedTarget):
             World(seed),
             members=plan.members,
             settings=profile_settings("test", sync_level=plan.sync_level),
+            service=plan.service,
             folder=RunFolder(folder),
             planted=planted,
         )

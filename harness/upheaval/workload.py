@@ -12,11 +12,13 @@ from itertools import count
 from random import Random
 from typing import Final, Protocol
 
+from upheaval.errors import UsageError
 from upheaval.history import Function, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval.service_messages import decode_result, encode_operation
+from upheaval.workload_draws import LedgerDraw, TimersDraw
 from upheaval_node.errors import DecodeError
-from upheaval_node.ports import Buffer
+from upheaval_node.ports import Bell, Buffer
 from upheaval_node.types import MAX_POSITION, Now
 
 # Operation ids of one load stay below this; the next load of a run starts above it.
@@ -26,6 +28,12 @@ APPENDS_A_LIST: Final = 200
 RECONNECT_DELAY_NS: Final = 100_000_000
 # Fragments taken from one session in one turn, so that no session starves the others.
 POLL_LIMIT: Final = 100
+
+WORKBENCH_SERVICE: Final = "workbench"
+LEDGER_SERVICE: Final = "ledger"
+TIMERS_SERVICE: Final = "timers"
+SERVICES: Final = (WORKBENCH_SERVICE, LEDGER_SERVICE, TIMERS_SERVICE)
+"""The shipped services that a workload drives."""
 
 MIX: Final[tuple[tuple[Function, int], ...]] = (
     (Function.READ, 25),
@@ -64,13 +72,33 @@ class WorkloadSettings:
     slots: int = 32
     rate: int = 0
     operation_timeout_ns: int = 5_000_000_000
+    service: str = WORKBENCH_SERVICE
+    """The shipped service that it drives: workbench, ledger or timers."""
 
     def to_json(self) -> dict[str, Json]:
         return {"seed": self.seed, "keys": self.keys, "sessions": self.sessions, "slots": self.slots, "rate": self.rate}
 
 
+class Draw(Protocol):
+    """An endless seeded sequence of operations. The id is that of the operation that is drawn."""
+
+    def next(self, operation_id: int) -> tuple[Function, str, Json]: ...
+
+
+def make_draw(settings: WorkloadSettings) -> Draw:
+    """Raises `UsageError` for a service without a workload of its own."""
+    if settings.service == LEDGER_SERVICE:
+        return LedgerDraw(settings.seed, settings.keys)
+    if settings.service == TIMERS_SERVICE:
+        return TimersDraw(settings.seed)
+    if settings.service != WORKBENCH_SERVICE:
+        known = ", ".join(SERVICES)
+        raise UsageError(f"the workload drives {known}: for service {settings.service} use clients of your own")
+    return OperationDraw(settings)
+
+
 class OperationDraw:
-    """An endless seeded sequence of operations. Every value that is written or appended is there only once."""
+    """What to ask the workbench for. Every value that is written or appended is there only once."""
 
     def __init__(self, settings: WorkloadSettings) -> None:
         self._random = Random(f"workload/{settings.seed}")
@@ -81,7 +109,7 @@ class OperationDraw:
         self._last_written: dict[str, int] = {}
         self._appended: dict[str, int] = {}
 
-    def next(self) -> tuple[Function, str, Json]:
+    def next(self, operation_id: int = 0) -> tuple[Function, str, Json]:  # noqa: ARG002 - of every draw
         function = self._random.choices(self._functions, self._weights)[0]
         index = self._random.randrange(self._keys)
         if function in (Function.APPEND, Function.LIST):
@@ -169,13 +197,14 @@ class Load:
         first_id: int = 0,
         first_process: int = 0,
     ) -> None:
+        self.bell: Bell | None = None
         self.counts = LoadCounts()
         self.last_ok_ns = 0
         self._settings = settings
         self._open_session = open_session
         self._record = record
         self._clock_ns = clock_ns
-        self._draw = OperationDraw(settings)
+        self._draw = make_draw(settings)
         self._ids = count(first_id)
         self._processes = count(first_process)
         self._lanes = list(self._make_lanes())
@@ -207,7 +236,8 @@ class Load:
                 oldest = next(iter(lane.outstanding.values()))
                 deadline = min(deadline, oldest.invoke_ns + self._settings.operation_timeout_ns)
             if lane.free and self._is_issuing and self._settings.rate and self._tokens_ns is not None:
-                deadline = min(deadline, self._tokens_ns + int(1e9 / self._settings.rate))
+                missing = max(1.0 - self._tokens, 0.0)
+                deadline = min(deadline, self._tokens_ns + int(missing * 1e9 / self._settings.rate) + 1)
         return deadline
 
     def close(self) -> None:
@@ -270,8 +300,8 @@ class Load:
         return work
 
     def _invoke(self, slot: _Slot) -> _Pending:
-        function, key, value = self._draw.next()
         operation_id = next(self._ids)
+        function, key, value = self._draw.next(operation_id)
         payload = encode_operation(operation_id, function, key, value)
         if self._settings.rate:
             self._tokens -= 1

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_node.errors import UsageError
+from upheaval_node.ports import Bell
 
 VALUE_LENGTH: Final = 128
 METADATA_LENGTH: Final = 512
@@ -118,7 +119,7 @@ class Counter:
     def set(self, value: int) -> None:
         if self._words[self._index] != value:
             self._words[self._index] = value
-            self._counters.changes += 1
+            self._counters.on_change(self.id)
 
     def set_max(self, value: int) -> bool:
         """Raise the counter to `value`; returns whether that changed it."""
@@ -183,6 +184,8 @@ class Counters:
             raise UsageError(f"counter ids from {first_id} do not lie within {self._limit}")
         self._next_id = first_id
         self._freed: deque[int] = deque()
+        self._bells: dict[int, list[Bell]] = {}
+        self._bells_of: dict[int, list[Bell]] = {}
         self._registrations = first_id << 32
 
     @classmethod
@@ -225,8 +228,26 @@ class Counters:
         record[_LABEL_OFFSET + 4 : _LABEL_OFFSET + 4 + len(text)] = text
         # The state goes last: it is what makes the record visible to other processes.
         self._ints[counter_id * _METADATA_INTS] = STATE_ALLOCATED
-        self.changes += 1
+        if type_id in self._bells:
+            self._bells_of[counter_id] = self._bells[type_id]
+        else:
+            self._bells_of.pop(counter_id, None)
+        self.on_change(counter_id)
         return Counter(self, counter_id)
+
+    def ring(self, bell: Bell, *type_ids: int) -> None:
+        """Ring when a counter of one of these types is made, set through this instance to another value, or freed."""
+        for type_id in type_ids:
+            self._bells.setdefault(type_id, []).append(bell)
+        for counter_id in self.allocated_ids():
+            if self.type_id(counter_id) in type_ids:
+                self._bells_of[counter_id] = self._bells[self.type_id(counter_id)]
+
+    def on_change(self, counter_id: int) -> None:
+        """A counter of this instance changed."""
+        self.changes += 1
+        for bell in self._bells_of.get(counter_id, ()):
+            bell.rung = True
 
     def find(self, type_id: int, key_prefix: bytes = b"", registration_id: int | None = None) -> Counter | None:
         """The first allocated counter of that type whose key starts with `key_prefix`, whoever owns it."""
@@ -282,7 +303,7 @@ class Counters:
         struct.pack_into("<q", self._metadata, start + 8, 0)
         self._metadata[start + _KEY_OFFSET : start + _LABEL_OFFSET] = bytes(MAX_KEY_LENGTH)
         self._freed.append(counter_id)
-        self.changes += 1
+        self.on_change(counter_id)
 
     def reserve_up_to(self, count: int) -> None:
         """Mark unused records below `count` as reclaimed, in fresh buffers that several components will share.

@@ -11,10 +11,11 @@ from random import Random
 
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
-from upheaval_node.counters import Counters
+from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE, Counters
 from upheaval_node.files import layout
 from upheaval_node.marks import Mark, MarkKeeper, archive_mark, module_mark, service_mark
 from upheaval_node.media.api import Media
+from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.observed import ObservedMedia
 from upheaval_node.media.resolver import Resolver, StaticResolver
@@ -82,10 +83,18 @@ def build_together(config: MemberConfig, ports: MemberPorts, services: Sequence[
     )
     with _starting(marks, ports):
         driver = _driver(config, ports)
-        archive, module = _archive(config, ports, driver), _module(config, ports, driver)
+        views = [ComponentMedia(driver) for _ in range(2 + len(services))]
+        archive, module = _archive(config, ports, views[0]), _module(config, ports, views[1])
         containers = [
-            _container(config, ports, driver, service, service_id) for service_id, service in enumerate(services)
+            _container(config, ports, views[2 + service_id], service, service_id)
+            for service_id, service in enumerate(services)
         ]
+    users: list[Archive | ConsensusModule | ServiceContainer] = [archive, module, *containers]
+    for agent, view in zip(users, views, strict=True):
+        agent.bell = view.bell
+    ports.counters.ring(views[1].bell, RECORDING_POSITION)
+    for view in views[2:]:
+        ports.counters.ring(view.bell, COMMIT_POSITION, RECOVERY_STATE, RECORDING_POSITION)
     return [marks, driver, archive, module, *containers]
 
 

@@ -27,6 +27,22 @@ class Agent(Protocol):
         ...
 
 
+class Bell:
+    """Rung when something came for an agent since its last turn: data, a connection, room to send.
+
+    Who turns the agent takes the note back before the turn. A runtime that looks at bells turns an agent only when its
+    bell was rung, when its deadline has come, when the disk was done with something, or when its last turn did
+    something. An agent whose bell `tells_all` rings for itself when there is more to do, and waits for no disk. Agents
+    have a `bell` where somebody rings for them.
+    """
+
+    __slots__ = ("rung", "tells_all")
+
+    def __init__(self, *, tells_all: bool = False) -> None:
+        self.rung = True
+        self.tells_all = tells_all
+
+
 # --- network: reliable byte streams, as TCP and Unix sockets give them --------------------------------------------
 
 

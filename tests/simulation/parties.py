@@ -20,6 +20,9 @@ class Direct:
     def host(self) -> str:
         return self._host
 
+    def deliver(self, action: Callable[[], None]) -> None:
+        action()
+
     def post(self, action: Callable[[], None]) -> None:
         action()
 

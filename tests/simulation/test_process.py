@@ -3,6 +3,8 @@
 from simulation.parties import Beacon, Failing, Passive, Spinning, running
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval_node.errors import TerminationError
+from upheaval_node.ports import Bell
+from upheaval_node.types import Now
 
 MS = 1_000_000
 
@@ -81,3 +83,33 @@ def test_the_wall_clock_of_a_process_can_be_skewed_without_its_monotonic_one() -
     true = process.now()
     process.clock_skew_ms = -5000
     assert process.now() == (true.ns, true.epoch_ms - 5000)
+
+
+class Rung(Passive):
+    """A passive agent with a bell that counts its turns."""
+
+    def __init__(self) -> None:
+        self.bell = Bell()
+        self.turns = 0
+
+    def do_work(self, now: Now) -> int:
+        self.turns += 1
+        return 0
+
+
+def test_an_agent_with_a_bell_is_only_called_when_it_was_rung_for() -> None:
+    world = World(1)
+    rung, other = Rung(), Rung()
+    process = running(world, [rung, other])
+    world.run_for(MS)
+    turns = rung.turns, other.turns
+
+    def ring() -> None:
+        rung.bell.rung = True
+
+    process.deliver(ring)
+    world.run_for(MS)
+    assert (rung.turns, other.turns) == (turns[0] + 1, turns[1])
+    process.post(lambda: None)
+    world.run_for(MS)
+    assert (rung.turns, other.turns) == (turns[0] + 2, turns[1] + 1)

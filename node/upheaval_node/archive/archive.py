@@ -28,7 +28,7 @@ from upheaval_node.counters import (
 )
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.media.api import Image, Media, Message, Subscription
-from upheaval_node.ports import ErrorSink, Storage
+from upheaval_node.ports import Bell, ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.settings import ArchiveSettings
 from upheaval_node.types import MAX_POSITION, NULL_POSITION, Now
@@ -121,6 +121,7 @@ class Archive:
         self._now = Now(0, 0)
         self._is_recovered = False
         self.is_closed = False
+        self.bell: Bell | None = None
         self._control: list[Subscription] = [
             media.add_subscription(channel, CONTROL_STREAM_ID)
             for channel in (LOCAL_CONTROL_CHANNEL, control_channel)

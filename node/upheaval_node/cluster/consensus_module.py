@@ -17,6 +17,7 @@ from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleS
 from upheaval_node.cluster.recovery import Recovered, recover
 from upheaval_node.cluster.service_proxy import ServiceAdapter
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
+from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MS
 from upheaval_node.steps import Steps
@@ -55,6 +56,7 @@ class ConsensusModule(ConsensusSide):
     _service_adapter: ServiceAdapter | None = None
     _slow_tick_deadline_ns = 0
     _deadline_ns = 0
+    bell: Bell | None = None
 
     def do_work(self, now: Now) -> int:
         if self._state is ModuleState.CLOSED:
@@ -120,7 +122,7 @@ class ConsensusModule(ConsensusSide):
             deadline = min(deadline, self._last_commit_send_ns + timeouts.leader_heartbeat_interval_ns)
             timer = self._timers.next_deadline
             if timer is not None and self.active_log is not None:
-                deadline = min(deadline, now.ns + (timer - self.cluster_time(now)) * MS)
+                deadline = min(deadline, now.ns + self._time.in_ns(timer - self.cluster_time(now)))
         else:
             deadline = min(
                 deadline,
@@ -139,7 +141,7 @@ class ConsensusModule(ConsensusSide):
     def _recover(self, now: Now) -> int:
         if self._recovery is None:
             self._service_adapter = ServiceAdapter(self._context, self, self._acks)
-            self._recovery = Steps(recover(self._context, self.recording_log, self._recording, self._acks))
+            self._recovery = Steps(recover(self._context, self.recording_log, self._recording, self._acks, self._time))
         assert self._service_adapter is not None
         work = self._service_adapter.poll(now)
         try:

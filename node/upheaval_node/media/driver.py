@@ -23,7 +23,7 @@ from upheaval_node.media.publication import StreamPublication
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.media.stream_buffer import StreamBuffer, StreamParams
 from upheaval_node.media.subscription import StreamSubscription
-from upheaval_node.ports import ErrorSink, Network
+from upheaval_node.ports import Bell, ErrorSink, Network
 from upheaval_node.protocol.channel import (
     CONTROL_MODE,
     CONTROL_MODE_MANUAL,
@@ -64,6 +64,7 @@ class MediaDriver:
         self.random = random
         self.network = network
         self.is_closed = False
+        self.bell = Bell(tells_all=True)
         self.endpoints = Endpoints(network, self)
         self._resolver = resolver
         self._errors = errors
@@ -143,6 +144,7 @@ class MediaDriver:
 
     def mark_stream(self, stream: OutboundStream | InboundStream) -> None:
         self._dirty_streams.append(stream)
+        self.bell.rung = True
 
     # --- subscriptions ---
 
@@ -153,6 +155,7 @@ class MediaDriver:
         *,
         on_available: ImageHandler | None = None,
         on_unavailable: ImageHandler | None = None,
+        bell: Bell | None = None,
     ) -> Subscription:
         """Raises `UsageError` for an unusable channel; an address that is in use is retried and shown as `error`."""
         parsed = Channel.parse(channel)
@@ -165,6 +168,7 @@ class MediaDriver:
             self.next_correlation_id(),
             on_available=on_available,
             on_unavailable=on_unavailable,
+            bell=bell,
         )
         self._sources[subscription.registration_id] = {}
         if parsed.media == "tcp" and not parsed.is_spy and parsed.get(CONTROL_MODE) != CONTROL_MODE_MANUAL:
@@ -200,6 +204,7 @@ class MediaDriver:
     def _refresh_listening(self, subscription: StreamSubscription) -> None:
         """Show the bound address (that of a port 0 before others, as nobody can know it) or why there is none."""
         subscription.error = None
+        subscription.ring()
         sources = self._sources[subscription.registration_id].values()
         for _, key in sorted(sources, key=lambda source: "#" in str(source[1])):
             record = self.endpoints.listeners.get(str(key))
@@ -255,10 +260,11 @@ class MediaDriver:
 
     def mark_link(self, link: FrameLink) -> None:
         self._dirty_links.append(link)
+        self.bell.rung = True
 
     def on_link_connected(self, link: FrameLink) -> None:
         self.endpoints.on_connected(link)
-        self._next_tick_ns = 0
+        self.tick_soon()
 
     def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - streams on it were told
         self.endpoints.forget(link)
@@ -266,6 +272,7 @@ class MediaDriver:
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
         self.endpoints.on_setup(link, setup, token)
         self._saw_setup = True
+        self.bell.rung = True
 
     def on_response_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> None:
         if self.endpoints.on_token(link, token, stream_id, withdrawn=withdrawn):
@@ -273,7 +280,7 @@ class MediaDriver:
                 for destination in stream.destinations:
                     if destination.token == token:
                         destination.retry_now()
-                        self._next_tick_ns = 0
+                        self.tick_soon()
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - whatever it says
         raise PeerError("a command from another host")
@@ -307,7 +314,9 @@ class MediaDriver:
             self._tick(now.ns)
         if self._clients is not None:
             self._clients.tell_changes()
-        return count + self._flush_links()
+        count += self._flush_links()
+        self.bell.rung = self.next_deadline_ns() <= now.ns
+        return count
 
     def next_deadline_ns(self) -> int:
         has_commands = self._clients is not None and self._clients.has_work
@@ -318,10 +327,11 @@ class MediaDriver:
     def tick_soon(self) -> None:
         """Something waits for the timers: run them in the next turn."""
         self._next_tick_ns = 0
+        self.bell.rung = True
 
     def _changed(self) -> None:
         self._topology_changed = True
-        self._next_tick_ns = 0
+        self.tick_soon()
 
     def _flush_streams(self) -> int:
         count = 0
@@ -330,6 +340,7 @@ class MediaDriver:
             for stream in dirty:
                 stream.buffer.dirty = False
                 stream.flush()
+                stream.images.tell(stream)
                 if isinstance(stream, InboundStream) and stream.is_done:
                     self._forget_inbound(stream)
             count += len(dirty)
@@ -469,6 +480,7 @@ class MediaDriver:
         sources = self._sources.get(wanted[0].registration_id, {})
         stream.feed.may_be_filled = group[0] == "subscription" and len(sources) > 1
         stream.feed.on_setup(link, setup, source)
+        stream.images.ring()
 
     def _add_inbound(self, group: Group, link: FrameLink, setup: Setup, position: int) -> InboundStream:
         if len(self._inbound) >= MAX_INBOUND_STREAMS:

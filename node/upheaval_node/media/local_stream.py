@@ -26,6 +26,8 @@ class ImageTable:
     def __init__(self) -> None:
         self._images: dict[int, tuple[StreamSubscription, StreamImage]] = {}
         self._ever: set[int] = set()
+        self._told_tail = -1
+        self._told_end = False
 
     def __len__(self) -> int:
         return len(self._images)
@@ -49,6 +51,17 @@ class ImageTable:
                 dropped.append(subscription)
                 subscription.image_unavailable(image)
         return dropped
+
+    def tell(self, stream: LocalStream) -> None:
+        """Ring for the subscribers when the stream grew or ended."""
+        buffer = stream.buffer
+        if buffer.tail != self._told_tail or buffer.ended is not self._told_end:
+            self._told_tail, self._told_end = buffer.tail, buffer.ended
+            self.ring()
+
+    def ring(self) -> None:
+        for subscription, _ in self._images.values():
+            subscription.ring()
 
     def ever_joined(self, subscription: StreamSubscription) -> bool:
         return subscription.registration_id in self._ever

@@ -262,6 +262,8 @@ class OutboundStream:
             elif outlet.link is not None:
                 outlet.link.mark()
         self.images.reap()
+        if self.publication is not None:
+            self.publication.tell()
         if self.on_connected_changed is not None:
             self.on_connected_changed()
 

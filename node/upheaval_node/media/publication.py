@@ -11,7 +11,7 @@ from upheaval_node.errors import UsageError
 from upheaval_node.media.api import BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED
 from upheaval_node.media.frame_run import measure_run, patch_run
 from upheaval_node.media.stream_buffer import OPEN_BLOCK_LENGTH, StreamBuffer
-from upheaval_node.ports import Buffer
+from upheaval_node.ports import Bell, Buffer
 from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, max_message_length, max_position
 from upheaval_node.types import FRAME_HEADER_LENGTH
@@ -51,6 +51,9 @@ class StreamPublication:
         self.max_payload_length = params.mtu - FRAME_HEADER_LENGTH
         self.max_message_length = max_message_length(params.term_length)
         self.is_closed = False
+        self.bell: Bell | None = None
+        self._was_refused = False
+        self._was_connected = False
         self._owner = owner
         self._stream = stream
         self._max_position = max_position(params.term_length)
@@ -74,6 +77,18 @@ class StreamPublication:
     def invalidate(self) -> None:
         """The owner's limit or connectivity changed for the worse."""
         self._limit = -1
+
+    def tell(self) -> None:
+        """Ring for the publisher when it became connected or lost that, or may go on after it was held back."""
+        if self.bell is None or self.is_closed:
+            return
+        is_connected = self._owner.is_connected
+        if is_connected is not self._was_connected:
+            self._was_connected = is_connected
+            self.bell.rung = True
+        elif self._was_refused and self._stream.tail < self._owner.limit_position():
+            self._was_refused = False
+            self.bell.rung = True
 
     def offer(self, *parts: Buffer) -> int:
         stream = self._stream
@@ -224,6 +239,7 @@ class StreamPublication:
         if position >= self._max_position:
             return MAX_POSITION_EXCEEDED
         if position >= limit:
+            self._was_refused = True
             return BACK_PRESSURED
         self._limit = min(limit, self._max_position)
         return 0

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from upheaval_node.media.api import Image, ImageHandler, MessageHandler
 from upheaval_node.media.image import StreamImage
+from upheaval_node.ports import Bell
 from upheaval_node.protocol.channel import Channel
 
 
@@ -28,6 +29,7 @@ class StreamSubscription:
         *,
         on_available: ImageHandler | None = None,
         on_unavailable: ImageHandler | None = None,
+        bell: Bell | None = None,
     ) -> None:
         self.registration_id = registration_id
         self.parsed_channel = channel
@@ -41,6 +43,7 @@ class StreamSubscription:
         self._on_available = on_available
         self._on_unavailable = on_unavailable
         self._turn = 0
+        self._bell = bell
 
     @property
     def images(self) -> list[Image]:
@@ -76,14 +79,21 @@ class StreamSubscription:
 
     # --- for the owner ---
 
+    def ring(self) -> None:
+        """Tell the subscriber that its next turn has something to look at."""
+        if self._bell is not None:
+            self._bell.rung = True
+
     def image_available(self, image: StreamImage) -> None:
         self.stream_images.append(image)
+        self.ring()
         if self._on_available is not None:
             self._on_available(image)
 
     def image_unavailable(self, image: StreamImage) -> None:
         """Close an image, take it off the list and tell the subscriber, unless that is what it asked for."""
         image.mark_closed()
+        self.ring()
         if image in self.stream_images:
             self.stream_images.remove(image)
             if self._on_unavailable is not None and not self.is_closed:

@@ -12,7 +12,7 @@ from upheaval_node import counters as counter_types
 from upheaval_node.counters import Counter, Counters
 from upheaval_node.errors import DecodeError, NodeError, PeerError, TerminationError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Subscription
-from upheaval_node.ports import ErrorSink, Tracer
+from upheaval_node.ports import Bell, ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.service.api import ClusteredService, ClusterRole
@@ -84,6 +84,7 @@ class ServiceContainer:
             counter_types.cluster_key(settings.cluster_id, service_id),
             counter_types.cluster_label("Cluster Container Errors", settings.cluster_id, service_id),
         )
+        self.bell: Bell | None = None
         self._now = Now(0, 0)
         self._state = ContainerState.AWAIT_COMMIT_COUNTER
         self._log_state = LogState.NONE

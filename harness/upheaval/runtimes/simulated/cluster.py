@@ -23,6 +23,7 @@ from upheaval.runtimes.simulated.faults import Link
 from upheaval.runtimes.simulated.links import LinkProfile
 from upheaval.runtimes.simulated.network import Fabric
 from upheaval.runtimes.simulated.process import SimulatedProcess
+from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.trace import ErrorLog, Journal, ProtocolTraces, SimulatedTracer
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import Load, WorkloadSettings
@@ -31,6 +32,7 @@ from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters
 from upheaval_node.errors import TerminationError
 from upheaval_node.files import layout
+from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, close_agents, ends_before_its_member
@@ -103,7 +105,7 @@ class SimulatedMember:
             members=cluster.endpoints,
             folder=self.host,
             services=(cluster.service,),
-            settings=cluster.settings,
+            settings=cluster.own_settings.get(self.member_id, cluster.settings),
         )
         ports = MemberPorts(
             network=cluster.fabric.network(process),
@@ -209,6 +211,8 @@ class SimulatedCluster:
         self.fabric = Fabric(world, links)
         self.journal = Journal()
         self.settings = settings or profile_settings("test")
+        self.own_settings: dict[int, MemberSettings] = {}
+        """Of members that start with others than those of the cluster."""
         self.service = service
         self.planted = planted
         self.build = build_with(planted)
@@ -410,15 +414,33 @@ class SimulatedCluster:
         process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
         random = self.world.stream(host)
         network = self.fabric.network(process)
-        media = MediaDriver(network, StaticResolver(), self.settings.media, random, name=host)
+        driver = MediaDriver(network, StaticResolver(), self.settings.media, random, name=host)
+        media = ComponentMedia(driver)
         load = Load(
             settings,
             open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
             record=self.history.append,
             clock_ns=lambda: self.world.now_ns,
         )
-        process.start((media, load))
+        load.bell = media.bell
+        process.start((driver, load))
         return load
+
+    def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
+        """A client on a host of its own that does what is posted to its process, and nothing by itself."""
+        host = f"client-{len(self._client_hosts) + 1}"
+        self._client_hosts.append(host)
+        process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
+        random = self.world.stream(host)
+        network = self.fabric.network(process)
+        media = MediaDriver(network, StaticResolver(), self.settings.media, random, name=host)
+        client = SingleClient(
+            lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
+            record=self.history.append,
+            clock_ns=lambda: self.world.now_ns,
+        )
+        process.start((media, client))
+        return process, client
 
     def _on_client_exit(self, process: SimulatedProcess) -> None:
         if process.failure is not None:

@@ -44,7 +44,7 @@ class Owner(Protocol):
     @property
     def alive(self) -> bool: ...
 
-    def post(self, action: Action) -> None: ...
+    def deliver(self, action: Action) -> None: ...
 
 
 class Pipe:
@@ -279,7 +279,7 @@ class StreamEnd:
         self.post_delivery()
 
     def writable(self) -> None:
-        self.owner.post(self._deliver_writable)
+        self.owner.deliver(self._deliver_writable)
 
     def _deliver_writable(self) -> None:
         if not self.is_closed and not self._end_reason and self.handler is not None:
@@ -288,7 +288,7 @@ class StreamEnd:
     def post_delivery(self) -> None:
         if not self._is_posted and not self.is_closed:
             self._is_posted = True
-            self.owner.post(self._deliver)
+            self.owner.deliver(self._deliver)
 
     def _deliver(self) -> None:
         self._is_posted = False
@@ -488,10 +488,10 @@ class Fabric:
         if end.outgoing.link.timeout_ns is not None or end.incoming.link.timeout_ns is not None:
             end.outgoing.watch_silence()
             end.incoming.watch_silence()
-        listener.owner.post(lambda: self._accept(listener, server))
+        listener.owner.deliver(lambda: self._accept(listener, server))
         back_ns = self.arrival_ns(end.incoming.link, 0, 0)
         end.incoming.last_arrival_ns = back_ns
-        self.world.at(back_ns, lambda: end.owner.post(end.connected))
+        self.world.at(back_ns, lambda: end.owner.deliver(end.connected))
 
     def _accept(self, listener: _Listener, server: StreamEnd) -> None:
         if server.is_closed:

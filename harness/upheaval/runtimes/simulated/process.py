@@ -1,9 +1,10 @@
 """A simulated process: the duty cycle of the process runtime, on virtual time.
 
-Input that arrives is queued and wakes the process; a cycle delivers the queue to its handlers, then calls every
-agent in turn until a whole round finds nothing to do, and plans the next cycle for the earliest deadline. A cycle
-takes no virtual time, but the next one begins a drawn moment later, as a scheduler would have it.
-This module knows agents only by `ports.Agent`.
+Input that arrives is queued and wakes the process; a cycle delivers the queue to its handlers, then calls the agents
+in turn until a whole round finds nothing to do, and plans the next cycle for the earliest deadline. An agent that has
+a `ports.Bell` is only called when that says so: a turn that would do nothing is left out. Agents without a bell are
+called in every round. A cycle takes no virtual time, but the next one begins a drawn moment later, as a scheduler would
+have it. This module knows agents only by `ports.Agent`.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,12 +12,34 @@ from typing import Final
 
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import TerminationError
-from upheaval_node.ports import Agent
+from upheaval_node.ports import Agent, Bell
 from upheaval_node.types import MAX_POSITION, Now
 
 MAX_ROUNDS: Final = 100
 # A cycle does not begin sooner than this after the one before, nor later than twice this after its input.
 TURN_NS: Final = 20_000
+
+
+class _Turn:
+    """One agent and whether it is to be called."""
+
+    __slots__ = ("agent", "bell", "deadline_ns", "is_due", "is_stale")
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.bell: Bell | None = getattr(agent, "bell", None)
+        self.deadline_ns = 0
+        self.is_due = True
+        # Whether the deadline has to be asked for again.
+        self.is_stale = True
+
+    @property
+    def is_waiting(self) -> bool:
+        return self.is_due or (self.bell is not None and self.bell.rung)
+
+    def wants_another(self, work: int) -> bool:
+        """Whether it is called in one more round after one in which all agents together did this much work."""
+        return self.is_due or (work > 0 if self.bell is None else self.bell.rung)
 
 
 class SimulatedProcess:
@@ -30,7 +53,8 @@ class SimulatedProcess:
         self.on_ended: Callable[[Agent], None] | None = None
         """Told of an agent that ended in an orderly way, which gets no more turns; without it the process ends."""
         self._random = world.stream(f"schedule/{name}").random
-        self._agents: Sequence[Agent] = ()
+        self._turns: list[_Turn] = []
+        self._is_told = True
         self._inbox: list[Action] = []
         self._wake_ns = MAX_POSITION
         self._busy_until_ns = 0
@@ -58,7 +82,7 @@ class SimulatedProcess:
 
     def start(self, agents: Sequence[Agent]) -> None:
         """Begin to run `agents`."""
-        self._agents = agents
+        self._adopt(agents)
         self._plan(self._world.now_ns)
 
     def run(self, build: Callable[[], Sequence[Agent]]) -> None:
@@ -66,13 +90,18 @@ class SimulatedProcess:
         self.post(lambda: self._adopt(build()))
 
     def _adopt(self, agents: Sequence[Agent]) -> None:
-        self._agents = agents
+        self._turns = [_Turn(agent) for agent in agents]
 
     def now(self) -> Now:
         return Now(self._world.now_ns, self._world.epoch_ms + self.clock_skew_ms)
 
     def post(self, action: Action) -> None:
-        """Run `action` in the loop of this process: input, or the completion of something it asked for."""
+        """Run `action` in the loop of this process, and call all agents: something that it asked for is done."""
+        self._is_told = True
+        self.deliver(action)
+
+    def deliver(self, action: Action) -> None:
+        """Run `action` in the loop of this process: input from the network, which rings for whom it is."""
         if self._is_alive:
             self._inbox.append(action)
             if not self._in_cycle:
@@ -94,7 +123,7 @@ class SimulatedProcess:
         """Everything in memory is gone. The caller tells the network and the disk what kind of death it was."""
         self._is_alive = False
         self._inbox.clear()
-        self._agents = ()
+        self._turns = []
 
     def _plan(self, time_ns: int) -> None:
         time_ns = max(time_ns, self._busy_until_ns)
@@ -125,32 +154,53 @@ class SimulatedProcess:
         self.cycles += 1
         now = self.now()
         is_idle = not self._inbox
+        for turn in self._turns:
+            turn.is_due |= turn.deadline_ns <= now.ns
         for _ in range(MAX_ROUNDS):
             work = len(self._inbox)
             inbox, self._inbox = self._inbox, []
             for action in inbox:
                 action()
-            for agent in self._agents:
-                work += self._take_turn(agent, now)
-            if work == 0:
+            if self._is_told:
+                self._is_told = False
+                for turn in self._turns:
+                    turn.is_due |= turn.bell is None or not turn.bell.tells_all
+            for turn in self._turns:
+                if turn.is_waiting or turn.bell is None:
+                    work += self._take_turn(turn, now)
+            is_idle &= work == 0
+            if not self._inbox and not self._is_told and not any(turn.wants_another(work) for turn in self._turns):
                 break
-            is_idle = False
         self.idle_wakes += is_idle
 
-    def _take_turn(self, agent: Agent, now: Now) -> int:
+    def _take_turn(self, turn: _Turn, now: Now) -> int:
+        turn.is_stale = True
+        bell = turn.bell
+        if bell is not None:
+            bell.rung = False
         try:
-            return agent.do_work(now)
+            work = turn.agent.do_work(now)
         except TerminationError as termination:
             if not termination.expected or self.on_ended is None:
                 raise
-            self._agents = [each for each in self._agents if each is not agent]
-            self.on_ended(agent)
+            self._turns = [each for each in self._turns if each is not turn]
+            self._is_told = True
+            self.on_ended(turn.agent)
             return 1
+        turn.is_due = work > 0 and (bell is None or not bell.tells_all)
+        return work
 
     def _plan_next(self) -> None:
         now_ns = self._world.now_ns
         self._busy_until_ns = now_ns + TURN_NS
-        deadline_ns = now_ns if self._inbox else min((a.next_deadline_ns() for a in self._agents), default=MAX_POSITION)
+        deadline_ns = MAX_POSITION
+        if self._inbox or self._is_told:
+            deadline_ns = now_ns
+        for turn in self._turns:
+            if turn.is_stale or turn.bell is None:
+                turn.is_stale = False
+                turn.deadline_ns = turn.agent.next_deadline_ns()
+            deadline_ns = min(deadline_ns, now_ns if turn.is_waiting else turn.deadline_ns)
         if deadline_ns < MAX_POSITION:
             self._plan(deadline_ns)
 

@@ -1,0 +1,52 @@
+"""`python bench/simulation.py`: how many simulated seconds one second of processor time gives.
+
+Three members in one world, idle and under a load of 20 operations a second. The time is that of this process on its
+processor, so that other programs on the machine change it little; the median of some rounds is printed.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from typing import Final
+
+from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.world import World
+from upheaval.workload import WorkloadSettings
+
+RATE: Final = 20
+WARM_UP_NS: Final = 2 * SECOND
+GOALS: Final = {"idle": 500.0, "load": 100.0}
+
+
+def seconds_per_processor_second(seed: int, seconds: int, *, rate: int) -> float:
+    """How far a cluster gets in one second of processor time; a rate of 0 is a cluster without clients."""
+    cluster = SimulatedCluster(World(seed), members=3)
+    cluster.start_all()
+    cluster.wait_until_leader()
+    if rate:
+        cluster.start_load(WorkloadSettings(seed=seed, rate=rate, slots=8, keys=4))
+    cluster.world.run_for(WARM_UP_NS)
+    begin = time.process_time()
+    cluster.world.run_for(seconds * SECOND)
+    taken = time.process_time() - begin
+    cluster.require_no_failure()
+    return seconds / taken
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seconds", type=int, default=30, help="simulated seconds of each round")
+    parsed = parser.parse_args(arguments)
+    figures: dict[str, dict[str, float]] = {}
+    for name, rate in (("idle", 0), ("load", RATE)):
+        rounds = [seconds_per_processor_second(seed, parsed.seconds, rate=rate) for seed in range(parsed.rounds)]
+        figures[name] = {"simulated_seconds": round(statistics.median(rounds), 1), "goal": GOALS[name]}
+    print(json.dumps(figures, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
