@@ -3,7 +3,7 @@
 On the leader, client messages are taken from each image a block at a time and go to the log in runs. All other
 messages, and those in fragments, are handled one by one, in their order among the others. Nothing is consumed that
 the log did not take. On a follower only those who want to connect are answered. Bytes that are no message cost their
-sender the image. Knows nothing of elections.
+sender the image; messages of another schema are left to an extension. Knows nothing of elections.
 """
 
 from typing import Final, Protocol
@@ -22,6 +22,7 @@ from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import TYPE_PAD
 from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_VALUE, Now
 
+MESSAGE_HEADER_LENGTH: Final = 8
 _NO_SESSIONS: Final[dict[int, ClusterSession]] = {}
 
 
@@ -42,6 +43,18 @@ class IngressHandler(Protocol):
     def on_image_lost(self, image: Image) -> None: ...
 
 
+class IngressExtension(Protocol):
+    """Takes what clients send in messages of another schema than the cluster's.
+
+    Called on the leader alone, in the order of all messages of the client. What it raises ends the member's turn, so it
+    must judge what it gets: it is as a client sent it. Source: Aeron Cluster, module extension.
+    """
+
+    def on_ingress_extension_message(
+        self, now: Now, schema_id: int, template_id: int, message: Buffer, image: Image
+    ) -> None: ...
+
+
 class _Source:
     """What is remembered of one image: a message in fragments, and one that the log did not take yet."""
 
@@ -60,10 +73,18 @@ class IngressAdapter:
     """
 
     def __init__(
-        self, context: ModuleContext, handler: IngressHandler, *, max_block_length: int, max_message_length: int
+        self,
+        context: ModuleContext,
+        handler: IngressHandler,
+        *,
+        max_block_length: int,
+        max_message_length: int,
+        extension: IngressExtension | None = None,
     ) -> None:
         self._context = context
         self._handler = handler
+        self._extension = extension
+        self._is_leader = False
         self._sources: dict[int, _Source] = {}
         self._max_block_length = max_block_length
         self._now = Now(0, 0)
@@ -81,6 +102,7 @@ class IngressAdapter:
     def poll(self, now: Now, log: LogPublisher | None, term_id: int) -> int:
         """Take from every image, starting with another one each time. `log` is None on a follower."""
         self._now = now
+        self._is_leader = log is not None
         images = self._subscription.images
         if not images:
             return 0
@@ -162,6 +184,8 @@ class IngressAdapter:
     def _take_message(self, image: Image, message: Buffer) -> bool:
         now = self._now
         handler = self._handler
+        if len(message) >= MESSAGE_HEADER_LENGTH and self._is_foreign(message, image):
+            return True
         decoded = cm.SCHEMA.decode_with_end(message)
         if decoded is None:
             return True
@@ -182,6 +206,18 @@ class IngressAdapter:
                 handler.on_admin_request(now, body)
             case _:
                 pass
+        return True
+
+    def _is_foreign(self, message: Buffer, image: Image) -> bool:
+        """Whether the message is of another schema: it is the extension's, or only reported."""
+        schema_id = int.from_bytes(message[4:6], "little")
+        if schema_id == cm.SCHEMA.table.schema_id:
+            return False
+        if self._extension is None:
+            self._context.report(self._now, "ingress message", f"schema {schema_id}, for which there is no extension")
+        elif self._is_leader:
+            template_id = int.from_bytes(message[2:4], "little")
+            self._extension.on_ingress_extension_message(self._now, schema_id, template_id, message, image)
         return True
 
     def _take_long_message(self, image: Image, header: cm.SessionMessageHeader, payload: Buffer) -> bool:

@@ -16,12 +16,13 @@ from upheaval_node.cluster.authentication import (
     authorisation_named,
 )
 from upheaval_node.cluster.catchup_replays import CatchupReplays
+from upheaval_node.cluster.cluster_time import ClusterTime
 from upheaval_node.cluster.commit_latency import CommitLatency
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.follower_log import FollowerLog
-from upheaval_node.cluster.ingress import IngressAdapter
+from upheaval_node.cluster.ingress import IngressAdapter, IngressExtension
 from upheaval_node.cluster.leader_log import LeaderLog
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_publisher import LogPublisher
@@ -71,6 +72,7 @@ class ModuleBase(ABC):
         archive_control_stream_id: int = 10,
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
+        ingress_extension: IngressExtension | None = None,
     ) -> None:
         """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
         self.members = parse_members(members)
@@ -83,6 +85,8 @@ class ModuleBase(ABC):
         self._settings = cluster
         self._timeouts = cluster.timeouts
         self._random = random
+        self._ingress_extension = ingress_extension
+        self._time = ClusterTime(cluster.time_unit)
         self.app_version = cluster.app_version
         self.recording_log = RecordingLog(storage, sync_level=cluster.file_sync_level)
         self.node_state = NodeState(storage, sync_level=cluster.file_sync_level)
@@ -221,8 +225,8 @@ class ModuleBase(ABC):
         return quorum_position(self.members.values(), now.ns, self._timeouts.leader_heartbeat_ns, log_terms)
 
     def cluster_time(self, now: Now) -> int:
-        """The cluster's unit of time is the millisecond."""
-        return now.epoch_ms
+        """The wall clock, in the cluster's unit of time."""
+        return self._time.at(now)
 
     def send_to_leader(self, now: Now, message: Message) -> bool:
         """False on the leader itself, and while there is none."""

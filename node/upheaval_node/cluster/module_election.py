@@ -119,6 +119,7 @@ class ElectionSide(LogSide):
             self._sessions,
             max_block_length=min(settings.ingress_fragment_limit * settings.log_mtu, term_length // 4),
             max_message_length=max_message_length(term_length),
+            extension=self._ingress_extension,
         )
 
     # --- INIT ---
@@ -257,7 +258,7 @@ class ElectionSide(LogSide):
                 term_base_log_position=log_position,
                 leader_member_id=self.member_id,
                 log_session_id=publisher.session_id,
-                time_unit=cm.ClusterTimeUnit.MILLIS,
+                time_unit=self._time.unit,
                 app_version=self.app_version,
             )
 

@@ -108,7 +108,7 @@ def test_a_message_that_is_none_costs_its_sender_the_image() -> None:
     bad = world.client_driver().add_publication("aeron:tcp?endpoint=m0:1", 101)
     world.settle()
     open_session(world, 1)
-    bad.offer(b"\xff" * 40)
+    bad.offer(cm.SCHEMA.encode(cm.SessionKeepAlive(TERM, 1))[:20])
     good.offer(pack_session_header(TERM, 1, 0) + b"hello")
     world.settle()
     ingress.poll(world.now, world.leader.active_log, TERM)

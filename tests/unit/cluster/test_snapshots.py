@@ -237,7 +237,7 @@ def test_a_snapshot_that_was_not_committed_is_undone() -> None:
     take_snapshot(world)
 
 
-@pytest.mark.parity("CT-06")
+@pytest.mark.parity("CM-08", "CT-06")
 def test_a_standby_snapshot_is_taken_by_nobody_here() -> None:
     world, leader = started()
     toggle(leader, ControlToggle.STANDBY_SNAPSHOT)

@@ -80,6 +80,7 @@ def test_an_abort_ends_every_member_without_a_snapshot() -> None:
     assert all(keeping(member).started_with == 0 for member in world.members.values())
 
 
+@pytest.mark.parity("CM-06")
 def test_a_single_member_ends_by_itself() -> None:
     world, leader = started(1)
     toggle(leader, ControlToggle.SHUTDOWN)

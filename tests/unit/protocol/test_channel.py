@@ -130,10 +130,12 @@ def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
         split_endpoint(endpoint)
 
 
+@pytest.mark.parity("CM-07")
 def test_a_clients_channel_keeps_only_what_an_egress_needs() -> None:
     assert client_channel("aeron:tcp?endpoint=h:1|term-length=1g|session-id=5") == "aeron:tcp?endpoint=h:1"
 
 
+@pytest.mark.parity("CM-07")
 @pytest.mark.parametrize("uri", ["aeron:ipc", "aeron-spy:aeron:tcp", "", "aeron:tcp?control-mode=manual"])
 def test_a_channel_that_is_none_to_a_client_is_refused(uri: str) -> None:
     with pytest.raises(UsageError):
