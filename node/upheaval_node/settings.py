@@ -74,6 +74,9 @@ class ClusterSettings:
     authorisation: str = ""
     """Who may send requests other than messages: `ALLOW_ALL`, `DENY_ALL`, or empty for backups only."""
 
+    time_unit: str = "MILLIS"
+    """What log entries and timers count in: `MILLIS`, `MICROS` or `NANOS`, the same on all members for ever."""
+
     snapshot_term_length: int = 16 * MIB
     """An eighth of it bounds one message of a snapshot."""
 

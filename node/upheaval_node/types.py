@@ -17,11 +17,13 @@ class Now(NamedTuple):
     """The time of one duty cycle. Every component gets it as an argument; none reads a clock.
 
     `ns` is monotonic and drives time-outs and intervals; `epoch_ms` is the wall clock and goes into messages,
-    log entries and files. A jump of the wall clock moves only `epoch_ms`.
+    log entries and files. A jump of the wall clock moves only `epoch_ms`. `epoch_fraction_ns` is what of the present
+    millisecond has passed by it, for clusters that count in smaller units.
     """
 
     ns: int
     epoch_ms: int
+    epoch_fraction_ns: int = 0
 
 
 def align(length: int, alignment: int) -> int:

@@ -298,7 +298,7 @@ class ClusterWorld:
 
     @property
     def now(self) -> Now:
-        return Now(self.ns, EPOCH_MS + self.ns // MS)
+        return Now(self.ns, EPOCH_MS + self.ns // MS, self.ns % MS)
 
     def turn(self) -> int:
         """One round of all agents and one step of the network."""

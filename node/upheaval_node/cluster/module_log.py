@@ -48,8 +48,9 @@ class LogSide(TerminationSide):
         self._context.report(now, "log entry", f"entry that ends at {end_position}: {error}")
 
     def _on_new_leadership_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
-        if event.time_unit not in (cm.ClusterTimeUnit.MILLIS, NULL_INT32):
-            raise TerminationError(f"the log has time unit {event.time_unit!r}, ours is MILLIS", expected=False)
+        difference = self._time.difference(event.time_unit)
+        if difference is not None:
+            raise TerminationError(f"the log has {difference}", expected=False)
         if event.app_version >> 16 != self.app_version >> 16:
             text = f"incompatible app version {event.app_version} in the log, ours is {self.app_version}"
             raise TerminationError(text, expected=False)

@@ -63,6 +63,7 @@ class SnapshotSide(ModuleBase):
             log_position=self._snapshot_position,
             leadership_term_id=self._term_id,
             app_version=self.app_version,
+            time_unit=self._time.unit,
             next_session_id=self._sessions.next_committed_session_id,
             sessions=self._sessions.records(),
             timers=[cm.Timer(correlation_id=key, deadline=deadline) for key, deadline in self._timers],

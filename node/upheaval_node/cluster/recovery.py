@@ -11,6 +11,7 @@ from typing import Final
 
 from upheaval_node import counters as counter_types
 from upheaval_node.archive.whole_recordings import read_recording
+from upheaval_node.cluster.cluster_time import ClusterTime
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.module_context import REPLAY_STREAM_ID, ModuleContext
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, check_service_snapshot, decode_module_snapshot
@@ -19,7 +20,6 @@ from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.counters import recovery_state_key
 from upheaval_node.errors import PeerError, TerminationError
 from upheaval_node.files.recording_log import Entry, RecordingExtent, RecordingLog, RecoveryPlan
-from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import MAX_POSITION, NULL_VALUE
 
@@ -37,7 +37,7 @@ class Recovered:
 
 
 def recover(
-    context: ModuleContext, recording_log: RecordingLog, recording: LogRecording, acks: ServiceAcks
+    context: ModuleContext, recording_log: RecordingLog, recording: LogRecording, acks: ServiceAcks, time: ClusterTime
 ) -> StepGenerator[Recovered]:
     """Ends when the services stand where the log is to be read from. Raises `TerminationError` when they cannot."""
     while not context.archive.is_connected:
@@ -46,7 +46,7 @@ def recover(
         yield
     extent = yield from _extent(recording_log, recording)
     log_end = MAX_POSITION if extent is None else extent.stop_position
-    snapshot = yield from _newest_snapshot(context, recording_log, log_end)
+    snapshot = yield from _newest_snapshot(context, recording_log, log_end, time)
     plan = recording_log.create_recovery_plan(context.settings.service_count, extent)
     yield from _start_services(context, acks, recording_log, plan.snapshots)
     return Recovered(plan, plan.appended_log_position, snapshot)
@@ -82,12 +82,12 @@ def _forget_lost_terms(recording_log: RecordingLog, stop_position: int) -> None:
 
 
 def _newest_snapshot(
-    context: ModuleContext, recording_log: RecordingLog, log_end: int
+    context: ModuleContext, recording_log: RecordingLog, log_end: int, time: ClusterTime
 ) -> StepGenerator[ModuleSnapshot | None]:
     """The newest one that can be relied on; those that cannot are invalid from now on."""
     while entries := recording_log.latest_snapshot_set():
         try:
-            return (yield from _read_set(context, entries, log_end))
+            return (yield from _read_set(context, entries, log_end, time))
         except PeerError as error:
             now = yield
             context.report(now, "snapshot", f"snapshot at {entries[0].log_position} is not used: {error}")
@@ -95,7 +95,9 @@ def _newest_snapshot(
     return None
 
 
-def _read_set(context: ModuleContext, entries: Sequence[Entry], log_end: int) -> StepGenerator[ModuleSnapshot]:
+def _read_set(
+    context: ModuleContext, entries: Sequence[Entry], log_end: int, time: ClusterTime
+) -> StepGenerator[ModuleSnapshot]:
     """Raises `PeerError` when anything is missing, `TerminationError` for a snapshot of another kind of cluster."""
     head = entries[0]
     if len(entries) != context.settings.service_count + 1:
@@ -115,8 +117,9 @@ def _read_set(context: ModuleContext, entries: Sequence[Entry], log_end: int) ->
     if snapshot.app_version >> 16 != app_version >> 16:
         text = f"incompatible app version {snapshot.app_version} in the snapshot, ours is {app_version}"
         raise TerminationError(text, expected=False)
-    if snapshot.time_unit != cm.ClusterTimeUnit.MILLIS:
-        raise TerminationError(f"the snapshot has time unit {snapshot.time_unit!r}, ours is MILLIS", expected=False)
+    difference = time.difference(snapshot.time_unit)
+    if difference is not None:
+        raise TerminationError(f"the snapshot has {difference}", expected=False)
     return snapshot
 
 

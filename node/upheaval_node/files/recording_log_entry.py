@@ -161,7 +161,8 @@ def encode_entry(entry: Entry) -> bytes:
 def read_entries(content: bytes) -> tuple[list[Entry], int, int]:
     """All entries of a file in file order, the number of records, and where the last whole record ends.
 
-    What stands behind a record of zeros is left out. Raises `DecodeError` for an unknown type or an impossible endpoint.
+    What stands behind a record of zeros is left out. Raises `DecodeError` for an unknown type or an impossible
+    endpoint.
     """
     entries: list[Entry] = []
     count = 0

@@ -21,7 +21,7 @@ class SystemClock:
     """Gives the time of a duty cycle."""
 
     def now(self) -> Now:
-        return Now(time.monotonic_ns(), time.time_ns() // 1_000_000)
+        return Now(time.monotonic_ns(), *divmod(time.time_ns(), 1_000_000))
 
 
 class SkewedClock:
@@ -40,7 +40,8 @@ class SkewedClock:
         offset_ms, drift_ppm, since_ns = _FIELDS.unpack_from(self._map)
         ns = time.monotonic_ns()
         drift_ms = (ns - since_ns) * drift_ppm // 1_000_000_000_000 if drift_ppm else 0
-        return Now(ns, time.time_ns() // 1_000_000 + offset_ms + drift_ms)
+        epoch_ms, fraction_ns = divmod(time.time_ns(), 1_000_000)
+        return Now(ns, epoch_ms + offset_ms + drift_ms, fraction_ns)
 
 
 def set_clock_skew(path: str, *, offset_ms: int = 0, drift_ppm: int = 0) -> None:
