@@ -37,8 +37,9 @@ class MemberPlan:
 
     `endpoints` are those of all members in order of their ids, each in the order of the system's `ports`; `metrics` is
     where this one shows its metrics. `component` is `all` for a whole member. `max_sessions` 0 leaves the system's own
-    limit. `protocol_trace` is how many bytes the protocol trace of each process may take, 0 for none. `names` says where
-    the member dials for an endpoint of another one. `planted` is the bug of a test build, None for the system as it is.
+    limit. `protocol_trace` is how many bytes the protocol trace of each process may take, 0 for none. `names` says
+    where the member dials for an endpoint of another one. `planted` is the bug of a test build, None for the system as
+    it is.
     """
 
     member_id: int
@@ -165,7 +166,7 @@ class UpheavalNode:
     ports = (9001, 9002, 9003, 9004, 9005)
     metrics_port = 9006
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
-    status_command = ("python3", "-m", "upheaval_node.runtime.health", "--json")
+    status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
 
     def check(
         self, service: str, profile: str, sync_level: int, planted: str | None, python_path: Sequence[str] | None

@@ -37,6 +37,7 @@ from upheaval.runtimes.docker.engine import (
     require_image,
 )
 from upheaval.runtimes.docker.files import DockerConfig
+from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, run_inside
 from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest, with_base_port
 from upheaval.runtimes.member_control import ControlStatus
@@ -83,21 +84,17 @@ class DockerMember(LiveMember):
 
     def status(self) -> MemberStatus:
         """What the member says about itself. One that is down, paused or about to end says nothing."""
-        import docker
-
-        container = self.container()
-        if container is None or container.status != "running":
-            return MemberStatus(self.member_id, alive=False)
         system = self._cluster.system
         try:
-            with engine_errors(f"asking member {self.member_id}"):
-                _, output = container.exec_run(list(system.status_command), stderr=False)
-        except EnvironmentFault as fault:
-            # It may have ended or been paused since we looked; what the engine says then is no news.
-            if isinstance(fault.__cause__, docker.errors.APIError):
-                return MemberStatus(self.member_id, alive=False)
-            raise
-        return system.parse_status(self.member_id, (output or b"").decode("utf-8", "replace"))
+            _, text = self.run_inside(system.status_command, stderr=False)
+        except ContainerEnded:
+            return MemberStatus(self.member_id, alive=False)
+        return system.parse_status(self.member_id, text)
+
+    def run_inside(self, command: Sequence[str], *, attempts: int = ATTEMPTS, stderr: bool = True) -> tuple[int, str]:
+        """Exit status and output of a command in the container that holds the member's sockets; see `inside`."""
+        doing = f"asking member {self.member_id}"
+        return run_inside(self.container(), command, doing, attempts=attempts, stderr=stderr)
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
         return frozenset(_incarnation(container) for container in self._running(component))
@@ -122,22 +119,15 @@ class DockerMember(LiveMember):
 
     def _ask(self, order: str | None) -> tuple[str, ControlStatus]:
         """Let the member take an order, or none, and say how it is; of one that is down its files say what they can."""
-        import docker
-
-        container, system = self.container(), self._cluster.system
-        if container is None:
-            return "the member is not running", ControlStatus()
-        if container.status == "running":
-            try:
-                with engine_errors(f"asking member {self.member_id}"):
-                    _, output = container.exec_run(list(system.order_command(order)), stderr=False)
-            except EnvironmentFault as fault:
-                if not isinstance(fault.__cause__, docker.errors.APIError):
-                    raise
-            else:
-                return system.parse_control((output or b"").decode("utf-8", "replace"))
-        content = collect.read_file(container, str(system.recording_log))
-        return "the member is not running", system.control_of_files(content)
+        system = self._cluster.system
+        try:
+            attempts = ATTEMPTS if order is None else 1
+            _, text = self.run_inside(system.order_command(order), attempts=attempts, stderr=False)
+            return system.parse_control(text)
+        except ContainerEnded:
+            container = self.container()
+            content = b"" if container is None else collect.read_file(container, str(system.recording_log))
+            return "the member is not running", system.control_of_files(content)
 
     # --- hands ---
 

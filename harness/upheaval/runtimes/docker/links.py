@@ -38,8 +38,6 @@ IMAGE: Final = f"upheaval/toxiproxy:{__version__}"
 API_PORT: Final = 8474
 _FIRST_PORT: Final = 20000
 _PORTS_A_MEMBER: Final = 10
-# The engine loses the output of a short command now and then.
-_ATTEMPTS: Final = 3
 _COUNTED_S: Final = 0.5
 _START_TIMEOUT_S: Final = 20.0
 _CHANNELS: Final = (INGRESS, *CHANNELS)
@@ -152,30 +150,11 @@ class DockerLinks(ToxicHands):
 
     def _inside(self, member_id: int, arguments: Sequence[str]) -> Any:
         """What the script says in a member's network. Raises `UnknownOutcome` when the member does not run."""
-        for _ in range(_ATTEMPTS):
-            status, output = self._run_inside(member_id, arguments)
-            text = output.decode("utf-8", "replace").strip()
+        status, text = self._cluster.member(member_id).run_inside(["python3", "-c", _INSIDE, *arguments])
+        if status:
             last_line = text.rpartition("\n")[2]
-            if status != 0:
-                raise UnknownOutcome(f"nothing can be seen from member {member_id}: {last_line}")
-            if text:
-                return json.loads(text)
-        raise UnknownOutcome(f"what was seen from member {member_id} got lost in the engine")
-
-    def _run_inside(self, member_id: int, arguments: Sequence[str]) -> tuple[int, bytes]:
-        import docker
-
-        container = self._cluster.member(member_id).container()
-        if container is None or container.status != "running":
-            raise UnknownOutcome(f"member {member_id} does not run: nothing can be tried from there")
-        try:
-            with engine_errors(f"looking from member {member_id}"):
-                status, output = container.exec_run(["python3", "-c", _INSIDE, *arguments])
-        except EnvironmentFault as fault:
-            if isinstance(fault.__cause__, docker.errors.APIError):
-                raise UnknownOutcome(f"member {member_id} ended while it was looked at: {fault}") from fault
-            raise
-        return status or 0, output or b""
+            raise UnknownOutcome(f"nothing can be seen from member {member_id}: {last_line}")
+        return json.loads(text)
 
     def _any_running(self) -> int:
         for member in self._cluster.members:

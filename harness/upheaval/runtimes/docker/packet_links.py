@@ -15,6 +15,7 @@ from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import network_name
 from upheaval.runtimes.docker.engine import engine_errors, require_image
+from upheaval.runtimes.docker.inside import run_inside, run_silent
 from upheaval_chaos import connections
 from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.target import CHANNELS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
@@ -81,7 +82,7 @@ class PacketLinks:
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """Bytes of packets, with their headers."""
         _require_members([link])
-        listed = self._run(link.target, ["iptables", "-w", "-n", "-v", "-x", "-L", _COUNT])
+        listed = self._ask(link.target, ["iptables", "-w", "-n", "-v", "-x", "-L", _COUNT])
         counts = dict(_parse_counts(listed))
         address = self._address(link.source)
         found = {}
@@ -96,7 +97,7 @@ class PacketLinks:
         text = ping_text(channel, extra_length)
         said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
         arguments = [self._address(link.target), self._port(channel), *said, timeout_s]
-        output = self._run(link.source, ["python3", "-c", _INSIDE, "ping", *map(str, arguments)])
+        output = self._ask(link.source, ["python3", "-c", _INSIDE, "ping", *map(str, arguments)])
         answer, took_ns = json.loads(output)
         # A new connection that is reset has been refused, for him who dials.
         return Ping(Answer.RESET if answer == Answer.REFUSED else Answer(answer), took_ns)
@@ -145,7 +146,7 @@ class PacketLinks:
     def _start_helper(self, member_id: int, container_id: str) -> Any:
         cluster = self._cluster
         with engine_errors(f"starting the helper of member {member_id}"):
-            return cluster.client.containers.run(
+            helper = cluster.client.containers.run(
                 IMAGE,
                 name=f"{network_name(cluster.config.run_id)}-netfault-{member_id}",
                 network_mode=f"container:{container_id}",
@@ -158,17 +159,28 @@ class PacketLinks:
                 labels=dict(cluster.labels),
                 detach=True,
             )
+            helper.reload()
+            return helper
 
     def _filter(self, member_id: int, rules: Sequence[str]) -> None:
-        self._run(member_id, ["sh", "-ec", "; ".join(f"iptables -w {rule}" for rule in rules)])
+        command = ["sh", "-ec", "; ".join(f"iptables -w {rule}" for rule in rules)]
+        _required(member_id, *run_silent(self._helper(member_id), command, _doing(member_id)))
 
-    def _run(self, member_id: int, command: Sequence[str]) -> str:
-        with engine_errors(f"filtering packets of member {member_id}"):
-            status, output = self._helper(member_id).exec_run(list(command))
-        text = (output or b"").decode("utf-8", "replace").strip()
-        if status:
-            raise EnvironmentFault(f"packets of member {member_id} cannot be filtered: {text.splitlines()[-1:]}")
-        return text
+    def _ask(self, member_id: int, command: Sequence[str]) -> str:
+        """What a command says in the member's network."""
+        return _required(member_id, *run_inside(self._helper(member_id), command, _doing(member_id)))
+
+
+def _doing(member_id: int) -> str:
+    return f"filtering packets of member {member_id}"
+
+
+def _required(member_id: int, status: int, text: str) -> str:
+    """What was said. Raises `EnvironmentFault` when the command failed."""
+    if status:
+        last_line = text.rpartition("\n")[2]
+        raise EnvironmentFault(f"packets of member {member_id} cannot be filtered: {last_line}")
+    return text
 
 
 def _verdict(links: Sequence[Link], effect: LinkEffect) -> str:
