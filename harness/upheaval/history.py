@@ -26,9 +26,30 @@ class Function(StrEnum):
     APPEND = "append"
     LIST = "list"
     ECHO = "echo"
+    TRANSFER = "transfer"
+    BALANCES = "balances"
+    SCHEDULE = "schedule"
+    CANCEL = "cancel"
+    FIRED = "fired"
     CALL = "call"
     """A request to a service of a user's own: its payload is known by its digest only, its answer not at all."""
 
+
+LEDGER: Final = (Function.TRANSFER, Function.BALANCES)
+"""What the service `ledger` can do."""
+
+TIMERS: Final = (Function.SCHEDULE, Function.CANCEL, Function.FIRED)
+"""What the service `timers` can do."""
+
+WORKBENCH: Final = (
+    Function.WRITE,
+    Function.READ,
+    Function.CAS,
+    Function.APPEND,
+    Function.LIST,
+    Function.ECHO,
+)
+"""What the service `workbench` can do: one key at a time, at the entry of the request."""
 
 SHIPPED: Final = tuple(function for function in Function if function is not Function.CALL)
 """What the shipped services can do."""
@@ -47,8 +68,11 @@ class Operation:
     """One operation of one client slot.
 
     `value` is what was sent: the value of a write or append, `[expected, new]` of a compare-and-set, the text of
-    an echo, the SHA-256 of a call's payload (`key` is its name), None for reads. `result` is what came back: the
-    value or list read, True or False of a compare-and-set, the text of an echo, None otherwise. Times are nanoseconds
+    an echo, `[to, amount]` of a transfer (`key` is from where), the delay in ms of a timer, the id of the timer to
+    cancel, the SHA-256 of a call's payload (`key` is its name), None for reads. `result` is what came back: the value
+    or list read, True or False of a compare-and-set, of a transfer and of a cancellation, the text of an echo,
+    `[name, balance]` of each account (name empty: in flight), the deadline of a timer, `[id, deadline, fired at, how
+    often]` of each timer of a group that has fired, None otherwise. Times are nanoseconds
     of the host's monotonic clock: `invoke_ns` right before the first offer, `complete_ns` after the response was
     decoded (None without one).
     `position` is the log position that the service reported (None without a response).
@@ -122,6 +146,8 @@ def _require_sense(operation: Operation) -> None:
             raise FieldError("'complete_ns' is before 'invoke_ns'")
     if operation.f is Function.CAS and not (isinstance(operation.value, list) and len(operation.value) == 2):
         raise FieldError("the value of a cas must be [expected, new]")
+    if operation.f is Function.TRANSFER and not (isinstance(operation.value, list) and len(operation.value) == 2):
+        raise FieldError("the value of a transfer must be [account, amount]")
     if operation.f is Function.CALL and not (isinstance(operation.value, str) and _DIGEST.fullmatch(operation.value)):
         raise FieldError("the value of a call must be the SHA-256 of its payload in hexadecimal digits")
 

@@ -6,7 +6,7 @@ The same value runs on every runtime. This module knows neither its text (`scena
 from dataclasses import dataclass
 from pathlib import Path
 
-from upheaval.workload import WorkloadSettings
+from upheaval.workload import WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
@@ -24,6 +24,7 @@ class ClusterPlan:
     members: int = 3
     components: str = "together"
     sync_level: int = 1
+    service: str = WORKBENCH_SERVICE
 
 
 @dataclass(frozen=True, slots=True)

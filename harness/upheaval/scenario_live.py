@@ -179,6 +179,7 @@ class LiveStage(LiveTarget):
             members=plan.members,
             components=plan.components,
             sync_level=plan.sync_level,
+            service=plan.service,
             planted=self._planted,
         )
         self._cluster = cluster

@@ -32,7 +32,7 @@ from upheaval.scenario import (
     WaitOperations,
     WaitSeconds,
 )
-from upheaval.workload import WorkloadSettings
+from upheaval.workload import SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind, Means
@@ -201,7 +201,7 @@ class _Parser:
             self._title,
             self._text,
             self._cluster,
-            self._workload,
+            replace(self._workload, service=self._cluster.service),
             tuple(self._steps),
             tuple(self._promises),
         )
@@ -220,7 +220,7 @@ class _Parser:
     def _read_cluster(self, line: _Line) -> None:
         if self._known:
             line.fail("the cluster stands above its faults")
-        options = line.take_options(("members", "components", "sync-level"))
+        options = line.take_options(("members", "components", "sync-level", "service"))
         members = line.number(options.get("members", "3"), "members")
         if members > 9:
             line.fail(f"a cluster has 1 to 9 members, not {members}")
@@ -228,12 +228,26 @@ class _Parser:
             line.fail(f"components {options['components']!r}: use together or split")
         if options.get("sync-level", "1") not in ("0", "1", "2"):
             line.fail(f"sync-level {options['sync-level']!r}: use 0, 1 or 2")
-        self._cluster = ClusterPlan(members, options.get("components", "together"), int(options.get("sync-level", "1")))
+        service = options.get("service", WORKBENCH_SERVICE)
+        if service not in SERVICES:
+            line.fail(f"service {service!r}: use one of {', '.join(SERVICES)}")
+        level = int(options.get("sync-level", "1"))
+        self._cluster = ClusterPlan(members, options.get("components", "together"), level, service)
 
     def _read_workload(self, line: _Line) -> None:
         options = line.take_options(("rate", "slots", "sessions", "keys"))
-        numbers = {name: line.number(value, name) for name, value in options.items()}
-        self._workload = replace(DEFAULT_WORKLOAD, **numbers)
+        usual = DEFAULT_WORKLOAD
+
+        def number(name: str, otherwise: int) -> int:
+            return line.number(options[name], name) if name in options else otherwise
+
+        self._workload = replace(
+            usual,
+            rate=number("rate", usual.rate),
+            slots=number("slots", usual.slots),
+            sessions=number("sessions", usual.sessions),
+            keys=number("keys", usual.keys),
+        )
 
     def _read_wait(self, line: _Line) -> None:
         what = line.take_one_of("condition", ("operations", "leader", "caught-up", "moment", "seconds"))

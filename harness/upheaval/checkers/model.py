@@ -1,10 +1,9 @@
-"""The sequential model of the shipped services: what one copy of them would answer, one operation after the other.
+"""The sequential model of the workbench: what one copy of it would answer, one operation after the other.
 
 Registers and lists live in separate name spaces. This module knows nothing of logs, histories or time.
 """
 
 from collections.abc import Sequence
-from typing import assert_never
 
 from upheaval.history import Function
 from upheaval.jsonfields import Json
@@ -34,10 +33,8 @@ class Model:
                 return self.lists.get(key, [])
             case Function.ECHO:
                 return value
-            case Function.CALL:
-                raise ValueError("only its own service knows what a call does")
-            case _ as unreachable:
-                assert_never(unreachable)
+            case _:
+                raise ValueError(f"{function} is no operation on one key")
 
     def _compare_and_set(self, key: str, value: Json) -> bool:
         assert isinstance(value, list)
@@ -75,7 +72,5 @@ def apply_to_key(function: Function, state: tuple[Json, ...], value: Json) -> tu
             return state, list(state)
         case Function.ECHO:
             return state, value
-        case Function.CALL:
-            raise ValueError("only its own service knows what a call does")
-        case _ as unreachable:
-            assert_never(unreachable)
+        case _:
+            raise ValueError(f"{function} is no operation on one key")

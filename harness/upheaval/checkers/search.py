@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from upheaval.checkers.model import apply_to_key, same
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.history import Function, Operation, Outcome
+from upheaval.history import WORKBENCH, Function, Operation, Outcome
 from upheaval.jsonfields import Json
 
 LINEARIZABLE_BY_SEARCH = "linearizable (search)"
@@ -21,6 +21,8 @@ CONFIGURATIONS_MAX = 1_000_000
 
 _NEVER = 1 << 63
 
+_KEYED = tuple(function for function in WORKBENCH if function is not Function.ECHO)
+
 State = tuple[Json, ...]
 
 
@@ -28,7 +30,7 @@ def linearizable_by_search(operations: Iterable[Operation], *, limit: int = CONF
     """Look for an order that keeps real time and explains all results. UNKNOWN when `limit` is not enough."""
     parts: dict[tuple[bool, str], list[Operation]] = defaultdict(list)
     for operation in operations:
-        if operation.outcome is Outcome.FAIL or operation.f in (Function.ECHO, Function.CALL):
+        if operation.outcome is Outcome.FAIL or operation.f not in _KEYED:
             continue
         parts[operation.f in (Function.APPEND, Function.LIST), operation.key].append(operation)
     for (_, key), part in sorted(parts.items()):

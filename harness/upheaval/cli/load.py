@@ -27,7 +27,7 @@ from upheaval.run_folder import RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
-from upheaval.workload import IDS_A_LOAD
+from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE
 from upheaval_node.settings import profile_settings
 
 # A user that reconnects, as all do when a leader is gone, has two sessions until the cluster gives up the old one.
@@ -145,7 +145,7 @@ def _settings(cluster: AnyCluster, options: argparse.Namespace, page: socket.soc
         history=str(cluster.run.history_file),
         users=options.users,
         duration_s=options.duration,
-        user=SHORT_NAMES.get(options.user, options.user),
+        user=_user(cluster, options.user),
         rate=options.rate,
         spawn_rate=max(options.users / 2, 1),
         timeout_s=options.timeout,
@@ -154,6 +154,13 @@ def _settings(cluster: AnyCluster, options: argparse.Namespace, page: socket.soc
         first_id=1 << _ID_BITS | random.SystemRandom().getrandbits(_ID_BITS),
         page=None if page is None else page.fileno(),
     )
+
+
+def _user(cluster: AnyCluster, wanted: str | None) -> str:
+    """The one of the cluster's service, unless another one is wanted."""
+    if wanted is None:
+        wanted = cluster.config.service if cluster.config.service in SHORT_NAMES else WORKBENCH_SERVICE
+    return SHORT_NAMES.get(wanted, wanted)
 
 
 def _write_workload(cluster: AnyCluster, options: argparse.Namespace, settings: LoadSettings) -> None:

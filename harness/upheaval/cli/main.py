@@ -124,7 +124,8 @@ def _add_up(commands: "_Commands[_Parser]") -> None:
     parser.add_argument("--profile", choices=["aeron", "test"], help="time-outs and lengths (default test)")
     parser.add_argument("--sync-level", type=int, choices=[0, 1, 2], help="Aeron's file.sync.level (default 0)")
     parser.add_argument(
-        "--service", help="echo, register, append, workbench (default, all of them) or package.module:Class"
+        "--service",
+        help="echo, register, append, workbench (default, all of those), ledger, timers or package.module:Class",
     )
     parser.add_argument("--base-port", type=int, help="first of ten ports a member (default: free ones)")
     parser.add_argument("--timeout", type=_seconds, default=30.0, help="seconds to wait for a leader")
@@ -206,7 +207,9 @@ def _add_load(commands: "_Commands[_Parser]") -> None:
     parser.add_argument("--web-port", type=int, help="of the page: default 8089, 0 for a free one")
     parser.add_argument("--dir", type=Path, help="a running cluster, or where to start one (default: new, in ./runs)")
     parser.add_argument("--members", type=int, help="of a fresh cluster (default 3)")
-    parser.add_argument("--user", default="workbench", help="workbench, register, append, echo or module:Class")
+    parser.add_argument(
+        "--user", help="workbench, register, append, echo, ledger, timers or module:Class (default: the service's)"
+    )
     parser.add_argument("--rate", type=float, default=10.0, help="operations a second of each user, 0 for no limit")
     parser.add_argument("--timeout", type=_seconds, default=5.0, help="seconds to wait for an answer (default 5)")
     parser.add_argument("--seed", type=int, default=1)

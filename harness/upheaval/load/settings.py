@@ -23,6 +23,8 @@ SHORT_NAMES: Final = {
     "register": f"{USERS_MODULE}:RegisterUser",
     "append": f"{USERS_MODULE}:AppendUser",
     "echo": f"{USERS_MODULE}:EchoUser",
+    "ledger": f"{USERS_MODULE}:LedgerUser",
+    "timers": f"{USERS_MODULE}:TimersUser",
 }
 
 

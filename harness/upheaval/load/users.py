@@ -20,6 +20,7 @@ from upheaval.jsonfields import Json
 from upheaval.load.settings import LoadSettings
 from upheaval.service_messages import call_digest, decode_operation, decode_result, encode_operation
 from upheaval.workload import APPENDS_A_LIST
+from upheaval.workload_draws import LedgerDraw, TimersDraw
 from upheaval_node.client.connect import ClusterError
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to
@@ -112,9 +113,13 @@ class ClusterUser(User):  # type: ignore[misc]
 
     # --- operations ---
 
-    def perform(self, function: Function, key: str, value: Json = None) -> Json:
-        """One operation of a shipped service, into the history and locust's statistics; its result, None without."""
-        operation_id = self.new_id()
+    def perform(self, function: Function, key: str, value: Json = None, *, operation_id: int | None = None) -> Json:
+        """One operation of a shipped service, into the history and locust's statistics; its result, None without.
+
+        `operation_id` is one of `new_id`, for those who want to know it.
+        """
+        if operation_id is None:
+            operation_id = self.new_id()
         payload = encode_operation(operation_id, function, key, value)
         attempt = _Attempt(
             function, key, value, payload, lambda received: is_response_to(operation_id, received), _decoded
@@ -283,3 +288,29 @@ class AppendUser(ClusterUser):
 
 class WorkbenchUser(RegisterUser, AppendUser, EchoUser):
     """Everything that the workbench service can do."""
+
+
+class LedgerUser(ClusterUser):
+    """Transfers between a few accounts, and reads of all balances."""
+
+    def on_start(self) -> None:
+        super().on_start()
+        self._draw = LedgerDraw(self.random.getrandbits(32), KEYS)
+
+    @task
+    def next_operation(self) -> None:
+        self.perform(*self._draw.next(0))
+
+
+class TimersUser(ClusterUser):
+    """Schedules and cancels timers, and reads which of them have fired."""
+
+    def on_start(self) -> None:
+        super().on_start()
+        name = f"{self.load.settings.first_id}.{self.number}."
+        self._draw = TimersDraw(self.random.getrandbits(32), name)
+
+    @task
+    def next_operation(self) -> None:
+        operation_id = self.new_id()
+        self.perform(*self._draw.next(operation_id), operation_id=operation_id)

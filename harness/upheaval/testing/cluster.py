@@ -17,7 +17,7 @@ from upheaval.run_folder import TOGETHER, Converge, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
-from upheaval.workload import LoadCounts, WorkloadSettings
+from upheaval.workload import SERVICES, LoadCounts, WorkloadSettings
 
 SIMULATED: Final = "simulated"
 DOCKER: Final = "docker"
@@ -66,7 +66,8 @@ class Workload:
             return
         if self._load is not None:
             raise UsageError("the workload of this run has ended: a run has one, start another cluster for another")
-        settings = WorkloadSettings(seed=self._cluster.seed, keys=keys, slots=slots, rate=rate)
+        service = self._cluster.service
+        settings = WorkloadSettings(seed=self._cluster.seed, keys=keys, slots=slots, rate=rate, service=service)
         self._load = self._cluster.start_load(settings)
         self._is_running = True
 
@@ -217,9 +218,9 @@ class Cluster:
 
     def start_load(self, settings: WorkloadSettings) -> RunningLoad:
         """What `workload` runs. Raises `UsageError` for a service that does not know its operations."""
-        if self.service != cluster_file.DEFAULT_SERVICE:
+        if self.service not in SERVICES:
             raise UsageError(
-                f"the workload drives the service {cluster_file.DEFAULT_SERVICE}, this cluster runs {self.service}: "
+                f"the workload drives the services {', '.join(SERVICES)}, this cluster runs {self.service}: "
                 "use cluster.client()"
             )
         return self._backend.load(settings)

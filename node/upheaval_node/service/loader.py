@@ -11,13 +11,13 @@ from upheaval_node.service.api import ClusteredService
 SHORT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         name: f"upheaval_node.service.services.{name}:{name.capitalize()}"
-        for name in ("echo", "register", "append", "workbench", "timers")
+        for name in ("echo", "register", "append", "workbench", "timers", "ledger")
     }
 )
 
 
 def load_service(name: str) -> ClusteredService:
-    """Make the service that `package.module:Class`, or a short name (echo, register, append, workbench, timers), names.
+    """Make the service that `package.module:Class`, or one of SHORT_NAMES, names.
 
     Raises `UsageError` that says which part is wrong: no such form, module missing or broken, class missing, no
     ClusteredService, or a constructor that fails or wants arguments.

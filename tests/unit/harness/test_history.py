@@ -48,9 +48,18 @@ def test_bytes_that_are_no_text_are_named_with_their_line(tmp_path: Path) -> Non
         list(read_history(tmp_path / "h.jsonl"))
 
 
-@given(st.sampled_from(SHIPPED), st.text(max_size=30), SCALARS, SCALARS)
+@given(st.sampled_from(SHIPPED), st.text(max_size=30), SCALARS, st.integers(0, 1 << 40))
 def test_an_operation_survives_the_way_through_a_request(function: Function, key: str, a: int | str, b: int) -> None:
-    values: dict[Function, Json] = {Function.CAS: [a, b], Function.READ: None, Function.LIST: None}
+    values: dict[Function, Json] = {
+        Function.CAS: [a, b],
+        Function.READ: None,
+        Function.LIST: None,
+        Function.TRANSFER: [str(a), b],
+        Function.BALANCES: None,
+        Function.SCHEDULE: b,
+        Function.CANCEL: b,
+        Function.FIRED: None,
+    }
     value = values.get(function, a)
     assert decode_operation(encode_operation(77, function, key, value)) == (77, function, key, value)
 

@@ -10,10 +10,10 @@ from upheaval.checkers.model import Model
 from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
 from upheaval.checkers.witness import LogEntry, linearizable
-from upheaval.history import SHIPPED, Function, Operation, Outcome
+from upheaval.history import WORKBENCH, Function, Operation, Outcome
 from upheaval.jsonfields import Json
 
-FUNCTIONS = [f for f in SHIPPED if f is not Function.ECHO]
+FUNCTIONS = [f for f in WORKBENCH if f is not Function.ECHO]
 
 
 def operation(number: int, function: Function, value: Json, result: Json, invoke: int, complete: int) -> Operation:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
-from upheaval.history import SHIPPED, Function, Operation, Outcome
+from upheaval.history import WORKBENCH, Function, Operation, Outcome
 from upheaval.service_messages import decode_operation
 from upheaval.workload import APPENDS_A_LIST, Load, OperationDraw, WorkloadSettings
 from upheaval_node.ports import Buffer
@@ -92,7 +92,7 @@ def test_thousands_of_operations_complete_and_the_history_is_linearizable() -> N
     while len(bench.history) < 3000:
         bench.turn()
     assert {operation.outcome for operation in bench.history} == {Outcome.OK}
-    assert {operation.f for operation in bench.history} == set(SHIPPED)
+    assert {operation.f for operation in bench.history} == set(WORKBENCH)
     assert linearizable_by_search(bench.history[:400]).verdict is Verdict.VALID
     ids = [operation.id for operation in bench.history]
     assert len(set(ids)) == len(ids)

@@ -25,7 +25,9 @@ from upheaval_node.service.snapshots import StateReader, StateWriter
 
 MAX_LENGTH = 128 * 1024
 VALUES = st.none() | st.binary(max_size=6) | st.integers(0, 40).map(lambda delay: struct.pack("<q", delay))
-REQUESTS = st.builds(Request, st.integers(0, 99), st.integers(1, 9), st.sampled_from(["a", "ü", ""]), VALUES, st.none())
+REQUESTS = st.builds(
+    Request, st.integers(0, 99), st.integers(1, 11), st.sampled_from(["a", "ü", ""]), VALUES, st.none() | st.just(b"b")
+)
 
 
 class Clock:
@@ -105,7 +107,7 @@ def test_a_state_that_is_not_as_it_was_written_is_refused(data: st.DataObject) -
 def test_a_service_refuses_the_state_of_another() -> None:
     register = loaded("register")
     register.perform(encode_request(Request(1, Operation.WRITE, "k", b"v")), 96)
-    for name in ("echo", "append", "timers"):
+    for name in ("echo", "append", "timers", "ledger"):
         with pytest.raises(DecodeError):
             loaded(name, state_of(register))
 

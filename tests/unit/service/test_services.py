@@ -68,9 +68,9 @@ def test_a_list_never_outgrows_one_response(monkeypatch: pytest.MonkeyPatch) -> 
     assert run(service, Request(9, Operation.READ_LIST, "k")).values == (bytes(6), bytes(6))
 
 
-def test_the_workbench_serves_every_operation_but_those_on_timers() -> None:
+def test_the_workbench_serves_every_operation_but_those_on_timers_and_accounts() -> None:
     service = Workbench()
-    for operation in set(Operation) - {Operation.SCHEDULE_TIMER, Operation.CANCEL_TIMER, Operation.READ_TIMERS}:
+    for operation in [each for each in Operation if each < Operation.SCHEDULE_TIMER]:
         assert run(service, Request(1, operation, "k", b"v", expected=None)).status is not Status.ERROR
 
 

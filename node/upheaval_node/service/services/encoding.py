@@ -48,6 +48,9 @@ class Operation(IntEnum):
     SCHEDULE_TIMER = 7
     CANCEL_TIMER = 8
     READ_TIMERS = 9
+    TRANSFER = 10
+    BALANCES = 11
+    CREDIT = 12
 
 
 class Status(IntEnum):

@@ -1,7 +1,9 @@
 """The timers service: clients schedule and cancel timers, and read which have fired, when and how often.
 
-A timer has the operation id of the request that scheduled it. Its delay counts from the request's entry in the log, in
-cluster time. A timer that fires twice, or that nobody scheduled, is seen as that.
+A timer has the operation id of the request that scheduled it, and that request's key as its group. Its delay counts
+from the request's entry in the log, in cluster time. A timer that fires twice, or that nobody scheduled, is seen as
+that. The expiry of a timer may be on its way into the log when the timer is cancelled: one that comes after that does
+not count.
 """
 
 import struct
@@ -30,13 +32,17 @@ _TIMER_KIND: Final = 4
 @dataclass(slots=True)
 class _Timer:
     deadline: int
+    group: str = ""
     fired_at: int = -1
     count: int = 0
     is_cancelled: bool = False
 
 
 class Timers(OperationService):
-    """SCHEDULE_TIMER (value: delay in ms as int64), CANCEL_TIMER (value: timer id as int64), READ_TIMERS."""
+    """SCHEDULE_TIMER (key: group, value: delay in ms as int64), CANCEL_TIMER (value: timer id as int64), READ_TIMERS.
+
+    READ_TIMERS (key: group) gives the timers of the group that have fired, in the order of their scheduling.
+    """
 
     def __init__(self) -> None:
         self.timers: dict[int, _Timer] = {}
@@ -55,6 +61,8 @@ class Timers(OperationService):
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
         timer = self.timers.setdefault(correlation_id, _Timer(deadline=-1))
+        if timer.is_cancelled:
+            return
         timer.fired_at = timestamp
         timer.count += 1
 
@@ -69,7 +77,7 @@ class Timers(OperationService):
         cluster = self._cluster
         assert cluster is not None
         deadline = cluster.time + delay
-        self.timers[request.operation_id] = _Timer(deadline)
+        self.timers[request.operation_id] = _Timer(deadline, request.key)
         cluster.schedule_timer(request.operation_id, deadline)
         return accepted(request, position, _LONG.pack(deadline))
 
@@ -88,7 +96,7 @@ class Timers(OperationService):
         values = tuple(
             FIRED.pack(timer_id, timer.deadline, timer.fired_at, timer.count)
             for timer_id, timer in self.timers.items()
-            if timer.count
+            if timer.count and timer.group == request.key
         )
         return Response(request.operation_id, request.operation, Status.OK, position, values=values)
 
@@ -97,13 +105,13 @@ class Timers(OperationService):
     def records(self) -> Iterator[Record]:
         for timer_id, timer in self.timers.items():
             value = FIRED.pack(timer_id, timer.deadline, timer.fired_at, timer.count)
-            yield Record(_TIMER_KIND, "", value + bytes([timer.is_cancelled]))
+            yield Record(_TIMER_KIND, timer.group, value + bytes([timer.is_cancelled]))
 
     def load(self, record: Record) -> None:
         if record.kind != _TIMER_KIND or len(record.value) != FIRED.size + 1:
             raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is no timer")
         timer_id, deadline, fired_at, count = FIRED.unpack_from(record.value)
-        self.timers[timer_id] = _Timer(deadline, fired_at, count, bool(record.value[-1]))
+        self.timers[timer_id] = _Timer(deadline, record.key, fired_at, count, bool(record.value[-1]))
 
 
 def _long(request: Request) -> int:

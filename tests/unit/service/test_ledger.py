@@ -1,0 +1,109 @@
+"""The ledger conserves money over both steps of its transfers, over snapshots, and whatever clients ask for."""
+
+import struct
+from random import Random
+
+import pytest
+
+from unit.service.test_service_state import MAX_LENGTH, Clock
+from upheaval_node.errors import DecodeError
+from upheaval_node.service.services.encoding import (
+    Operation,
+    Request,
+    Response,
+    Status,
+    decode_response,
+    encode_request,
+)
+from upheaval_node.service.services.ledger import INITIAL_BALANCE, Ledger
+from upheaval_node.service.services.state import Record
+from upheaval_node.service.snapshots import StateReader, StateWriter
+
+
+class Log(Clock):
+    """Keeps what the service offers until it is delivered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offered: list[bytes] = []
+
+    def offer(self, *parts: object) -> int:
+        self.offered.append(b"".join(part for part in parts if isinstance(part, bytes)))
+        return 1
+
+
+@pytest.fixture
+def log() -> Log:
+    return Log()
+
+
+@pytest.fixture
+def ledger(log: Log) -> Ledger:
+    service = Ledger()
+    service.on_start(log, None)
+    return service
+
+
+def transfer(service: Ledger, number: int, source: str, target: str, amount: int) -> Response:
+    request = Request(number, Operation.TRANSFER, source, struct.pack("<q", amount), target.encode())
+    return decode_response(service.execute(encode_request(request), 96))
+
+
+def deliver(service: Ledger, message: bytes) -> None:
+    service.on_session_message(None, 0, memoryview(message), 128)
+
+
+def total(service: Ledger) -> int:
+    return sum(service.accounts.values()) + sum(service.in_flight.values())
+
+
+def test_a_transfer_takes_at_once_and_gives_when_its_message_comes_back(ledger: Ledger, log: Log) -> None:
+    assert transfer(ledger, 1, "a", "b", 30).status is Status.OK
+    assert (ledger.accounts, ledger.in_flight) == ({"a": 70, "b": 100}, {1: 30})
+    deliver(ledger, log.offered.pop())
+    assert (ledger.accounts, ledger.in_flight) == ({"a": 70, "b": 130}, {})
+
+
+def test_an_account_never_gives_more_than_it_has(ledger: Ledger, log: Log) -> None:
+    assert transfer(ledger, 1, "a", "b", INITIAL_BALANCE + 1).status is Status.CAS_FAILED
+    assert (total(ledger), log.offered) == (2 * INITIAL_BALANCE, [])
+
+
+@pytest.mark.parametrize(("source", "target", "amount"), [("a", "a", 1), ("", "b", 1), ("a", "", 1), ("a", "b", 0)])
+def test_what_is_no_transfer_changes_nothing(ledger: Ledger, source: str, target: str, amount: int) -> None:
+    assert transfer(ledger, 1, source, target, amount).status is Status.ERROR
+    assert ledger.accounts == {}
+
+
+def test_a_client_cannot_make_money(ledger: Ledger) -> None:
+    transfer(ledger, 1, "a", "b", 30)
+    forged = encode_request(Request(2, Operation.CREDIT, "b", struct.pack("<q", 1000)))
+    assert decode_response(ledger.execute(forged, 160)).status is Status.ERROR
+    assert total(ledger) == 2 * INITIAL_BALANCE
+
+
+def test_a_message_that_comes_twice_is_seen(ledger: Ledger, log: Log) -> None:
+    transfer(ledger, 1, "a", "b", 30)
+    for _ in range(2):
+        deliver(ledger, log.offered[0])
+    read = decode_response(ledger.execute(encode_request(Request(2, Operation.BALANCES)), 256))
+    assert read.values is not None
+    assert sum(struct.unpack_from("<q", value)[0] for value in read.values) != 2 * INITIAL_BALANCE
+
+
+def test_the_state_comes_back_from_a_snapshot_with_what_is_in_flight(ledger: Ledger, log: Log) -> None:
+    random = Random(1)
+    for number in range(50):
+        source, target = random.sample("abcd", 2)
+        transfer(ledger, number, source, target, random.randint(1, 60))
+        if random.random() < 0.7 and log.offered:
+            deliver(ledger, log.offered.pop(0))
+    writer = StateWriter(MAX_LENGTH)
+    ledger.on_take_snapshot(writer)
+    loaded = Ledger()
+    loaded.on_start(log, StateReader(writer.messages))
+    assert (loaded.accounts, loaded.in_flight) == (ledger.accounts, ledger.in_flight)
+    assert ledger.in_flight
+    assert total(loaded) == 4 * INITIAL_BALANCE
+    with pytest.raises(DecodeError):
+        loaded.load(Record(1, "k", b"v"))
