@@ -282,6 +282,7 @@ class SimulatedStage(SimulatedTarget):
             service=plan.service,
             folder=RunFolder(folder),
             planted=planted,
+            traces_protocol=True,
         )
         super().__init__(cluster)
 

@@ -7,7 +7,9 @@ as its realised schedule: the same faults of the same members, at the same momen
 import sys
 from pathlib import Path
 
-from upheaval.cli.run import perform, show
+from upheaval.cli.run import perform, run_exact_script, show
+from upheaval.errors import UsageError
+from upheaval.exact_run import exact_of_run, seed_of_run
 from upheaval.run_folder import RunFolder
 from upheaval.scenario import SIMULATED
 from upheaval.scenario_realised import realised_scenario
@@ -18,6 +20,11 @@ DIFFERENT_STATUS = 3
 
 def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: bool) -> int:
     """The verdict of the new run; unknown when it should have been the same execution and was not."""
+    script = exact_of_run(folder)
+    if script is not None:
+        if runtime not in (None, SIMULATED):
+            raise UsageError(f"{script.name} is an exact script: it runs on the simulated runtime")
+        return run_exact_script(script, seed_of_run(folder), target, as_json=as_json)
     origin = read_origin(folder)
     wanted = runtime or origin.runtime
     if origin.runtime == SIMULATED == wanted:

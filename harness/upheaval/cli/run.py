@@ -1,13 +1,17 @@
 """`upheaval run`: one scenario on one runtime, its promises as a table, and the verdict."""
 
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.verify import print_report
 from upheaval.errors import UsageError
-from upheaval.scenario import Scenario
+from upheaval.exact_run import run_exact
+from upheaval.exact_script import ExactScript, find_exact
+from upheaval.scenario import SIMULATED, Scenario
 from upheaval.scenario_run import ScenarioResult, run_scenario
 from upheaval.scenario_stage import Stage
 from upheaval.scenario_text import load_scenario
@@ -28,10 +32,40 @@ def run(
     name: str, *, runtime: str | None, seed: int, folder: Path | None, as_json: bool, planted: str | None = None
 ) -> int:
     """Run a scenario of the library, or of a file, and print how it went."""
+    exact = find_exact(name)
+    if exact is not None:
+        if runtime not in (None, SIMULATED) or planted is not None:
+            raise UsageError(
+                f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug"
+            )
+        return run_exact_script(exact, seed, folder, as_json=as_json)
     scenario = load_scenario(name)
     result = perform(scenario, runtime or scenario.runtimes[0], seed, folder, planted)
     show(result, as_json=as_json)
     return result.verdict.exit_status
+
+
+def run_exact_script(script: ExactScript, seed: int, folder: Path | None, *, as_json: bool) -> int:
+    """Run an exact script, print the messages that it is about, and how it went."""
+    with _new_run(folder, script.name) as path:
+        progress = Progress()
+        progress.say(f"{script.name} on the simulated runtime, seed {seed}, in {path}")
+        done = run_exact(script, seed, path, progress.say)
+    if not as_json:
+        for line in done.lines:
+            print(line)
+    show(done.result, as_json=as_json)
+    return done.result.verdict.exit_status
+
+
+@contextlib.contextmanager
+def _new_run(folder: Path | None, name: str) -> Iterator[Path]:
+    """A folder that nothing is in yet. Raises `UsageError` for one that was given and has something in it."""
+    with run_folder(folder, name) as chosen:
+        path = chosen.absolute()
+        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+            raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
+        yield path
 
 
 def perform(
@@ -42,10 +76,7 @@ def perform(
         where = ", ".join(scenario.runtimes)
         raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}")
     bug = None if planted is None else bug_named(planted)
-    with run_folder(folder, scenario.name) as chosen:
-        path = chosen.absolute()
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
+    with _new_run(folder, scenario.name) as path:
         progress = Progress()
         progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
         if bug is not None:

@@ -3,16 +3,20 @@
 import json
 
 from upheaval.cli.tables import table
+from upheaval.exact_script import exact_names, find_exact
+from upheaval.scenario import SIMULATED
 from upheaval.scenario_text import load_scenario, scenario_names
 
 
 def scenarios(*, as_json: bool) -> int:
-    found = [load_scenario(name) for name in scenario_names()]
+    found = [(each.name, each.title, list(each.runtimes)) for each in map(load_scenario, scenario_names())]
+    exact = [find_exact(name) for name in exact_names()]
+    found += [(each.name, each.title, [SIMULATED]) for each in exact if each is not None]
+    found.sort()
     if as_json:
-        rows = [{"name": s.name, "title": s.title, "runtimes": list(s.runtimes)} for s in found]
+        rows = [{"name": name, "title": title, "runtimes": runtimes} for name, title, runtimes in found]
         print(json.dumps(rows, indent=2))
     else:
-        print(
-            table([["scenario", "runs on", "what happens"]] + [[s.name, ", ".join(s.runtimes), s.title] for s in found])
-        )
+        lines = [[name, ", ".join(runtimes), title] for name, title, runtimes in found]
+        print(table([["scenario", "runs on", "what happens"], *lines]))
     return 0

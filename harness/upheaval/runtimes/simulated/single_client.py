@@ -1,0 +1,87 @@
+"""A client that does what it is told, one thing at a time: open a session, one request, close.
+
+Its operations stand in the history like those of a load. Knows nothing of who tells it.
+"""
+
+from collections.abc import Callable
+from itertools import count
+
+from upheaval.history import Function, Operation, Outcome
+from upheaval.jsonfields import Json
+from upheaval.service_messages import decode_result, encode_operation
+from upheaval_node.client.session import ClusterClient
+from upheaval_node.errors import DecodeError
+from upheaval_node.ports import Buffer
+from upheaval_node.types import MAX_POSITION, Now
+
+
+class SingleClient:
+    """One session at a time, one request at a time. Implements `ports.Agent`; use it from its own loop only."""
+
+    def __init__(
+        self,
+        open_session: Callable[[], ClusterClient],
+        record: Callable[[Operation], None],
+        clock_ns: Callable[[], int],
+    ) -> None:
+        self._open_session = open_session
+        self._record = record
+        self._clock_ns = clock_ns
+        self._session: ClusterClient | None = None
+        self._ids = count()
+        self._wanted: tuple[int, str, int] | None = None
+        self._is_sent = False
+
+    @property
+    def is_connected(self) -> bool:
+        return self._session is not None and self._session.is_connected
+
+    @property
+    def is_idle(self) -> bool:
+        return self._wanted is None
+
+    def open(self) -> None:
+        self._session = self._open_session()
+
+    def request(self, value: str) -> None:
+        """Ask for the echo of a text."""
+        self._wanted = (next(self._ids), value, self._clock_ns())
+        self._is_sent = False
+
+    def close(self) -> None:
+        if self._session is not None:
+            self._session.close()
+            self._session = None
+
+    @staticmethod
+    def request_length(value: str) -> int:
+        """How long the payload of a request is."""
+        return len(encode_operation(0, Function.ECHO, "", value))
+
+    def do_work(self, now: Now) -> int:
+        session = self._session
+        if session is None:
+            return 0
+        work = session.do_work(now) + session.poll(lambda _, payload: self._on_response(payload))
+        if self._wanted is not None and not self._is_sent and session.is_connected:
+            number, value, _ = self._wanted
+            self._is_sent = session.offer(encode_operation(number, Function.ECHO, "", value)) > 0
+            work += self._is_sent
+        return work
+
+    def next_deadline_ns(self) -> int:
+        return MAX_POSITION if self._session is None else self._session.next_deadline_ns()
+
+    def _on_response(self, payload: Buffer) -> None:
+        try:
+            number, position, result, error = decode_result(payload)
+        except DecodeError:
+            return
+        if self._wanted is None or self._wanted[0] != number:
+            return
+        _, value, invoke_ns = self._wanted
+        self._wanted = None
+        settled: Json = {"error": error} if error else result
+        self._record(
+            Operation(number, 0, Function.ECHO, "", value, invoke_ns, self._clock_ns(), Outcome.OK, settled, position)
+        )

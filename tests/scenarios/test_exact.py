@@ -1,0 +1,134 @@
+"""Exact scripts: the worked example of the documents, and that a wrong message, or none, is noticed."""
+
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli.main import main
+from upheaval.errors import UsageError
+from upheaval.exact_run import ExactResult, run_exact
+from upheaval.exact_script import ExactScript, exact_names, find_exact, parse_exact
+
+SENT = "the members sent the expected messages"
+
+
+def follower_offline() -> ExactScript:
+    script = find_exact("follower-offline")
+    assert script is not None
+    return script
+
+
+def run(text: str, folder: Path, seed: int = 1) -> ExactResult:
+    return run_exact(parse_exact(text, name="test", where="test"), seed, folder, lambda _: None)
+
+
+def finding(result: ExactResult, promise: str) -> tuple[Verdict, str]:
+    found = {each.promise: (each.verdict, each.detail) for each in result.result.report.findings}
+    return found[promise]
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 12))])
+def test_follower_offline_is_the_worked_example_of_the_documents(tmp_path: Path, seed: int) -> None:
+    done = run_exact(follower_offline(), seed, tmp_path / "run", lambda _: None)
+    assert done.result.verdict is Verdict.VALID, done.result.to_json()
+    assert finding(done, f"{SENT}: NewLeadershipTerm") == (Verdict.VALID, "22 messages, field by field")
+    assert finding(done, f"{SENT}: CanvassPosition")[0] is Verdict.VALID
+    assert finding(done, f"{SENT}: RequestVote")[0] is Verdict.VALID
+    assert [line.split("|")[6] for line in done.lines[-4:]] == ["logPosition=6496"] * 3 + ["logPosition=6592"]
+    assert all("isStartup=" in line and "commitPosition" not in line for line in done.lines[2:])
+
+
+def test_the_command_prints_the_messages_and_replays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "run"
+    assert main(["run", "follower-offline", "--runtime", "simulated", "--dir", str(folder)]) == 0
+    printed = capsys.readouterr().out
+    assert sum("payload: logLeadershipTermId=" in line and "isStartup" in line for line in printed.splitlines()) == 22
+    assert main(["trace", str(folder), "--message", "NewLeadershipTerm", "--notation", "seed"]) == 0
+    shown = capsys.readouterr().out.splitlines()
+    assert len(shown) == 22
+    assert set(shown) <= set(printed.splitlines())
+    assert main(["replay", str(folder), "--dir", str(tmp_path / "again")]) == 0
+    digest = next(line for line in printed.splitlines() if line.startswith("digest:"))
+    assert digest in capsys.readouterr().out
+
+
+VOTE = "payload: logLeadershipTermId=-1|logPosition=0|candidateTermId=0|candidateMemberId=2|protocolVersion"
+SHORT = f"""title a start
+exact members=3
+start member-0,member-1,member-2 leader=member-2
+client open
+client fill {{fill}}
+wait log 960
+expect RequestVote
+  member 2 in CANDIDATE_BALLOT, to member {{first}}: {VOTE}=65536
+  member 2 in CANDIDATE_BALLOT, to member 1: {VOTE}={{version}}
+{{more}}end
+"""
+
+
+def short(fill: int = 960, first: int = 0, version: int = 65536, more: str = "") -> str:
+    return SHORT.format(fill=fill, first=first, version=version, more=more)
+
+
+def test_messages_as_expected_are_valid(tmp_path: Path) -> None:
+    assert run(short(), tmp_path).result.verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (short(version=1), "message 2 is"),
+        (short(first=1), "message 1 is"),
+        (
+            short(more="  member 2 in CANVASS, to member 1: payload: vote=TRUE\n"),
+            "2 messages were sent, 3 were expected",
+        ),
+    ],
+    ids=["field", "receiver", "missing"],
+)
+def test_any_other_message_is_a_broken_promise(tmp_path: Path, text: str, reason: str) -> None:
+    done = run(text, tmp_path)
+    verdict, detail = finding(done, f"{SENT}: RequestVote")
+    assert verdict is Verdict.INVALID
+    assert reason in detail
+    assert done.result.verdict is Verdict.INVALID
+
+
+def test_a_script_that_does_not_get_to_its_end_is_unknown(tmp_path: Path) -> None:
+    done = run(short(fill=928), tmp_path)
+    assert done.result.verdict is Verdict.UNKNOWN
+    assert "log that ends at 960" in finding(done, "the script ran to its end")[1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("begin", "test:1: 'begin' is no statement"),
+        ("kill member-7", "test:1: 'member-7' is no member"),
+        ("client fill x", "test:1: position must be a number, not 'x'"),
+        ("start member-0 follower=1", "test:1: unknown option 'follower'"),
+        ("wait sent Nothing from=member-0 to=member-1", "test:1: there is no message 'Nothing'"),
+        ("wait sent Vote to=member-1", "test:1: '' is no member"),
+        ("expect Vote\n a line", "test:2: the expected messages are not followed by `end`"),
+        ("expect Vote mask\nend", "test:1: option 'mask' needs a value"),
+        ("promise everything", "test:1: unknown promise 'everything'"),
+        ("client open now", "test:1: unexpected 'now'"),
+        ("exact members=0", "test:1: write `exact members=N`"),
+        ("title t", "test:1: the script expects no message"),
+    ],
+)
+def test_errors_name_the_line(wrong: str, message: str) -> None:
+    with pytest.raises(UsageError) as error:
+        parse_exact(wrong, name="test", where="test")
+    assert str(error.value).startswith(message)
+
+
+def test_every_script_of_the_library_can_be_read() -> None:
+    assert "follower-offline" in exact_names()
+    assert all(find_exact(name) is not None for name in exact_names())
+
+
+def test_exact_scripts_run_nowhere_else(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "follower-offline", "--runtime", "process", "--dir", str(tmp_path / "run")]) == 2
+    assert "runs on the simulated runtime" in capsys.readouterr().err
