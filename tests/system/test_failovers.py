@@ -104,6 +104,7 @@ def test_two_leaders_that_went_return_at_the_same_time() -> None:
     system.leader()
     system.echo(system.client(), numbered("b", 10))
     system.await_messages(2010)
+    assert system.service(first).messages == numbered("a", 2000) + numbered("b", 10)
 
 
 @pytest.mark.parity("CT-29")

@@ -10,9 +10,9 @@ from random import Random
 
 from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.cluster.authentication import (
-    AcceptEveryone,
     Authenticator,
     AuthorisationService,
+    authenticator_named,
     authorisation_named,
 )
 from upheaval_node.cluster.catchup_replays import CatchupReplays
@@ -32,6 +32,7 @@ from upheaval_node.cluster.log_replication import LeaderLogReplication
 from upheaval_node.cluster.members import parse_members, quorum_position
 from upheaval_node.cluster.module_context import ModuleContext, ModuleCounters
 from upheaval_node.cluster.module_state import LEGAL_MOVES, ModuleState
+from upheaval_node.cluster.node_control import NodeControl
 from upheaval_node.cluster.pending_messages import PendingMessages
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceProxy
@@ -46,6 +47,7 @@ from upheaval_node.ports import ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import MemberSettings
+from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.steps import Steps
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
@@ -56,6 +58,9 @@ RESPONSE_STREAM_ID = 120
 
 class ModuleBase(ABC):
     """What the parts of a consensus module share; `ConsensusModule` puts them together."""
+
+    ingress_extension: IngressExtension | None = None
+    """Set before the first turn: takes what clients send in messages of another schema."""
 
     def __init__(
         self,
@@ -72,7 +77,6 @@ class ModuleBase(ABC):
         archive_control_stream_id: int = 10,
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
-        ingress_extension: IngressExtension | None = None,
     ) -> None:
         """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
         self.members = parse_members(members)
@@ -85,7 +89,6 @@ class ModuleBase(ABC):
         self._settings = cluster
         self._timeouts = cluster.timeouts
         self._random = random
-        self._ingress_extension = ingress_extension
         self._time = ClusterTime(cluster.time_unit)
         self.app_version = cluster.app_version
         self.recording_log = RecordingLog(storage, sync_level=cluster.file_sync_level)
@@ -100,6 +103,7 @@ class ModuleBase(ABC):
         self._archive_timeout_ns = settings.archive.message_timeout_ns
         self.counters = ModuleCounters(counters, cluster.cluster_id)
         self._latency = CommitLatency(counters, cluster.cluster_id)
+        self._durations = SnapshotDurations(counters, cluster.cluster_id, cluster.snapshot_duration_threshold_ns)
         self._context = ModuleContext(
             media, counters, self.counters, cluster, member_id, self.members, archive, tracer, errors, self.cluster_time
         )
@@ -125,7 +129,10 @@ class ModuleBase(ABC):
         # Log position of a timer's expiry, and its id, until it is committed.
         self._uncommitted_timers: deque[tuple[int, int]] = deque()
 
-        self._make_parts(authenticator or AcceptEveryone(), authorisation or authorisation_named(cluster.authorisation))
+        self._make_parts(
+            authenticator or authenticator_named(cluster.authenticator),
+            authorisation or authorisation_named(cluster.authorisation),
+        )
 
     def _make_parts(self, authenticator: Authenticator, authorisation: AuthorisationService) -> None:
         self._acks = ServiceAcks(self._settings.service_count)
@@ -140,6 +147,7 @@ class ModuleBase(ABC):
         self._catchups = CatchupReplays(self._context)
         self._sessions = SessionManager(self._context, self, authenticator, authorisation)
         self._publisher = ConsensusPublisher(self._context)
+        self._node_control = NodeControl(self._context, self.recording_log)
         self._ingress: IngressAdapter | None = None
         self._replays: list[LocalLogReplay] = []
         self._replications: list[LeaderLogReplication] = []

@@ -119,7 +119,7 @@ class ElectionSide(LogSide):
             self._sessions,
             max_block_length=min(settings.ingress_fragment_limit * settings.log_mtu, term_length // 4),
             max_message_length=max_message_length(term_length),
-            extension=self._ingress_extension,
+            extension=self.ingress_extension,
         )
 
     # --- INIT ---
@@ -183,6 +183,7 @@ class ElectionSide(LogSide):
     def _roll_back(self, now: Now, log_position: int) -> None:
         """Undo what stands in the log behind `log_position`: another leader may write something else there."""
         self._latency.abandon()
+        self._durations.abandon()
         self._sessions.leave_term(log_position)
         self._undo_for_services(log_position)
         self._call_off_termination()
