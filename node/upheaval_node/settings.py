@@ -72,10 +72,17 @@ class ClusterSettings:
     ingress_fragment_limit: int = 50
     log_fragment_limit: int = 50
     authorisation: str = ""
-    """Who may send requests other than messages: `ALLOW_ALL`, `DENY_ALL`, or empty for backups only."""
+    """Who may send requests other than messages: `ALLOW_ALL`, `DENY_ALL`, `package.module:Class` of an
+    `authentication.AuthorisationService`, or empty for backups only."""
+
+    authenticator: str = ""
+    """Who may open a session: `package.module:Class` of an `authentication.Authenticator`, or empty for everyone."""
 
     time_unit: str = "MILLIS"
     """What log entries and timers count in: `MILLIS`, `MICROS` or `NANOS`, the same on all members for ever."""
+
+    snapshot_duration_threshold_ns: int = S
+    """Snapshots that take longer are counted, those of each service and those of the cluster."""
 
     snapshot_term_length: int = 16 * MIB
     """An eighth of it bounds one message of a snapshot."""

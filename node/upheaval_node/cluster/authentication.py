@@ -4,9 +4,10 @@ Source of the calls and states: Aeron Cluster, authenticator and authorisation s
 what the proxy shows.
 """
 
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from upheaval_node.errors import UsageError
+from upheaval_node.named_classes import make_named
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import Now
 
@@ -30,6 +31,7 @@ class SessionProxy(Protocol):
     def reject(self) -> None: ...
 
 
+@runtime_checkable
 class Authenticator(Protocol):
     """Called in this order: connect request, then connected, then for a challenged client response and challenged."""
 
@@ -55,6 +57,7 @@ class AcceptEveryone:
         proxy.authenticate()
 
 
+@runtime_checkable
 class AuthorisationService(Protocol):
     """Whether a client may send a request other than messages."""
 
@@ -87,9 +90,9 @@ BACKUP_TEMPLATES: Final = frozenset(
 
 
 def authorisation_named(name: str) -> AuthorisationService:
-    """`ALLOW_ALL`, `DENY_ALL`, or "" for the default: what a backup asks, and no AdminRequest.
+    """`ALLOW_ALL`, `DENY_ALL`, `package.module:Class`, or "" for the default: what a backup asks, and no AdminRequest.
 
-    Raises `UsageError` for any other name.
+    Raises `UsageError` for a name that stands for nothing of the kind.
     """
     match name:
         case "":
@@ -99,4 +102,20 @@ def authorisation_named(name: str) -> AuthorisationService:
         case "DENY_ALL":
             return Always(answer=False)
         case _:
-            raise UsageError(f"authorisation must be ALLOW_ALL, DENY_ALL or empty, not {name!r}")
+            service = make_named("authorisation", name, "ALLOW_ALL, DENY_ALL or empty")
+            if not isinstance(service, AuthorisationService):
+                raise UsageError(f"authorisation {name!r} has no method is_authorised")
+            return service
+
+
+def authenticator_named(name: str) -> Authenticator:
+    """One of class `package.module:Class`, or for "" one that accepts everyone.
+
+    Raises `UsageError` for a name that stands for no authenticator.
+    """
+    if not name:
+        return AcceptEveryone()
+    authenticator = make_named("authenticator", name)
+    if not isinstance(authenticator, Authenticator):
+        raise UsageError(f"authenticator {name!r} lacks a method of cluster.authentication.Authenticator")
+    return authenticator

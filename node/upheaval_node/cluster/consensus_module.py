@@ -131,7 +131,7 @@ class ConsensusModule(ConsensusSide):
             )
         if self._snapshot is not None or self._state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
-        if self._sessions.needs_ticks:
+        if self._sessions.needs_ticks or self._node_control.is_busy:
             deadline = min(deadline, self._slow_tick_deadline_ns)
         # What could not be sent is looked at again soon, but the loop must not spin on it.
         return max(deadline, now.ns + RETRY_AFTER_ERROR_NS)
@@ -180,7 +180,9 @@ class ConsensusModule(ConsensusSide):
                 work += self._lead_slowly(now)
             else:
                 self._check_leader(now)
-        return work
+        if self._election is None and self._state is ModuleState.ACTIVE:
+            work += self._node_control.check_toggle(now)
+        return work + self._node_control.poll(now)
 
     def _lead_slowly(self, now: Now) -> int:
         work = self._check_control_toggle(now)
@@ -247,6 +249,7 @@ class ConsensusModule(ConsensusSide):
             return 0
         self._uncommitted_states.append((end, self._state))
         if state is ModuleState.SNAPSHOT:
+            self._durations.begin(now)
             self._begin_snapshot(now, end)
         else:
             self._enter(now, state)
@@ -356,5 +359,6 @@ class ConsensusModule(ConsensusSide):
         self._archive.close()
         self.counters.close()
         self._latency.close()
+        self._durations.close()
         self.recording_log.close()
         self.node_state.close()

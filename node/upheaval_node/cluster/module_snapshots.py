@@ -135,6 +135,7 @@ class SnapshotSide(ModuleBase):
 
     def _end_snapshot(self, now: Now) -> None:
         """The log goes on, whatever came of the snapshot."""
+        self._durations.end(now)
         self._sessions.touch(now)
         self._enter(now, ModuleState.ACTIVE)
         if self._role is Role.LEADER and self._election is None:

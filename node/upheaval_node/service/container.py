@@ -25,6 +25,7 @@ from upheaval_node.service.snapshot_taker import SnapshotTaker
 from upheaval_node.service.snapshots import ServiceSnapshot, SnapshotStore, StateReader
 from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
 from upheaval_node.settings import MS, ClusterSettings, S
+from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.steps import Steps
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
@@ -83,6 +84,9 @@ class ServiceContainer:
             counter_types.CONTAINER_ERRORS,
             counter_types.cluster_key(settings.cluster_id, service_id),
             counter_types.cluster_label("Cluster Container Errors", settings.cluster_id, service_id),
+        )
+        self._durations = SnapshotDurations(
+            counters, settings.cluster_id, settings.snapshot_duration_threshold_ns, service_id=service_id
         )
         self.bell: Bell | None = None
         self._now = Now(0, 0)
@@ -182,6 +186,7 @@ class ServiceContainer:
         self._control.close()
         self._module.close()
         self._error_count.close()
+        self._durations.close()
 
     # --- start ---
 
@@ -462,6 +467,7 @@ class ServiceContainer:
     def _on_snapshot(self, entry: cm.ClusterActionRequest) -> None:
         """No further entry is delivered until the snapshot is recorded and acknowledged."""
         self._log.is_held = True
+        self._durations.begin(self._now)
         self._snapshot.begin(entry)
 
     def _continue_snapshot(self) -> int:
@@ -471,6 +477,7 @@ class ServiceContainer:
         if taken is None or not self._send_ack(taken.log_position, taken.recording_id):
             return work
         snapshot.taken = None
+        self._durations.end(self._now)
         self._log.is_held = False
         return work + 1
 

@@ -1,0 +1,70 @@
+"""What an operator can ask of one member through its node control toggle, on leaders and followers alike.
+
+VALIDATE_RECORDING_LOG asks the archive for the recording of every snapshot that counts, and makes those invalid of
+which there is none. Source: Aeron Cluster, node control and recording-log validator. Knows nothing of elections.
+"""
+
+from upheaval_node.archive.codes import ErrorCode
+from upheaval_node.cluster.module_context import ModuleContext
+from upheaval_node.cluster.module_state import NodeToggle
+from upheaval_node.errors import PeerError
+from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.steps import StepGenerator, Steps
+from upheaval_node.types import Now
+
+
+class NodeControl:
+    def __init__(self, context: ModuleContext, recording_log: RecordingLog) -> None:
+        self._context = context
+        self._recording_log = recording_log
+        self._validation: Steps[int] | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return self._validation is not None
+
+    def check_toggle(self, now: Now) -> int:
+        """Take an order. Only on an active member outside of elections."""
+        toggle = self._context.published.node_toggle
+        value = toggle.get()
+        if value == NodeToggle.VALIDATE_RECORDING_LOG:
+            if self._validation is None:
+                self._validation = Steps(self._validate())
+        elif value == NodeToggle.REPLICATE_STANDBY_SNAPSHOT:
+            self._context.report(now, "node control", "standby snapshots are not replicated: there is no standby")
+        else:
+            return 0
+        toggle.set(NodeToggle.NEUTRAL)
+        return 1
+
+    def poll(self, now: Now) -> int:
+        """Go on with what was ordered."""
+        if self._validation is None:
+            return 0
+        try:
+            if not self._validation.poll(now):
+                return 0
+        except PeerError as error:
+            self._context.report(now, "node control", f"the recording log is not validated: {error}")
+        else:
+            self._context.tracer.emit(now, "recording_log_validated", invalid=self._validation.result)
+        self._validation = None
+        return 1
+
+    def _validate(self) -> StepGenerator[int]:
+        """How many entries became invalid. Raises `PeerError` when the archive does not answer; then none did."""
+        log = self._recording_log
+        unknown: set[int] = set()
+        for recording_id in sorted({entry.recording_id for entry in log.entries if entry.is_valid_snapshot}):
+            call = self._context.archive.start_position(recording_id)
+            while not call.done:
+                yield
+            if call.error is None:
+                continue
+            if call.error_code != ErrorCode.UNKNOWN_RECORDING:
+                raise PeerError(f"recording {recording_id}: {call.error}")
+            unknown.add(recording_id)
+        found = [entry for entry in log.entries if entry.is_valid_snapshot and entry.recording_id in unknown]
+        for entry in found:
+            log.invalidate_entry(entry.entry_index)
+        return len(found)
