@@ -15,16 +15,15 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system_under_test import SYSTEM
 from upheaval_chaos import connections
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEyes, LinkHands, Means, Ping
+from upheaval_chaos.target import CLIENTS, Answer, Link, LinkEyes, LinkHands, Means, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
 from upheaval_node.media.resolver import Resolver, StaticResolver
-
-_PORT_INDEX = {channel: index for index, channel in enumerate((INGRESS, *CHANNELS))}
 
 
 class Links(LinkHands, LinkEyes, Protocol):
@@ -117,7 +116,7 @@ class ProxiedLinks(ToxicHands):
         }
 
     def _endpoint(self, member_id: int, channel: str) -> str:
-        port = member_ports(self._cluster.config.base_port, member_id)[_PORT_INDEX[channel]]
+        port = member_ports(self._cluster.config.base_port, member_id)[SYSTEM.channels.index(channel)]
         return f"{HOST}:{port}"
 
 

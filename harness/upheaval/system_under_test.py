@@ -19,6 +19,7 @@ from upheaval.jsonfields import FieldError, Json
 from upheaval.runtimes.member_control import ControlStatus, read_control
 from upheaval.runtimes.member_status import read_member_status
 from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError
 from upheaval_node.files import layout
@@ -64,6 +65,11 @@ class SystemUnderTest(Protocol):
     @property
     def ports(self) -> Sequence[int]:
         """What a member listens on in a container, ingress first."""
+        ...
+
+    @property
+    def channels(self) -> Sequence[str]:
+        """What each of the ports is for, by the names of `upheaval_chaos.target`."""
         ...
 
     @property
@@ -162,8 +168,9 @@ class UpheavalNode:
     image = f"upheaval/node:{__version__}"
     test_image = f"upheaval/node-test:{__version__}"
     folder = PurePosixPath("/var/lib/upheaval")
-    # ingress, consensus, log, catch-up, archive: the order of the members string.
+    # The order of the members string.
     ports = (9001, 9002, 9003, 9004, 9005)
+    channels = (INGRESS, *CHANNELS)
     metrics_port = 9006
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
@@ -269,6 +276,11 @@ class UpheavalNode:
 
 SYSTEM: Final[SystemUnderTest] = UpheavalNode()
 """The system that runtimes put under test."""
+
+
+def port_in_container(system: SystemUnderTest, channel: str) -> int:
+    """Where a member in a container listens for a channel."""
+    return system.ports[system.channels.index(channel)]
 
 
 @contextlib.contextmanager

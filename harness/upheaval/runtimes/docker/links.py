@@ -23,11 +23,12 @@ from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import member_hosts, network_name, network_of
 from upheaval.runtimes.docker.engine import engine_errors, engine_host, require_image
 from upheaval.runtimes.ports import HOST, member_ports
+from upheaval.system_under_test import SYSTEM, port_in_container
 from upheaval.waits import wait_until
 from upheaval_chaos import connections
 from upheaval_chaos.connections import Received
 from upheaval_chaos.pings import channel_of_ping, ping_text
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, Ping
+from upheaval_chaos.target import CLIENTS, INGRESS, Answer, Link, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, Stream, ToxicHands, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import PythonToxiproxy
@@ -40,7 +41,6 @@ _FIRST_PORT: Final = 20000
 _PORTS_A_MEMBER: Final = 10
 _COUNTED_S: Final = 0.5
 _START_TIMEOUT_S: Final = 20.0
-_CHANNELS: Final = (INGRESS, *CHANNELS)
 _INSIDE: Final = Path(connections.__file__).read_text(encoding="utf-8")
 
 
@@ -137,7 +137,7 @@ class DockerLinks(ToxicHands):
         client = self._cluster.client
         for place in all_proxies(len(self._members)):
             if place.target == receiver:
-                port = self._cluster.system.ports[_CHANNELS.index(place.channel)]
+                port = port_in_container(self._cluster.system, place.channel)
                 found[port, self._toxiproxies[place.source].addresses[receiver], 0] = Stream(place, UPSTREAM)
             elif place.source == receiver:
                 (back,) = (s for s in streams_of(Link(place.target, place.source)) if s.proxy == place)
@@ -222,7 +222,7 @@ class DockerLinks(ToxicHands):
 
     def _endpoint(self, place: ProxyPlace) -> str:
         host = member_hosts(len(self._members))[place.target]
-        return f"{host}:{self._cluster.system.ports[_CHANNELS.index(place.channel)]}"
+        return f"{host}:{port_in_container(self._cluster.system, place.channel)}"
 
 
 def _alias(end: int) -> str:
@@ -231,4 +231,4 @@ def _alias(end: int) -> str:
 
 def _port(place: ProxyPlace) -> int:
     """Where a proxy listens in the Toxiproxy of its source."""
-    return _FIRST_PORT + place.target * _PORTS_A_MEMBER + _CHANNELS.index(place.channel)
+    return _FIRST_PORT + place.target * _PORTS_A_MEMBER + SYSTEM.channels.index(place.channel)

@@ -16,6 +16,7 @@ from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import network_name
 from upheaval.runtimes.docker.engine import engine_errors, require_image
 from upheaval.runtimes.docker.inside import run_inside, run_silent
+from upheaval.system_under_test import port_in_container
 from upheaval_chaos import connections
 from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.target import CHANNELS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
@@ -109,7 +110,7 @@ class PacketLinks:
         return f"-s {self._address(rule.source)} -p tcp {_NO_RESET} {rule.side} {self._port(rule.channel)}"
 
     def _port(self, channel: str) -> int:
-        return int(self._cluster.system.ports[1 + CHANNELS.index(channel)])
+        return port_in_container(self._cluster.system, channel)
 
     def _address(self, member_id: int) -> str:
         settings = self._member(member_id).attrs["NetworkSettings"]["Networks"]
