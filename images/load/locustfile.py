@@ -9,27 +9,18 @@
 | `UPHEAVAL_HISTORY` | where the history goes (default `/tmp/history.jsonl`) |
 """
 
-import importlib
 import os
 import time
 
 import gevent
 from locust import events
 
-from upheaval.load.settings import SHORT_NAMES, LoadSettings
-from upheaval.load.users import ClusterUser, LoadContext
+from upheaval.load.settings import LoadSettings
+from upheaval.load.users import LoadContext, find_user
 
 # Each start of locust has operation ids of its own, so that one cluster may be driven more than once.
 _IDS_A_MILLISECOND = 1 << 20
 _LOOK_S = 0.01
-
-
-def _user(name: str) -> type[ClusterUser]:
-    module, _, class_name = SHORT_NAMES.get(name, name).partition(":")
-    found = getattr(importlib.import_module(module), class_name)
-    if not (isinstance(found, type) and issubclass(found, ClusterUser)):
-        raise TypeError(f"{name} is not a subclass of upheaval.load.users.ClusterUser")
-    return found
 
 
 settings = LoadSettings(
@@ -42,7 +33,7 @@ settings = LoadSettings(
     first_id=time.time_ns() // 1_000_000 * _IDS_A_MILLISECOND,
 )
 context = LoadContext(settings)
-chosen = _user(os.environ.get("UPHEAVAL_USER", "workbench"))
+chosen = find_user(os.environ.get("UPHEAVAL_USER", "workbench"))
 chosen.context_of_load = context
 
 

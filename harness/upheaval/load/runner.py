@@ -11,7 +11,6 @@ from gevent import monkey
 monkey.patch_all()
 
 import contextlib
-import importlib
 import json
 import os
 import socket
@@ -34,7 +33,7 @@ from locust.stats import RequestStats, stats_history
 from upheaval.errors import EnvironmentFault
 from upheaval.jsonfields import Json
 from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
-from upheaval.load.users import ClusterUser, LoadContext
+from upheaval.load.users import LoadContext, find_user
 
 # What ending may take beside the time-outs of connecting and of the operation: closing sessions, the scheduler's turns.
 STOP_MARGIN_S = 5.0
@@ -162,15 +161,6 @@ class Load:
                 self.settings.duration_s,
             )
             self._tell(PROGRESS, asdict(told))
-
-
-def find_user(name: str) -> type[ClusterUser]:
-    """The class that `module:Class` names."""
-    module, _, class_name = name.partition(":")
-    found = getattr(importlib.import_module(module), class_name)
-    if not (isinstance(found, type) and issubclass(found, ClusterUser)):
-        raise TypeError(f"{name} is not a subclass of upheaval.load.users.ClusterUser")
-    return found
 
 
 def statistics(stats: Any) -> Statistics:

@@ -4,6 +4,7 @@ Users are open-loop: each operation has an intended start on the user's schedule
 that an operation that had to wait for a slow one before it shows the wait. Each operation goes into the history.
 """
 
+import importlib
 import itertools
 import time
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from locust.exception import StopUser
 
 from upheaval.history import Function, HistoryWriter, Operation, Outcome
 from upheaval.jsonfields import Json
-from upheaval.load.settings import LoadSettings
+from upheaval.load.settings import SHORT_NAMES, LoadSettings
 from upheaval.service_messages import call_digest, decode_operation, decode_result, encode_operation
 from upheaval.workload import APPENDS_A_LIST
 from upheaval.workload_draws import LedgerDraw, TimersDraw
@@ -314,3 +315,12 @@ class TimersUser(ClusterUser):
     def next_operation(self) -> None:
         operation_id = self.new_id()
         self.perform(*self._draw.next(operation_id), operation_id=operation_id)
+
+
+def find_user(name: str) -> type[ClusterUser]:
+    """The class of a shipped user, or the one that `module:Class` names."""
+    module, _, class_name = SHORT_NAMES.get(name, name).partition(":")
+    found = getattr(importlib.import_module(module), class_name)
+    if not (isinstance(found, type) and issubclass(found, ClusterUser)):
+        raise TypeError(f"{name} is not a subclass of upheaval.load.users.ClusterUser")
+    return found

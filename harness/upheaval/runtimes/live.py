@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import ClassVar, Final, Generic, Self, TypeVar
 
 from upheaval.cluster import COMPONENTS, MemberStatus
-from upheaval.errors import UsageError
+from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.run_folder import SPLIT, Converge, FaultRecord, Manifest, RunFolder
 from upheaval.runtimes import ports
 from upheaval.runtimes.cluster_file import ClusterConfig
@@ -30,6 +30,8 @@ from upheaval_node.media.resolver import Resolver
 
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
+# Within this time the rest of a member ends when one of its components has died.
+COMPONENT_END_TIMEOUT_S: Final = 10.0
 
 Result = TypeVar("Result")
 
@@ -101,6 +103,18 @@ class LiveMember(ABC):
     @abstractmethod
     def thaw(self, component: str | None = None) -> None:
         """Let it go on running. Does nothing to what is not frozen."""
+
+    def wait_until_whole_or_gone(self, running: Callable[[], int]) -> None:
+        """A member that has lost a component ends by itself: wait for that. `running` counts what runs of it."""
+        if self._live.config.components != SPLIT:
+            return
+        with contextlib.suppress(UnknownOutcome):
+            wait_until(
+                lambda: running() in (0, len(COMPONENTS)),
+                timeout_s=COMPONENT_END_TIMEOUT_S,
+                describe=lambda: f"member {self.member_id} neither runs nor ends",
+                interval_s=self._live.poll_interval_s,
+            )
 
     # --- what is written down ---
 

@@ -43,8 +43,6 @@ from upheaval_node.media.resolver import StaticResolver
 ALL: Final = "all"
 PROCESS_END: Final = "process-end"
 """The last event that a process of a member traces, with its exit status."""
-# Within this time the rest of a member ends when one of its components has died.
-COMPONENT_END_TIMEOUT_S: Final = 10.0
 SIGNAL_TIMEOUT_S: Final = 5.0
 _LOG_TAIL_LENGTH: Final = 4096
 
@@ -110,7 +108,7 @@ class ProcessMember(LiveMember):
 
     def launch(self) -> None:
         """Start what is not running. A member that has lost a component is left to end first."""
-        self._wait_until_whole_or_gone()
+        self.wait_until_whole_or_gone(lambda: len({found.component for found in self.processes()}))
         running = {found.component for found in self.processes()}
         wanted = COMPONENTS if self._cluster.config.components == SPLIT else (ALL,)
         for component in wanted:
@@ -143,16 +141,6 @@ class ProcessMember(LiveMember):
             timeout_s=SIGNAL_TIMEOUT_S,
             describe=lambda: f"member {self.member_id} does not {'stop' if is_stopped_then else 'go on'} by a signal",
         )
-
-    def _wait_until_whole_or_gone(self) -> None:
-        if self._cluster.config.components != SPLIT:
-            return
-        with contextlib.suppress(UnknownOutcome):
-            wait_until(
-                lambda: len({found.component for found in self.processes()}) in (0, len(COMPONENTS)),
-                timeout_s=COMPONENT_END_TIMEOUT_S,
-                describe=lambda: f"member {self.member_id} neither runs nor ends",
-            )
 
 
 class ProcessCluster(LiveCluster[ProcessMember]):

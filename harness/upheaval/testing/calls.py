@@ -6,15 +6,43 @@ neither clusters nor files.
 
 import itertools
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
 from upheaval.history import Function, Operation, Outcome
 from upheaval.service_messages import call_digest
-from upheaval_node.client.driver import NotSent
+from upheaval_node.client.driver import NotSent, OutcomeUnknown
 
 NAME: Final = "request"
+
+
+class CallingClient(ABC):
+    """A client of a test. Each request is a call of the history where there is a log of calls."""
+
+    def __init__(self, calls: "CallLog | None") -> None:
+        self._calls = calls
+        self._slot = -1 if calls is None else calls.new_process()
+
+    def request(self, payload: bytes) -> bytes:
+        """Raises `NotSent`, or `OutcomeUnknown` once it was sent."""
+        self._require_session()
+        if self._calls is None:
+            return self._ask(payload)
+        try:
+            with self._calls.call(self._slot, payload):
+                return self._ask(payload)
+        except OutcomeUnknown:
+            self._slot = self._calls.new_process()
+            raise
+
+    def _require_session(self) -> None:
+        """What has to be there before a request begins. Raises `NotSent`; nothing is written down then."""
+
+    @abstractmethod
+    def _ask(self, payload: bytes) -> bytes:
+        """Send it and wait for the answer."""
 
 
 class CallLog:

@@ -15,7 +15,7 @@ from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario_links import Links
 from upheaval.scenario_live import LiveTarget
 from upheaval.testing.backend import Requests
-from upheaval.testing.calls import CallLog
+from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.errors import NodeError
@@ -124,27 +124,15 @@ class HistoryLoad:
             self._history.close()
 
 
-class LiveClient:
+class LiveClient(CallingClient):
     """Requests over real sockets; opens another session when the last one is of no use. Implements `Requests`."""
 
     def __init__(
         self, endpoints: Mapping[int, str], resolver: Resolver, timeout_s: float, calls: CallLog | None
     ) -> None:
+        super().__init__(calls)
         self._client = BlockingClient(endpoints, timeout_s, client_name="upheaval test", resolver=resolver)
         self._is_opened = False
-        self._calls = calls
-        self._slot = -1 if calls is None else calls.new_process()
-
-    def request(self, payload: bytes) -> bytes:
-        self._require_session()
-        if self._calls is None:
-            return self._ask(payload)
-        try:
-            with self._calls.call(self._slot, payload):
-                return self._ask(payload)
-        except OutcomeUnknown:
-            self._slot = self._calls.new_process()
-            raise
 
     def close(self) -> None:
         self._client.close()

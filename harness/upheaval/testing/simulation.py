@@ -6,7 +6,7 @@ from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario_simulated import SimulatedTarget
 from upheaval.testing.backend import Requests
-from upheaval.testing.calls import CallLog
+from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.workload import Load, LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.session import ClusterClient
@@ -94,13 +94,12 @@ class SimulatedLoad:
         return self._load.counts
 
 
-class SimulatedClient:
+class SimulatedClient(CallingClient):
     """Requests from a host of its own in the simulated world. Implements `Requests`, and is its process's agent."""
 
     def __init__(self, cluster: SimulatedCluster, host: str, timeout_s: float, calls: CallLog | None) -> None:
+        super().__init__(calls)
         self._cluster = cluster
-        self._calls = calls
-        self._slot = -1 if calls is None else calls.new_process()
         self._timeout_s = timeout_s
         self._random = cluster.world.stream(host)
         self._process = SimulatedProcess(cluster.world, host, host, on_exit=self._on_exit)
@@ -111,16 +110,6 @@ class SimulatedClient:
         self._is_sent = False
         self._answer: bytes | None = None
         self._process.start((self._media, self))
-
-    def request(self, payload: bytes) -> bytes:
-        if self._calls is None:
-            return self._ask(payload)
-        try:
-            with self._calls.call(self._slot, payload):
-                return self._ask(payload)
-        except OutcomeUnknown:
-            self._slot = self._calls.new_process()
-            raise
 
     def _ask(self, payload: bytes) -> bytes:
         self._wanted, self._is_sent, self._answer = payload, False, None

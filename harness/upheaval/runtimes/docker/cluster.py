@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.cluster import COMPONENTS, MemberStatus
-from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome
+from upheaval.errors import EnvironmentFault, HarnessError
 from upheaval.run_folder import SPLIT, TOGETHER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.cluster_file import ClusterConfig
@@ -42,11 +42,8 @@ from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest, with_base_port
 from upheaval.runtimes.member_control import ControlStatus
 from upheaval.system_under_test import SOURCE_FOLDER, SYSTEM, MemberPlan
-from upheaval.waits import wait_until
 from upheaval_node.media.resolver import StaticResolver
 
-# Within this time the rest of a member ends when one of its components has died.
-COMPONENT_END_TIMEOUT_S: Final = 10.0
 # Ended by us: told to, or killed.
 _OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
@@ -136,7 +133,7 @@ class DockerMember(LiveMember):
 
     def launch(self) -> None:
         """Each container anew, or a first one. A member that has lost a component is left to end first."""
-        self._wait_until_whole_or_gone()
+        self.wait_until_whole_or_gone(lambda: len(self._running()))
         for component in self.components:
             container = self.container(component)
             if container is None:
@@ -212,17 +209,6 @@ class DockerMember(LiveMember):
         wanted = self.components if component is None else (component,)
         found = [container for each in wanted if (container := self.container(each)) is not None]
         return [container for container in found if _is_running(container)]
-
-    def _wait_until_whole_or_gone(self) -> None:
-        if self._cluster.config.components != SPLIT:
-            return
-        with contextlib.suppress(UnknownOutcome):
-            wait_until(
-                lambda: len(self._running()) in (0, len(COMPONENTS)),
-                timeout_s=COMPONENT_END_TIMEOUT_S,
-                describe=lambda: f"member {self.member_id} neither runs nor ends",
-                interval_s=self._cluster.poll_interval_s,
-            )
 
 
 class DockerCluster(LiveCluster[DockerMember]):
