@@ -12,12 +12,14 @@ from upheaval_node.archive import channels
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.control_session import ControlSession, SessionState
+from upheaval_node.archive.deletions import Deletions
 from upheaval_node.archive.recorder import Recorder
-from upheaval_node.archive.recovery import cut_behind, recover
+from upheaval_node.archive.recovery import cut_behind, recover, remove_deleted
 from upheaval_node.archive.replayer import Replayer
 from upheaval_node.archive.replication import ReplicationParams, ReplicationSession, ReplicationState
 from upheaval_node.archive.requests import Requests
 from upheaval_node.archive.responses import Requester
+from upheaval_node.archive.segment_operations import SegmentOperations
 from upheaval_node.counters import (
     ARCHIVE_CONTROL_SESSIONS,
     ARCHIVE_ERRORS,
@@ -104,11 +106,23 @@ class Archive:
         self._replayer = Replayer(
             media, storage, counters, self._catalog, self._recorder, settings, self._errors, directory=directory
         )
+        self._deletions = Deletions(
+            storage, directory, self._recorder, self._errors, sync_level=settings.file_sync_level
+        )
         self._requests = Requests(
             catalog=self._catalog,
             recorder=self._recorder,
             replayer=self._replayer,
             replications=self,
+            segments=SegmentOperations(
+                catalog=self._catalog,
+                recorder=self._recorder,
+                replayer=self._replayer,
+                deletions=self._deletions,
+                storage=storage,
+                directory=directory,
+                sync_level=settings.file_sync_level,
+            ),
             storage=storage,
             directory=directory,
             archive_id=archive_id,
@@ -143,6 +157,7 @@ class Archive:
         work += self._recorder.do_work(now)
         work += self._replayer.do_work(now)
         work += self._run_replications(now)
+        work += self._deletions.do_work(now)
         work += self._run_sessions(now)
         if work:
             self._count()
@@ -151,7 +166,7 @@ class Archive:
     def next_deadline_ns(self) -> int:
         if self.is_closed:
             return MAX_POSITION
-        if not self._is_recovered:
+        if not self._is_recovered or not self._deletions.is_idle:
             return self._now.ns
         deadline = self._replayer.next_deadline_ns()
         for session in self._sessions.values():
@@ -183,6 +198,7 @@ class Archive:
         for problem in self._catalog.problems:
             self._errors.report(now, "catalog", problem)
         level = self._settings.file_sync_level
+        remove_deleted(self._storage, self._directory, self._catalog.deleted_ids())
         found: list[RecordingEntry] = []
         for entry in self._catalog.entries():
             if entry.stop_position == NULL_POSITION:

@@ -288,6 +288,20 @@ class Catalog:
         entry.stop_position = NULL_POSITION
         self._rewrite(entry)
 
+    def record_start(self, entry: RecordingEntry, position: int) -> None:
+        """The recording begins at another segment than before."""
+        entry.start_position = position
+        self._rewrite(entry)
+
+    def record_deleted(self, entry: RecordingEntry) -> None:
+        """The recording is no more: its entry keeps its place in the file and is found by nobody."""
+        entry.state = am.RecordingState.DELETED
+        self._rewrite(entry)
+        del self._by_id[entry.recording_id]
+
+    def deleted_ids(self) -> set[int]:
+        return {entry.recording_id for entry in self._raw if entry.state == am.RecordingState.DELETED}
+
     def replace(self, entry: RecordingEntry) -> None:
         """Write an entry whose texts or lengths changed. One that grew shifts those behind it to the right."""
         start, old_end = entry.offset, entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length

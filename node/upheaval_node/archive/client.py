@@ -425,6 +425,32 @@ class ArchiveClient:
         """Cut a stopped recording; answers the number of deleted segment files."""
         return self.request(am.TruncateRecordingRequest(recording_id=recording_id, position=position))
 
+    def purge_recording(self, recording_id: int) -> PendingCall:
+        """Forget a stopped recording and delete its files; answers how many. A DELETE signal follows."""
+        return self.request(am.PurgeRecordingRequest(recording_id=recording_id))
+
+    def detach_segments(self, recording_id: int, new_start_position: int) -> PendingCall:
+        """Begin at a later segment; the files before it stay."""
+        return self.request(am.DetachSegmentsRequest(recording_id=recording_id, new_start_position=new_start_position))
+
+    def delete_detached_segments(self, recording_id: int) -> PendingCall:
+        """Answers the number of files before the start; a DELETE signal follows when they are gone."""
+        return self.request(am.DeleteDetachedSegmentsRequest(recording_id=recording_id))
+
+    def purge_segments(self, recording_id: int, new_start_position: int) -> PendingCall:
+        """Detach and delete in one; answers the number of files."""
+        return self.request(am.PurgeSegmentsRequest(recording_id=recording_id, new_start_position=new_start_position))
+
+    def attach_segments(self, recording_id: int) -> PendingCall:
+        """Begin at the first of the segment files before the start; answers how many there were."""
+        return self.request(am.AttachSegmentsRequest(recording_id=recording_id))
+
+    def migrate_segments(self, src_recording_id: int, dst_recording_id: int) -> PendingCall:
+        """Move the segments of a stopped recording to one that it adjoins; answers how many."""
+        return self.request(
+            am.MigrateSegmentsRequest(src_recording_id=src_recording_id, dst_recording_id=dst_recording_id)
+        )
+
     def start_position(self, recording_id: int) -> PendingCall:
         return self.request(am.StartPositionRequest(recording_id=recording_id))
 

@@ -125,8 +125,11 @@ class Recorder:
     def check_inactive(self, recording_id: int, action: str) -> None:
         if recording_id in self._sessions:
             raise RequestError(f"cannot {action} active recording {recording_id}", ErrorCode.ACTIVE_RECORDING)
+        self.check_not_deleting(recording_id)
+
+    def check_not_deleting(self, recording_id: int) -> None:
         if recording_id in self.busy:
-            raise RequestError(f"cannot {action} recording {recording_id}: its files are being deleted")
+            raise RequestError(f"another delete operation in progress for recording id: {recording_id}")
 
     def stop_channel(self, channel: str, stream_id: int) -> None:
         """Stop what was started on this channel and stream."""
@@ -310,6 +313,8 @@ class Recorder:
         )
 
     def _check_extension(self, entry: RecordingEntry, image: Image) -> None:
+        if self._catalog.get(entry.recording_id) is not entry:
+            raise unknown_recording(entry.recording_id)
         self.check_inactive(entry.recording_id, "extend")
         for name, ours, theirs in (
             ("position", entry.stop_position, image.join_position),

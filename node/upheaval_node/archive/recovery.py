@@ -12,6 +12,7 @@ from upheaval_node.archive import block_journal
 from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.segments import (
     entry_segment_base,
+    parse_segment_file_name,
     remove_segments,
     segment_bases,
     segment_file_name,
@@ -175,6 +176,14 @@ def cut_behind(storage: Storage, directory: str, entry: RecordingEntry, sync_lev
             file.sync(sync_level)
         finally:
             file.close()
+
+
+def remove_deleted(storage: Storage, directory: str, recording_ids: set[int]) -> None:
+    """Remove what a crash left of recordings that were purged. Raises `StorageError`."""
+    for name in storage.names(directory) if recording_ids else ():
+        key = parse_segment_file_name(name)
+        if key is not None and key[0] in recording_ids:
+            storage.remove(f"{directory}/{name}")
 
 
 def segment_end(

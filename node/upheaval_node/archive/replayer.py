@@ -116,6 +116,11 @@ class Replayer:
             if recording_id in (NULL_VALUE, session.recording_id):
                 session.stop()
 
+    def lowest_position(self, recording_id: int) -> int | None:
+        """Where the slowest replay of a recording is, None without any."""
+        positions = (each.position for each, _ in self._sessions.values() if each.recording_id == recording_id)
+        return min(positions, default=None)
+
     def do_work(self, now: Now) -> int:
         if not self._sessions:
             return 0

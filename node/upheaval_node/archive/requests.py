@@ -15,6 +15,7 @@ from upheaval_node.archive.recorder import Recorder
 from upheaval_node.archive.replayer import Replayer, ReplayParams
 from upheaval_node.archive.replication import ReplicationParams
 from upheaval_node.archive.responses import Requester
+from upheaval_node.archive.segment_operations import SegmentOperations
 from upheaval_node.archive.truncation import truncate
 from upheaval_node.errors import NodeError, StorageError
 from upheaval_node.ports import Storage
@@ -41,6 +42,7 @@ class Requests:
         recorder: Recorder,
         replayer: Replayer,
         replications: Replications,
+        segments: SegmentOperations,
         storage: Storage,
         directory: str,
         archive_id: int,
@@ -50,6 +52,7 @@ class Requests:
         self._recorder = recorder
         self._replayer = replayer
         self._replications = replications
+        self._segments = segments
         self._storage = storage
         self._directory = directory
         self._archive_id = archive_id
@@ -125,6 +128,33 @@ class Requests:
             directory=self._directory,
             sync_level=self._sync_level,
         )
+
+    # --- segments ---
+
+    def _purge(self, session: ControlSession, message: am.PurgeRecordingRequest) -> None:
+        requester = Requester(session, message.correlation_id)
+        self._segments.purge_recording(requester, self._entry(message.recording_id))
+
+    def _detach(self, session: ControlSession, message: am.DetachSegmentsRequest) -> None:
+        requester = Requester(session, message.correlation_id)
+        self._segments.detach(requester, self._entry(message.recording_id), message.new_start_position)
+
+    def _delete_detached(self, session: ControlSession, message: am.DeleteDetachedSegmentsRequest) -> None:
+        requester = Requester(session, message.correlation_id)
+        self._segments.delete_detached(requester, self._entry(message.recording_id))
+
+    def _purge_segments(self, session: ControlSession, message: am.PurgeSegmentsRequest) -> None:
+        requester = Requester(session, message.correlation_id)
+        self._segments.purge_segments(requester, self._entry(message.recording_id), message.new_start_position)
+
+    def _attach(self, session: ControlSession, message: am.AttachSegmentsRequest) -> None:
+        requester = Requester(session, message.correlation_id)
+        self._segments.attach(requester, self._entry(message.recording_id))
+
+    def _migrate(self, session: ControlSession, message: am.MigrateSegmentsRequest) -> None:
+        requester = Requester(session, message.correlation_id)
+        source, target = self._entry(message.src_recording_id), self._entry(message.dst_recording_id)
+        self._segments.migrate(requester, source, target)
 
     # --- positions and listings ---
 
@@ -280,6 +310,12 @@ _HANDLERS: dict[type[Message], Callable[..., None]] = {
     am.StopRecordingSubscriptionRequest: Requests._stop_subscription,
     am.StopRecordingByIdentityRequest: Requests._stop_identity,
     am.TruncateRecordingRequest: Requests._truncate,
+    am.PurgeRecordingRequest: Requests._purge,
+    am.DetachSegmentsRequest: Requests._detach,
+    am.DeleteDetachedSegmentsRequest: Requests._delete_detached,
+    am.PurgeSegmentsRequest: Requests._purge_segments,
+    am.AttachSegmentsRequest: Requests._attach,
+    am.MigrateSegmentsRequest: Requests._migrate,
     am.StartPositionRequest: Requests._start_position,
     am.StopPositionRequest: Requests._stop_position,
     am.RecordingPositionRequest: Requests._recording_position,

@@ -300,7 +300,8 @@ def test_each_refusal_has_its_code() -> None:
         (client.replay(0, 96, -2, "aeron:ipc", 900), ErrorCode.EMPTY_RECORDING),
         (client.replay(0, 0, -1, "nonsense", 900), ErrorCode.GENERIC),
         (client.stop_replication(5), ErrorCode.UNKNOWN_REPLICATION),
-        (client.request(am.PurgeRecordingRequest(recording_id=0)), ErrorCode.GENERIC),
+        (client.purge_recording(0), ErrorCode.ACTIVE_RECORDING),
+        (client.migrate_segments(0, 0), ErrorCode.GENERIC),
         (client.request(am.ReplayTokenRequest(recording_id=0)), ErrorCode.GENERIC),
         (client.request(am.ReplicateRequest2(src_recording_id=0, live_destination="aeron:ipc")), ErrorCode.GENERIC),
     ]
@@ -328,8 +329,6 @@ def test_an_unsupported_request_says_so() -> None:
     world = ArchiveWorld()
     member = world.member()
     for message in (
-        am.AttachSegmentsRequest(recording_id=0),
-        am.MigrateSegmentsRequest(src_recording_id=0, dst_recording_id=1),
         am.UpdateChannelRequest(recording_id=0, channel="aeron:ipc"),
         am.TaggedReplicateRequest(src_recording_id=0),
     ):

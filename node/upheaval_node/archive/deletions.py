@@ -1,0 +1,82 @@
+"""Deleting segment files: a few a turn, because a file of a gigabyte takes its time, and a signal when all are gone.
+
+What may be deleted is decided elsewhere, and is safe in the catalog before it comes here. A process that ends in the
+middle leaves files that nobody needs: of a purged recording the next start removes them, others stay detached.
+"""
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval_node.archive.codes import ErrorCode
+from upheaval_node.archive.recorder import Recorder
+from upheaval_node.archive.responses import Requester
+from upheaval_node.archive.segments import segment_file_name
+from upheaval_node.errors import StorageError
+from upheaval_node.ports import ErrorSink, Storage
+from upheaval_node.protocol.archive_messages import RecordingSignal
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+
+FILES_PER_TURN: Final = 4
+
+
+@dataclass(slots=True)
+class _Deletion:
+    requester: Requester
+    bases: deque[int]
+    is_changed: bool = False
+
+
+class Deletions:
+    """Runs the deletions of an archive, one a recording at most. Its recordings are `busy` meanwhile."""
+
+    def __init__(
+        self, storage: Storage, directory: str, recorder: Recorder, errors: ErrorSink, *, sync_level: int
+    ) -> None:
+        self._storage = storage
+        self._directory = directory
+        self._recorder = recorder
+        self._errors = errors
+        self._sync_level = sync_level
+        self._running: dict[int, _Deletion] = {}
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._running
+
+    def start(self, requester: Requester, recording_id: int, bases: list[int]) -> None:
+        """Delete the segments with these bases. The requester gets a DELETE signal in the end, or an error."""
+        self._recorder.busy.add(recording_id)
+        self._running[recording_id] = _Deletion(requester, deque(bases))
+
+    def do_work(self, now: Now) -> int:
+        work = 0
+        for recording_id, deletion in list(self._running.items()):
+            work += 1
+            try:
+                is_done = self._advance(recording_id, deletion)
+            except StorageError as error:
+                self._errors.report(now, "delete", f"recording {recording_id}: {error}")
+                deletion.requester.error(str(error), ErrorCode.STORAGE_SPACE)
+                self._finish(recording_id)
+                continue
+            if is_done:
+                self._finish(recording_id)
+                deletion.requester.signal(RecordingSignal.DELETE, recording_id, NULL_VALUE, NULL_POSITION)
+        return work
+
+    def _advance(self, recording_id: int, deletion: _Deletion) -> bool:
+        for _ in range(min(FILES_PER_TURN, len(deletion.bases))):
+            path = f"{self._directory}/{segment_file_name(recording_id, deletion.bases.popleft())}"
+            if self._storage.exists(path):
+                self._storage.remove(path)
+                deletion.is_changed = True
+        if deletion.bases:
+            return False
+        if deletion.is_changed and self._sync_level > 0:
+            self._storage.sync_directory(self._directory)
+        return True
+
+    def _finish(self, recording_id: int) -> None:
+        del self._running[recording_id]
+        self._recorder.busy.discard(recording_id)
