@@ -183,6 +183,7 @@ class LiveStage(LiveTarget):
             planted=self._planted,
         )
         self._cluster = cluster
+        self._stack.callback(cluster.close)
         if cluster.note:
             say(f"containers: {cluster.note}")
         manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())
