@@ -147,6 +147,8 @@ def decode_snapshot(messages: Iterable[bytes]) -> ServiceSnapshot:
 
 def _snapshot(begin: cm.SnapshotMarker, sessions: list[SessionState], state: Iterable[bytes]) -> ServiceSnapshot:
     has_unit = begin.time_unit != NULL_INT32
+    if has_unit and begin.time_unit not in list(cm.ClusterTimeUnit):
+        raise DecodeError(f"snapshot in time unit {begin.time_unit}")
     return ServiceSnapshot(
         log_position=begin.log_position,
         leadership_term_id=begin.leadership_term_id,

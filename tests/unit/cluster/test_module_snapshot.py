@@ -115,6 +115,14 @@ def test_the_module_knows_a_whole_snapshot_of_a_service() -> None:
             check_service_snapshot(messages, position, term)
 
 
+def test_a_snapshot_in_a_time_unit_that_does_not_exist_is_none() -> None:
+    messages = encode_snapshot(service_snapshot())
+    wrong = bytearray(messages[0])
+    wrong[40:44] = (77).to_bytes(4, "little")
+    with pytest.raises(DecodeError, match="time unit 77"):
+        decode_snapshot([bytes(wrong), *messages[1:]])
+
+
 def test_the_recording_log_keeps_how_long_a_snapshot_is() -> None:
     storage = MemoryStorage()
     log = RecordingLog(storage)
