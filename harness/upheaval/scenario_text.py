@@ -9,10 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
-from upheaval.checkers.faults import FAULTS_PROVED
+from upheaval.checkers.faults import FAULTS_PROVED, ORDERS_PROVED
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM
+from upheaval.checkers.ledger import MONEY_CONSERVED
 from upheaval.checkers.logs import LOGS_COMPLETE, LOGS_EQUAL
 from upheaval.checkers.run import ENOUGH_TRAFFIC, RUN_CONVERGED
+from upheaval.checkers.sessions import SERVICE_MESSAGES_ONCE, SESSIONS_KEPT
+from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
+from upheaval.checkers.timers import TIMERS_KEPT
 from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST, APPLIED_ONCE, HISTORY_COMPLETE, LINEARIZABLE
 from upheaval.cluster import COMPONENTS
 from upheaval.control import ENDINGS, ORDERS, START
@@ -48,6 +52,13 @@ PROMISES: Final = (
     APPLIED_ONCE,
     LINEARIZABLE,
     HISTORY_COMPLETE,
+    ORDERS_PROVED,
+    SESSIONS_KEPT,
+    SERVICE_MESSAGES_ONCE,
+    TIMERS_KEPT,
+    MONEY_CONSERVED,
+    STATES_AGREE,
+    SNAPSHOT_IS_REPLAY,
 )
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
 BOTH_WAYS: Final = "<->"

@@ -13,7 +13,7 @@ from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.history import SHIPPED, Function, Operation, Outcome
+from upheaval.history import WORKBENCH, Function, Operation, Outcome
 from upheaval.run_folder import RunFolder
 from upheaval.runtimes.process_table import processes_of
 
@@ -38,7 +38,7 @@ def test_the_demo_is_valid_with_thousands_of_operations_of_every_kind(good_run: 
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}, report.findings
     operations = list(RunFolder(good_run).read_history())
     assert len(operations) >= 3000
-    assert {operation.f for operation in operations if operation.outcome is Outcome.OK} == set(SHIPPED)
+    assert {operation.f for operation in operations if operation.outcome is Outcome.OK} == set(WORKBENCH)
 
 
 def test_the_demo_took_two_leaders_away_and_others_led_after_them(good_run: Path) -> None:

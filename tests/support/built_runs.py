@@ -11,7 +11,7 @@ from pathlib import Path
 from random import Random
 
 from upheaval.checkers.model import Model
-from upheaval.history import SHIPPED, Function, Operation, Outcome
+from upheaval.history import WORKBENCH, Function, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, RunFolder
 from upheaval.service_messages import call_digest, encode_operation
@@ -149,7 +149,7 @@ def trace_line(member: int, term: int, role: str = "LEADER") -> str:
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:
     """An operation on one of four keys; written and appended values are unique, so that a wrong read shows."""
     key = f"k{random.randrange(4)}"
-    function = random.choice(SHIPPED)
+    function = random.choice(WORKBENCH)
     value: Json = None
     if function in (Function.WRITE, Function.APPEND, Function.ECHO):
         value = number

@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.run_folder import FaultRecord, Manifest
+from upheaval.run_folder import ControlRecord, FaultRecord, Manifest
 
 FAULTS_PROVED: Final = "every fault took effect and was healed"
+ORDERS_PROVED: Final = "every order of an operator took effect"
 
 
 def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
@@ -27,3 +28,14 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
             return Finding(FAULTS_PROVED, Verdict.UNKNOWN, f"{fault.what} of {fault.where} was not healed")
         shown.append(said)
     return Finding(FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")
+
+
+def orders_proved(controls: Iterable[ControlRecord]) -> list[Finding]:
+    """One finding, unknown when an order was not proved to have taken effect; none for a run without orders."""
+    shown = []
+    for control in controls:
+        said = f"{control.what}: {control.proof or 'no proof'}"
+        if not control.is_proved:
+            return [Finding(ORDERS_PROVED, Verdict.UNKNOWN, said)]
+        shown.append(said)
+    return [Finding(ORDERS_PROVED, Verdict.VALID, "; ".join(shown))] if shown else []

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from upheaval.checkers.calls import CallEntry, shown_digest
+from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired
 from upheaval.checkers.recordings import LogMissing, RecordedLog, Segment, messages
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.run_folder import FinalPosition, RunFolder
-from upheaval.service_messages import call_digest, decode_operation
+from upheaval.service_messages import call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
@@ -40,6 +41,8 @@ class WitnessLog:
     calls: list[CallEntry] = field(default_factory=list)
     """The messages to a service of a user's own."""
     terms: list[TermEntry] = field(default_factory=list)
+    events: LogEvents = field(default_factory=LogEvents)
+    member_id: int = -1
     start_position: int = 0
     end_position: int = 0
 
@@ -75,6 +78,7 @@ def check_logs(run: RunFolder, finals: Sequence[FinalPosition], members: int) ->
     complete = _completeness(readings, finals, missing, longest)
     equal = _equality(readings, finals, missing, difference)
     if longest is not None:
+        longest.witness.member_id = longest.log.member_id
         longest.witness.start_position = longest.log.start_position
         longest.witness.end_position = longest.log.end_position
     terms = {reading.log.member_id: reading.witness.terms for reading in readings}
@@ -164,16 +168,38 @@ def _read_entries(segment: Segment, witness: WitnessLog) -> None:
             continue
         if isinstance(decoded, cm.NewLeadershipTermEvent):
             witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
+        _read_event(decoded, end, witness.events)
+
+
+def _read_event(event: object, end: int, events: LogEvents) -> None:
+    match event:
+        case cm.NewLeadershipTermEvent():
+            events.time_unit = max(int(event.time_unit), 0)
+        case cm.SessionOpenEvent():
+            events.session(event.cluster_session_id).opened.append(end)
+        case cm.SessionCloseEvent():
+            events.session(event.cluster_session_id).closed.append((end, int(event.close_reason)))
+        case cm.TimerEvent():
+            events.timers.append(TimerFired(end, event.correlation_id, event.timestamp))
+        case cm.ClusterActionRequest():
+            if event.action == cm.ClusterAction.SNAPSHOT:
+                events.snapshots.append(end)
 
 
 def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) -> None:
     payload = message[session_header.LENGTH :]
+    _, session_id, timestamp = session_header.unpack_session_header(message)
+    if session_id < 0:
+        credit = decode_credit(payload)
+        witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))
+        return
+    witness.events.session(session_id).add_message(end)
     try:
         operation_id, function, key, value = decode_operation(payload)
     except DecodeError:
         witness.calls.append(CallEntry(end, call_digest(payload)))
         return
-    witness.entries.append(LogEntry(end, operation_id, function, key, value))
+    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp))
 
 
 def _completeness(

@@ -21,6 +21,7 @@ FLAG_BEGIN: Final = 0x80
 FLAG_END: Final = 0x40
 
 _ENTRY_TERM: Final = 0
+_ENTRY_SNAPSHOT: Final = 1
 _RECORDING_LOG_ENTRY: Final = struct.Struct("<qqqqqii")
 _RECORDING_LOG_ALIGNMENT: Final = 64
 
@@ -53,9 +54,10 @@ class RecordedLog:
     Making one raises `LogMissing` when recording log, catalog or the first segment are not there.
     """
 
-    def __init__(self, folder: MemberFolder) -> None:
+    def __init__(self, folder: MemberFolder, recording_id: int | None = None) -> None:
+        """Of another recording than the log with its id."""
         self.member_id = folder.member_id
-        self.recording_id = _log_recording_id(folder.recording_log)
+        self.recording_id = _log_recording_id(folder.recording_log) if recording_id is None else recording_id
         catalog = folder.archive / "archive.catalog"
         self.start_position, self.initial_term_id, self.segment_length, self.term_length = _descriptor(
             catalog, self.recording_id
@@ -67,7 +69,8 @@ class RecordedLog:
         self._first_base = self.start_position - self.start_position % self.term_length
         first = self._segment_path(self._first_base)
         if not first.exists():
-            raise LogMissing(f"member {self.member_id} has no log: {first.name} is missing in its archive")
+            what = "log" if recording_id is None else f"recording {recording_id}"
+            raise LogMissing(f"member {self.member_id} has no {what}: {first.name} is missing in its archive")
 
     def segments(self) -> Iterator[Segment]:
         """The segments from the start of the log."""
@@ -155,6 +158,21 @@ def messages(segment: Segment) -> Iterator[tuple[int, memoryview | bytes]]:
         if flags & FLAG_END:
             yield end, b"".join(parts)
             parts.clear()
+
+
+def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
+    """Recording id, log position and service id (-1: the module) of the valid snapshots that a recording log names."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return []
+    found = []
+    for offset in range(0, len(content) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ALIGNMENT):
+        recording_id, _, _, position, _, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(content, offset)
+        # A snapshot is taken behind the entry that asks for it, so never at the beginning of the log.
+        if kind == _ENTRY_SNAPSHOT and position > 0:
+            found.append((recording_id, position, service_id))
+    return found
 
 
 def _log_recording_id(path: Path) -> int:

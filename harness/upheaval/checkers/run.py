@@ -3,15 +3,21 @@
 This module puts the checkers together; it needs no cluster, and none has to be alive.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 
 from upheaval.checkers import witness
 from upheaval.checkers.calls import judge_calls
-from upheaval.checkers.faults import faults_proved
+from upheaval.checkers.events import LogEvents
+from upheaval.checkers.faults import faults_proved, orders_proved
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
+from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.logs import LogFindings, check_logs
+from upheaval.checkers.sessions import judge_service_messages, judge_sessions
+from upheaval.checkers.snapshots import check_snapshots
+from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.checkers.witness import LogEntry
 from upheaval.history import Function, Operation, Outcome
 from upheaval.run_folder import FinalPosition, Manifest, RunFolder, TraceEvent
 
@@ -38,8 +44,10 @@ def verify_run(path: str | PathLike[str]) -> Report:
     operations = list(run.read_history()) if run.history_file.exists() else []
     logs = check_logs(run, finals(manifest), manifest.members)
     findings = [converged(manifest), _enough_traffic(operations), faults_proved(run.read_faults(), manifest)]
+    findings += orders_proved(run.read_controls())
     findings += [_leaders(run, manifest, logs), *logs.findings]
     findings.extend(_judge_history(operations, logs))
+    findings.extend(_judge_events(run, manifest, operations, logs))
     return Report(str(run.path), tuple(findings))
 
 
@@ -112,6 +120,25 @@ def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Findi
         return of_shipped
     of_calls = judge_calls(calls, logs.witness.calls)
     return merged(of_shipped, of_calls) if shipped or entries else of_calls
+
+
+def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation], logs: LogFindings) -> list[Finding]:
+    """What can be judged only of some runs: sessions, messages of services, timers, money, snapshots."""
+    log = logs.witness
+    if log is None or log.start_position > 0:
+        return []
+    found = judge_events(log.events, {operation.id: operation for operation in operations}, log.entries)
+    return found + check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
+
+
+def judge_events(events: LogEvents, operations: Mapping[int, Operation], entries: Sequence[LogEntry]) -> list[Finding]:
+    """From what the longest log says beside the operations of clients, and from these."""
+    return [
+        *judge_sessions(events.sessions),
+        *judge_service_messages(events.service_messages),
+        *judge_timers(operations, entries, events.timers, events.time_unit),
+        *judge_ledger(operations, entries, events.service_messages, events.time_unit),
+    ]
 
 
 def merged(of_shipped: Iterable[Finding], of_calls: Iterable[Finding]) -> list[Finding]:

@@ -6,7 +6,7 @@ no search is needed: a sort and a scan. This module knows nothing of files; it g
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from upheaval.checkers.model import Model, same
 from upheaval.checkers.verdict import Finding, Verdict
@@ -28,6 +28,8 @@ class LogEntry:
     f: Function
     key: str
     value: Json
+    timestamp: int = field(default=0, compare=False)
+    """The cluster's time."""
 
 
 def acknowledged_not_lost(operations: Iterable[Operation], log: Mapping[int, LogEntry]) -> Finding:

@@ -1,0 +1,116 @@
+"""Looks for the log entry at which the state of one member left that of the replay. Used only when two states differ.
+
+First by trying: the state of a member that left one entry out, or applied one twice, is made and compared. Otherwise
+the entry is the first one behind which a record that differs at the end never had the member's value again.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from upheaval.checkers.replay import ExpectedState, LoggedMessage, Replay
+from upheaval.service_messages import call_digest, decode_operation
+from upheaval_node.errors import DecodeError, NodeError
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import session_header
+from upheaval_node.service.services.state import Record, read_state
+
+# Trying costs the square of the number of entries; more than this many are not tried.
+TRIED_MAX: Final = 1_500
+
+_HEADER_WORD: Final = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
+_Key = tuple[int, str]
+
+
+class _Messages:
+    """Implements `api.SnapshotImage`."""
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self._messages = iter(messages)
+
+    def read(self) -> bytes | None:
+        return next(self._messages, None)
+
+
+def first_divergence(
+    service: str,
+    log: Sequence[LoggedMessage],
+    before: ExpectedState | None,
+    right: ExpectedState,
+    wrong: Sequence[bytes],
+    member_id: int,
+) -> str:
+    """One line. `before` is the last state that was equal, None for the beginning of the log; `right` is the replay's
+    state at the position where `wrong` is the member's."""
+    begin = -1 if before is None else before.position
+    entries = [message for message in log if begin < message.position <= right.position]
+    if len(entries) <= TRIED_MAX:
+        for index, entry in enumerate(entries):
+            for times, what in ((0, "left out"), (2, "applied twice")):
+                if _state(service, before, [*entries[:index], *[entry] * times, *entries[index + 1 :]]) == tuple(wrong):
+                    return f"the first divergent entry is {_shown(entry)}: member {member_id} has {what} this one"
+    return _by_records(service, before, entries, right, wrong, member_id)
+
+
+def _state(service: str, before: ExpectedState | None, entries: Sequence[LoggedMessage]) -> tuple[bytes, ...]:
+    replay = Replay(service, before)
+    for entry in entries:
+        replay.apply(entry)
+    return replay.state().messages
+
+
+def _by_records(
+    service: str,
+    before: ExpectedState | None,
+    entries: Sequence[LoggedMessage],
+    right: ExpectedState,
+    wrong: Sequence[bytes],
+    member_id: int,
+) -> str:
+    try:
+        has, should = _records(wrong), _records(right.messages)
+    except NodeError as error:
+        return f"the state of member {member_id} cannot be read: {error}"
+    differing = [key for key in {**should, **has} if has.get(key) != should.get(key)]
+    if not differing or not entries:
+        return f"member {member_id} differs from the replay behind position {0 if before is None else before.position}"
+    replay = Replay(service, before)
+    state = _records(replay.state().messages)
+    suspects: dict[_Key, LoggedMessage] = {}
+    for entry in entries:
+        replay.apply(entry)
+        after = _records(replay.state().messages)
+        for key in differing:
+            if after.get(key) == has.get(key):
+                suspects.pop(key, None)
+            elif after.get(key) != state.get(key):
+                suspects.setdefault(key, entry)
+        state = after
+    key, entry = min(suspects.items(), key=lambda item: item[1].position, default=(differing[0], entries[0]))
+    values = f"member {member_id} has {_value(has.get(key))}, the replay {_value(should.get(key))}"
+    return f"the first divergent entry is {_shown(entry)}: of record {key[1]!r} {values}"
+
+
+def _records(messages: Sequence[bytes]) -> Mapping[_Key, list[bytes]]:
+    found: dict[_Key, list[bytes]] = {}
+    record: Record
+    for record in read_state(_Messages(messages)):
+        found.setdefault((record.kind, record.key), []).append(record.value)
+    return found
+
+
+def _value(values: list[bytes] | None) -> str:
+    return "nothing" if values is None else b",".join(values[-3:])[:60].hex()
+
+
+def _shown(entry: LoggedMessage) -> str:
+    """An entry for people."""
+    content = entry.content
+    if content[:8] == _HEADER_WORD:
+        payload = content[session_header.LENGTH :]
+        try:
+            operation_id, function, key, value = decode_operation(payload)
+        except DecodeError:
+            return f"the message with payload {call_digest(payload)[:16]} at position {entry.position}"
+        return f"operation id={operation_id} {function} {key} {value!r} at position {entry.position}"
+    decoded = cm.SCHEMA.decode(content)
+    return f"{type(decoded).__name__} at position {entry.position}"

@@ -1,0 +1,107 @@
+"""What the log says beside the operations of clients: sessions, timers, messages of services, snapshots.
+
+Gathered by whoever reads the log, judged by `sessions`, `timers`, `ledger` and `snapshots`. Pure data.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.service_messages import Credit
+
+MS_OF_UNIT: Final = (1, 1_000, 1_000_000)
+"""A millisecond in each unit of the cluster's time, by its code (Aeron Cluster: ClusterTimeUnit)."""
+
+GAP_MS: Final = 100
+EVIDENCE_MS: Final = 1_000
+"""What the cluster still owes after the log went on for so long, it has lost."""
+
+
+@dataclass(slots=True)
+class SessionFacts:
+    """One client session: where it opened, where and why it closed, and the ends of its first and last message."""
+
+    session_id: int
+    opened: list[int] = field(default_factory=list)
+    closed: list[tuple[int, int]] = field(default_factory=list)
+    first_message: int = -1
+    last_message: int = -1
+
+    def add_message(self, position: int) -> None:
+        if self.first_message < 0:
+            self.first_message = position
+        self.last_message = position
+
+    def is_open_at(self, position: int) -> bool:
+        """After the entry that ends there."""
+        opened = sum(place <= position for place in self.opened)
+        return opened > sum(place <= position for place, _ in self.closed)
+
+
+@dataclass(frozen=True, slots=True)
+class TimerFired:
+    position: int
+    timer_id: int
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceMessage:
+    """A message that a service offered. `number` is what the cluster gave it (Aeron Cluster: service session id)."""
+
+    position: int
+    number: int
+    timestamp: int
+    credit: Credit | None = None
+
+
+@dataclass(slots=True)
+class LogEvents:
+    """In log order. `snapshots` are the positions at which the log asks for one."""
+
+    sessions: dict[int, SessionFacts] = field(default_factory=dict)
+    timers: list[TimerFired] = field(default_factory=list)
+    service_messages: list[ServiceMessage] = field(default_factory=list)
+    snapshots: list[int] = field(default_factory=list)
+    time_unit: int = 0
+
+    def session(self, session_id: int) -> SessionFacts:
+        return self.sessions.setdefault(session_id, SessionFacts(session_id))
+
+
+class Clock:
+    """How long the log went on behind a place of it. Pauses longer than GAP_MS count as that: nobody may have led.
+
+    Made of (position, timestamp) in log order; timestamps are of the cluster's time, in `time_unit`.
+    """
+
+    def __init__(self, moments: Sequence[tuple[int, int]], time_unit: int) -> None:
+        self.unit = MS_OF_UNIT[time_unit] if 0 <= time_unit < len(MS_OF_UNIT) else 1
+        self._moments = moments
+        self._left = [0] * (len(moments) + 1)
+        for index in range(len(moments) - 2, -1, -1):
+            gap = moments[index + 1][1] - moments[index][1]
+            self._left[index] = self._left[index + 1] + max(0, min(gap, GAP_MS * self.unit))
+
+    def ms_after(self, position: int, time: int) -> int:
+        """Milliseconds of log behind the first entry that lies behind `position` and is later than `time`."""
+        low = _first_behind(self._moments, position)
+        for index in range(low, len(self._moments)):
+            if self._moments[index][1] > time:
+                return self._left[index] // self.unit
+        return 0
+
+    def owes(self, position: int, time: int) -> bool:
+        """Whether what was due then should be in the log by now."""
+        return self.ms_after(position, time) >= EVIDENCE_MS
+
+
+def _first_behind(moments: Sequence[tuple[int, int]], position: int) -> int:
+    low, high = 0, len(moments)
+    while low < high:
+        middle = (low + high) // 2
+        if moments[middle][0] <= position:
+            low = middle + 1
+        else:
+            high = middle
+    return low

@@ -1,0 +1,203 @@
+"""Runs a shipped service over a recorded log, outside of any cluster: what every member's state should be.
+
+The service is the node's own code; everything around it (sessions, timers, messages to the log) is done here anew, from
+what the log says. This module knows nothing of files or of other members.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval_node.errors import DecodeError
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import session_header
+from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUnit
+from upheaval_node.service.loader import SHORT_NAMES, load_service
+
+_HEADER_WORD: Final = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
+_LONGEST_MESSAGE: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LoggedMessage:
+    """One message of the log; `position` is its end."""
+
+    position: int
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedState:
+    """What a snapshot at a position must hold. `timers` are (id, deadline), `offered` counts the service's messages."""
+
+    position: int
+    messages: tuple[bytes, ...]
+    sessions: tuple[int, ...]
+    timers: tuple[tuple[int, int], ...]
+    offered: int
+
+
+@dataclass(slots=True)
+class _Session:
+    """Implements `api.ClientSession` for a client that is not there."""
+
+    id: int
+    response_stream_id: int = 0
+    response_channel: str = ""
+    encoded_principal: bytes = b""
+    is_closing: bool = False
+    is_connected: bool = False
+
+    def offer(self, *parts: Buffer) -> int:
+        return max(sum(map(len, parts)), 1)
+
+    def respond(self, *parts: Buffer) -> bool:
+        return bool(self.offer(*parts))
+
+    def close(self) -> bool:
+        self.is_closing = True
+        return True
+
+
+@dataclass(slots=True)
+class _Cluster:
+    """Implements `api.Cluster`."""
+
+    member_id: int = -1
+    role: ClusterRole = ClusterRole.FOLLOWER
+    log_position: int = 0
+    time: int = 0
+    time_unit: ClusterTimeUnit = ClusterTimeUnit.MILLIS
+    sessions: dict[int, ClientSession] = field(default_factory=dict)
+    timers: dict[int, int] = field(default_factory=dict)
+    offered: int = 0
+
+    @property
+    def client_sessions(self) -> Mapping[int, ClientSession]:
+        return self.sessions
+
+    def client_session(self, session_id: int) -> ClientSession | None:
+        return self.sessions.get(session_id)
+
+    def close_client_session(self, session_id: int) -> bool:
+        return session_id in self.sessions
+
+    def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        self.timers[correlation_id] = deadline
+        return True
+
+    def cancel_timer(self, correlation_id: int) -> bool:
+        self.timers.pop(correlation_id, None)
+        return True
+
+    def offer(self, *parts: Buffer) -> int:
+        self.offered += 1
+        return max(sum(map(len, parts)), 1)
+
+
+class _Writer:
+    """Implements `api.SnapshotPublication`."""
+
+    max_message_length = _LONGEST_MESSAGE
+
+    def __init__(self) -> None:
+        self.messages: list[bytes] = []
+
+    def offer(self, *parts: Buffer) -> int:
+        self.messages.append(b"".join(parts))
+        return len(self.messages)
+
+
+class _Reader:
+    """Implements `api.SnapshotImage`."""
+
+    def __init__(self, messages: Sequence[bytes]) -> None:
+        self._messages = iter(messages)
+
+    def read(self) -> bytes | None:
+        return next(self._messages, None)
+
+
+def can_replay(service: str) -> bool:
+    """Only the shipped services: nobody's code is run to judge what it left behind."""
+    return service in SHORT_NAMES
+
+
+class Replay:
+    """One service from the beginning of its log, or from a state that a snapshot holds."""
+
+    def __init__(self, service: str, state: ExpectedState | None = None) -> None:
+        self._cluster = _Cluster()
+        self._service = load_service(service)
+        if state is not None:
+            self._cluster.log_position = state.position
+            self._cluster.sessions = {each: _Session(each) for each in state.sessions}
+            self._cluster.timers = dict(state.timers)
+            self._cluster.offered = state.offered
+        self._service.on_start(self._cluster, None if state is None else _Reader(state.messages))
+
+    def state(self) -> ExpectedState:
+        writer = _Writer()
+        self._service.on_take_snapshot(writer)
+        cluster = self._cluster
+        timers = tuple(sorted(cluster.timers.items()))
+        return ExpectedState(
+            cluster.log_position, tuple(writer.messages), tuple(sorted(cluster.sessions)), timers, cluster.offered
+        )
+
+    def apply(self, message: LoggedMessage) -> bool:
+        """Whether the log asks for a snapshot here. What fails in the service counts as applied, as in a member."""
+        self._cluster.log_position = message.position
+        content = message.content
+        if content[:8] == _HEADER_WORD:
+            self._apply_message(content, message.position)
+            return False
+        try:
+            decoded = cm.SCHEMA.decode(content)
+        except DecodeError:
+            return False
+        if isinstance(decoded, cm.ClusterActionRequest):
+            self._cluster.time = decoded.timestamp
+            return decoded.action == cm.ClusterAction.SNAPSHOT and decoded.flags in (0, NULL_INT32)
+        # A failure of the service's own code: it leaves the state as it is, on every member alike.
+        with suppress(ArithmeticError, LookupError, ValueError, TypeError):
+            self._apply_event(decoded)
+        return False
+
+    def _apply_message(self, content: bytes, position: int) -> None:
+        _, session_id, timestamp = session_header.unpack_session_header(content)
+        self._cluster.time = timestamp
+        payload = memoryview(content)[session_header.LENGTH :]
+        with suppress(ArithmeticError, LookupError, ValueError, TypeError):
+            self._service.on_session_message(self._cluster.sessions.get(session_id), timestamp, payload, position)
+
+    def _apply_event(self, event: object) -> None:
+        cluster = self._cluster
+        match event:
+            case cm.TimerEvent():
+                cluster.time = event.timestamp
+                cluster.timers.pop(event.correlation_id, None)
+                self._service.on_timer_event(event.correlation_id, event.timestamp)
+            case cm.SessionOpenEvent():
+                cluster.time = event.timestamp
+                session = _Session(event.cluster_session_id)
+                cluster.sessions[session.id] = session
+                self._service.on_session_open(session, event.timestamp)
+            case cm.SessionCloseEvent():
+                cluster.time = event.timestamp
+                closed = cluster.sessions.pop(event.cluster_session_id, None)
+                if closed is not None:
+                    self._service.on_session_close(closed, event.timestamp, cm.CloseReason(event.close_reason))
+            case cm.NewLeadershipTermEvent():
+                cluster.time = event.timestamp
+
+
+def expected_states(service: str, log: Sequence[LoggedMessage]) -> Iterator[ExpectedState]:
+    """The state at each snapshot that the log asks for."""
+    replay = Replay(service)
+    for message in log:
+        if replay.apply(message):
+            yield replay.state()

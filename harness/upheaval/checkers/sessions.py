@@ -1,0 +1,75 @@
+"""The promises about client sessions and about messages of services, from what the log says of them.
+
+This module knows nothing of files; it gets facts.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from upheaval.checkers.events import ServiceMessage, SessionFacts
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval_node.protocol.cluster_messages import CloseReason
+
+SESSIONS_KEPT: Final = "sessions open and close once and say nothing after"
+SERVICE_MESSAGES_ONCE: Final = "each message of a service is in the log once"
+
+_REASONS: Final = {int(reason): reason.name for reason in CloseReason}
+_SERVICE_SHIFT: Final = 56
+
+
+def judge_sessions(sessions: Mapping[int, SessionFacts]) -> list[Finding]:
+    """One finding; none for a log in which no session opens."""
+    if not any(facts.opened for facts in sessions.values()):
+        return []
+    for session_id in sorted(sessions):
+        broken = _broken(sessions[session_id])
+        if broken:
+            return [Finding(SESSIONS_KEPT, Verdict.INVALID, f"session {session_id} {broken}")]
+    reasons = Counter(reason for facts in sessions.values() for _, reason in facts.closed)
+    closed = ", ".join(f"{count} by {_REASONS[reason]}" for reason, count in sorted(reasons.items()))
+    opened = sum(bool(facts.opened) for facts in sessions.values())
+    return [Finding(SESSIONS_KEPT, Verdict.VALID, f"{opened} sessions opened, closed: {closed or 'none'}")]
+
+
+def _broken(facts: SessionFacts) -> str:
+    if not facts.opened:
+        at = facts.first_message if facts.first_message >= 0 else facts.closed[0][0]
+        return f"never opened, but is in the log at position {at}"
+    if len(facts.opened) > 1:
+        return f"opened at position {facts.opened[0]} and again at position {facts.opened[1]}"
+    if len(facts.closed) > 1:
+        return f"closed at position {facts.closed[0][0]} and again at position {facts.closed[1][0]}"
+    if 0 <= facts.first_message < facts.opened[0]:
+        return f"has a message at position {facts.first_message} and opened only at position {facts.opened[0]}"
+    for position, reason in facts.closed:
+        if position < facts.opened[0]:
+            return f"closed at position {position} and opened only at position {facts.opened[0]}"
+        if reason not in _REASONS:
+            return f"closed at position {position} for reason {reason}, which is none"
+        if facts.last_message > position:
+            return f"closed at position {position} and has a message at position {facts.last_message}"
+    return ""
+
+
+def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Finding]:
+    """Each service's messages are numbered one after the other, none is missing and none is there again.
+
+    One finding; none for a log without such messages.
+    """
+    last: dict[int, int] = {}
+    count = 0
+    for message in messages:
+        service_id = message.number >> _SERVICE_SHIFT & 0x7F
+        first = -(1 << 63) + (service_id << _SERVICE_SHIFT)
+        before = last.get(service_id, first)
+        number = message.number - first
+        if message.number != before + 1:
+            what = "is there again" if message.number <= before else f"comes after message {before - first}"
+            detail = f"message {number} of service {service_id} at position {message.position} {what}"
+            return [Finding(SERVICE_MESSAGES_ONCE, Verdict.INVALID, detail)]
+        last[service_id] = message.number
+        count += 1
+    if not count:
+        return []
+    return [Finding(SERVICE_MESSAGES_ONCE, Verdict.VALID, f"{count} messages of {len(last)} services, in order")]

@@ -1,0 +1,138 @@
+"""The promise about timers: each fires once, not before its time, and not after it was cancelled.
+
+Judged by the log alone: what was scheduled and cancelled by requests to the service `timers`, what expired by the
+timer events. What the service answered is then compared with what these give. An expiry may be on its way into the log
+when the cancellation is applied; one that comes soon behind it does not count as fired, and breaks nothing. This module
+knows nothing of files.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import merge
+from typing import Final
+
+from upheaval.checkers.events import EVIDENCE_MS, Clock, TimerFired
+from upheaval.checkers.model import same
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.witness import LogEntry
+from upheaval.history import TIMERS, Function, Operation, Outcome
+from upheaval.jsonfields import Json
+from upheaval_node.service.services.timers import MAX_DELAY_MS, MAX_TIMERS
+
+TIMERS_KEPT: Final = "timers fire once, in time, and not after a cancel"
+
+
+@dataclass(slots=True)
+class _Timer:
+    position: int
+    deadline: int
+    group: str
+    cancelled_at: int | None = None
+    """The time of the cancellation."""
+    fired_at: int = -1
+    fired_position: int = -1
+
+
+class _Broken(Exception):
+    """The first thing that breaks the promise, in one line."""
+
+
+def judge_timers(
+    operations: Mapping[int, Operation], entries: Sequence[LogEntry], fired: Iterable[TimerFired], time_unit: int = 0
+) -> list[Finding]:
+    """One finding; none for a log without requests to the service. Entries and events are in log order."""
+    requests = [entry for entry in entries if entry.f in TIMERS]
+    if not requests:
+        return []
+    judge = _Judge(operations, time_unit)
+    moments: list[tuple[int, int]] = []
+    try:
+        both: list[Iterable[LogEntry | TimerFired]] = [requests, fired]
+        for entry in merge(*both, key=lambda one: one.position):
+            moments.append((entry.position, entry.timestamp))
+            if isinstance(entry, TimerFired):
+                judge.fire(entry)
+            else:
+                judge.request(entry)
+        judge.require_none_lost(Clock(moments, time_unit))
+    except _Broken as broken:
+        return [Finding(TIMERS_KEPT, Verdict.INVALID, str(broken))]
+    return [Finding(TIMERS_KEPT, Verdict.VALID, judge.shown())]
+
+
+class _Judge:
+    def __init__(self, operations: Mapping[int, Operation], time_unit: int) -> None:
+        self._operations = operations
+        self._clock = Clock((), time_unit)
+        self._timers: dict[int, _Timer] = {}
+        self._cancelled = self._crossed = self._judged = self._late = 0
+
+    def request(self, entry: LogEntry) -> None:
+        expected = self._apply(entry)
+        operation = self._operations.get(entry.id)
+        if operation is None or operation.outcome is not Outcome.OK:
+            return
+        self._judged += 1
+        is_refused = isinstance(operation.result, dict)
+        if (is_refused and expected is not None) or (not is_refused and not same(operation.result, expected)):
+            raise _Broken(f"{operation} at position {entry.position}: the log before it gives {expected!r}")
+
+    def _apply(self, entry: LogEntry) -> Json:
+        """What the service answers; None when it refuses."""
+        if entry.f is Function.FIRED:
+            return [
+                [timer_id, timer.deadline, timer.fired_at, 1]
+                for timer_id, timer in self._timers.items()
+                if timer.group == entry.key and timer.fired_at >= 0
+            ]
+        if not isinstance(entry.value, int):
+            return None
+        if entry.f is Function.CANCEL:
+            timer = self._timers.get(entry.value)
+            if timer is None or timer.fired_at >= 0 or timer.cancelled_at is not None:
+                return False
+            timer.cancelled_at = entry.timestamp
+            self._cancelled += 1
+            return True
+        is_refused = not 0 <= entry.value <= MAX_DELAY_MS or len(self._timers) >= MAX_TIMERS
+        if is_refused or entry.id in self._timers:
+            return None
+        timer = self._timers[entry.id] = _Timer(entry.position, entry.timestamp + entry.value, entry.key)
+        return timer.deadline
+
+    def fire(self, event: TimerFired) -> None:
+        timer = self._timers.get(event.timer_id)
+        what = f"timer {event.timer_id} fired at position {event.position}"
+        if timer is None:
+            raise _Broken(f"{what}, but nobody had scheduled it")
+        if timer.fired_position >= 0:
+            raise _Broken(f"{what}, but it had fired at position {timer.fired_position}")
+        if event.timestamp < timer.deadline:
+            raise _Broken(f"{what} at time {event.timestamp}, its deadline is {timer.deadline}")
+        timer.fired_position = event.position
+        if timer.cancelled_at is None:
+            timer.fired_at = event.timestamp
+            self._late = max(self._late, event.timestamp - timer.deadline)
+            return
+        self._crossed += 1
+        if event.timestamp - timer.cancelled_at > EVIDENCE_MS * self._clock.unit:
+            raise _Broken(f"{what} at time {event.timestamp}, but it was cancelled at time {timer.cancelled_at}")
+
+    def require_none_lost(self, clock: Clock) -> None:
+        for timer_id, timer in self._timers.items():
+            is_over = timer.fired_position >= 0 or timer.cancelled_at is not None
+            if not is_over and clock.owes(timer.position, timer.deadline):
+                raise _Broken(
+                    f"timer {timer_id}, scheduled at position {timer.position} for time {timer.deadline}, never fired: "
+                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms behind that"
+                )
+
+    def shown(self) -> str:
+        fired = sum(timer.fired_at >= 0 for timer in self._timers.values())
+        pending = len(self._timers) - fired - self._cancelled
+        late = self._late / self._clock.unit
+        return (
+            f"{len(self._timers)} timers: {fired} fired, at most {late:g} ms late, {self._cancelled} cancelled "
+            f"({self._crossed} of them on their way into the log), {pending} pending at the end; "
+            f"{self._judged} answers agree"
+        )
