@@ -1,0 +1,66 @@
+"""Circumstances of the documents that no other test is about: what is left alone, ends at once, or stays as it is."""
+
+from support.cluster_world import ClusterWorld, Member
+from unit.cluster.test_snapshots import toggle
+from unit.cluster.test_termination import started
+from upheaval_node import counters as counter_types
+from upheaval_node.cluster.module_state import ControlToggle
+from upheaval_node.counters import Counter
+from upheaval_node.protocol import cluster_messages as cm
+
+CONTROL = "aeron:ipc?term-length=128k"
+SECOND = 1_000_000_000
+
+
+def test_a_leader_waits_ten_seconds_for_a_dead_follower() -> None:
+    world, leader = started()
+    world.kill(world.followers()[0].id)
+    begin_ns = world.ns
+    toggle(leader, ControlToggle.ABORT)
+    world.until(lambda: leader.ended is not None)
+    assert 10 * SECOND <= world.ns - begin_ns <= 10.3 * SECOND
+
+
+def value_of(member: Member, type_id: int) -> int:
+    found: list[int] = []
+
+    def visit(counter: Counter, counter_type: int, _key: bytes, _label: str) -> None:
+        if counter_type == type_id:
+            found.append(counter.get())
+
+    member.counters.for_each(visit)
+    (value,) = found
+    return value
+
+
+def test_the_toggle_is_neutral_on_the_leader_and_inactive_elsewhere() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    assert value_of(leader, counter_types.CONTROL_TOGGLE) == ControlToggle.NEUTRAL
+    assert {value_of(each, counter_types.CONTROL_TOGGLE) for each in world.followers()} == {ControlToggle.INACTIVE}
+    world.kill(leader.id)
+    new = world.await_leader()
+    assert value_of(new, counter_types.CONTROL_TOGGLE) == ControlToggle.NEUTRAL
+
+
+def test_tools_and_services_ignore_each_others_messages() -> None:
+    world = ClusterWorld(1)
+    world.start_all()
+    leader = world.await_all()
+    tool = leader.driver.add_publication(CONTROL, 105)
+    answers = leader.driver.add_subscription(CONTROL, 104)
+    world.settle()
+    client = world.client()
+    for correlation_id in range(3):
+        tool.offer(cm.SCHEMA.encode(cm.ClusterMembersQuery(correlation_id, bool(correlation_id % 2))))
+        world.echo(client, [b"%d" % correlation_id])
+    seen: list[object] = []
+    answers.poll(lambda message: seen.append(cm.SCHEMA.decode(message.payload)), 10)
+    assert [type(each).__name__ for each in seen] == [
+        "ClusterMembersResponse",
+        "ClusterMembersExtendedResponse",
+        "ClusterMembersResponse",
+    ]
+    assert leader.errors.texts == []
+    assert [payload for _, payload in leader.service.messages] == [b"0", b"1", b"2"]
