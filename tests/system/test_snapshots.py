@@ -308,3 +308,29 @@ def test_a_lone_member_without_its_snapshot_replays_everything_twice() -> None:
     system.start()
     system.leader()
     assert (system.service(0).loaded, system.service(0).messages) == (0, numbered("a", 5) + numbered("b", 5))
+
+
+@pytest.mark.parity("RV-01")
+def test_a_snapshot_whose_recordings_nobody_has_is_made_invalid_and_terms_are_left() -> None:
+    system = System(members=1)
+    system.leader()
+    system.echo(system.client(), numbered("a", 5))
+    system.snapshot()
+    system.echo(system.client(), numbered("b", 5))
+    system.stop()
+
+    def add_unknown(log: RecordingLog) -> None:
+        position = max(entry.log_position for entry in log.entries if entry.is_snapshot) + 64
+        for service_id in (0, -1):
+            log.append_snapshot(4711 + service_id, 0, 0, position, 1, service_id)
+        log.append_standby_snapshot(4720, 0, 0, position, 1, -1, "away:1")
+
+    system.change_recording_log(0, add_unknown)
+    system.start()
+    system.leader()
+    assert system.service(0).loaded == 5
+    system.await_messages(10)
+    entries = system.modules[0].recording_log.entries
+    assert [entry.is_valid for entry in entries if entry.recording_id in (4710, 4711)] == [False, False]
+    assert all(entry.is_valid for entry in entries if entry.recording_id not in (4710, 4711))
+    assert any(entry.recording_id == 4720 for entry in entries)

@@ -28,6 +28,7 @@ def default_settings() -> MemberSettings:
     return replace(test, cluster=replace(test.cluster, timeouts=timeouts))
 
 
+@pytest.mark.parity("CX-23")
 def test_the_defaults_are_aerons() -> None:
     assert profile_settings("aeron").cluster.timeouts == ClusterTimeouts()
     assert ClusterTimeouts() == ClusterTimeouts(

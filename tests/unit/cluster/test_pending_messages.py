@@ -103,3 +103,42 @@ def test_numbers_with_a_gap_are_refused(next_id: int) -> None:
     record = cm.PendingMessageTracker(next_id, FIRST, 4096, 2)
     with pytest.raises(DecodeError):
         PendingMessages(2).load(record, pending.encoded_messages())
+
+
+def loaded(pending: PendingMessages) -> PendingMessages:
+    """What comes of a snapshot of it."""
+    again = PendingMessages(2)
+    again.load(pending.record(), pending.encoded_messages())
+    return again
+
+
+def numbers(pending: PendingMessages) -> tuple[int, int, int]:
+    return pending.next_id, pending.log_id, len(pending)
+
+
+@pytest.mark.parity("PT-01")
+def test_an_empty_tracker_is_loaded_as_it_was() -> None:
+    assert numbers(loaded(pending_of())) == numbers(pending_of()) == (FIRST + 1, FIRST, 0)
+
+
+@pytest.mark.parity("PT-03")
+def test_what_was_appended_and_is_not_committed_is_in_the_snapshot() -> None:
+    world = PartsWorld()
+    pending = pending_of(b"a", b"b", b"c")
+    appended(world, pending)
+    again = loaded(pending)
+    assert numbers(again) == (FIRST + 4, FIRST, 3)
+    assert [payload for _, _, payload in appended(world, again)] == [b"a", b"b", b"c"]
+
+
+@pytest.mark.parity("PT-04")
+def test_what_the_leader_saw_committed_is_in_no_snapshot() -> None:
+    world = PartsWorld()
+    pending = pending_of(b"a", b"b")
+    appended(world, pending)
+    assert world.leader.active_log is not None
+    pending.on_committed(world.leader.active_log.position)
+    pending.enqueue(b"c")
+    again = loaded(pending)
+    assert numbers(again) == (FIRST + 4, FIRST + 2, 1)
+    assert [payload for _, _, payload in appended(world, again)] == [b"c"]

@@ -255,3 +255,10 @@ def test_the_file_is_as_long_as_header_and_errors_in_whole_pages() -> None:
 def test_texts_that_do_not_fit_the_header_are_refused() -> None:
     with pytest.raises(UsageError):
         opened(MemoryStorage(), replace(CLUSTER, aeron_directory="x" * 8192))
+
+
+@pytest.mark.parity("MF-08")
+def test_the_cluster_id_is_read_back() -> None:
+    storage = MemoryStorage()
+    opened(storage, replace(CLUSTER, cluster_id=9))
+    assert read(storage).cluster_id == 9

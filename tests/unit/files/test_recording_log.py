@@ -556,3 +556,28 @@ def test_arbitrary_damage_is_refused_or_read(noise: bytes, at: int) -> None:
         return
     assert list(reloaded(storage).entries) == list(log.entries)
     assert len(log.entries) <= len(content) // 64
+
+
+@pytest.mark.parity("RL-28")
+def test_types_of_entries_have_the_peers_names_and_numbers() -> None:
+    assert {each.name: each.value for each in EntryType} == {"TERM": 0, "SNAPSHOT": 1, "STANDBY_SNAPSHOT": 2}
+
+
+@pytest.mark.parity("RL-30")
+def test_only_a_snapshot_that_was_made_invalid_is_an_invalid_one() -> None:
+    _, log = new_log()
+    log.append_term(0, 0, 0, 1)
+    append_set(log, 1, 0, 100)
+    log.invalidate_latest_snapshot()
+    log.append_snapshot(3, 0, 0, 200, 1, -1)
+    log.invalidate_entry(0)
+    assert [entry.is_invalid_snapshot for entry in log.entries] == [False, True, True, False]
+
+
+@pytest.mark.parity("RL-36")
+def test_more_records_than_one_page_holds_are_read_back() -> None:
+    storage, log = new_log()
+    for number in range(200):
+        log.append_standby_snapshot(number, 0, 0, number, 1, -1, "host:" + "9" * (number % 60 + 1))
+    assert len(storage.content(RECORDING_LOG)) > 4 * 4096
+    assert list(reloaded(storage).entries) == list(log.entries)

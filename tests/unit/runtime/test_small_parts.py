@@ -77,6 +77,7 @@ def test_kinds_of_errors_are_bounded() -> None:
     assert sink.counts["other"] == MAX_KINDS
 
 
+@pytest.mark.parity("OC-01")
 def test_a_skew_moves_the_wall_clock_of_a_running_member_and_nothing_else(tmp_path: Path) -> None:
     path = str(tmp_path / "clock.dat")
     clock, real = SkewedClock(path), SystemClock()
