@@ -13,7 +13,7 @@ from upheaval import jsonfields
 from upheaval.checkers.faults import FAULTS_PROVED
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
-from upheaval.control import perform
+from upheaval.control import SNAPSHOT, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.jsonfields import FieldError, Json
 from upheaval.run_folder import NOT_PROVED, RunFolder, write_atomically
@@ -31,6 +31,7 @@ from upheaval.scenario import (
 )
 from upheaval.scenario_stage import Stage
 from upheaval.scenario_text import parse_scenario
+from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Proof
 
@@ -166,9 +167,22 @@ def _perform(scenario: Scenario, stage: Stage, say: Say) -> None:
         _wait_leader(stage, None)
         counts = stage.end_load()
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
+        if _wants_closing_snapshot(scenario):
+            stage.wait_until(lambda: _all_follow(stage), STEP_TIMEOUT_S, "leader that all members follow")
+            say(f"closing snapshot: {perform(stage, SNAPSHOT, STEP_TIMEOUT_S).proof}")
         stage.converge()
     finally:
         driver.give_up()
+
+
+def _wants_closing_snapshot(scenario: Scenario) -> bool:
+    """Where states are judged, that at the end is, too."""
+    has_orders = any(isinstance(step, GiveOrder) for step in scenario.steps)
+    return has_orders or scenario.cluster.service != WORKBENCH_SERVICE
+
+
+def _all_follow(stage: Stage) -> bool:
+    return all(stage.has_caught_up(member_id) for member_id in stage.member_ids)
 
 
 def _do(step: Step, stage: Stage, driver: FaultDriver, say: Say) -> None:

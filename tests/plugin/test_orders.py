@@ -26,7 +26,7 @@ def test_snapshots_and_a_shutdown_are_proved_and_written_down(cluster: Cluster) 
     report = cluster.verify()
     assert report.verdict is Verdict.VALID, report
     controls = list(cluster.run.read_controls())
-    assert [control.what for control in controls] == ["snapshot", "shutdown", "start", "snapshot"]
+    assert [control.what for control in controls] == ["snapshot", "shutdown", "start", "snapshot", "snapshot"]
     assert all(control.is_proved for control in controls)
     assert controls[0].members == {str(member): {"snapshot_position": first} for member in range(3)}
     ended = controls[1].members["2"]

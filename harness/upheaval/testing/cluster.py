@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -11,13 +11,13 @@ from typing import Any, Final, Self
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cluster import MemberStatus
-from upheaval.control import perform
-from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.run_folder import TOGETHER, Converge, RunFolder
+from upheaval.control import SNAPSHOT, perform
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.run_folder import TOGETHER, ControlRecord, Converge, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
-from upheaval.workload import SERVICES, LoadCounts, WorkloadSettings
+from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 
 SIMULATED: Final = "simulated"
 DOCKER: Final = "docker"
@@ -128,6 +128,7 @@ class Cluster:
         self.workload = Workload(self)
         self._clients: list[Client] = []
         self._is_down = False
+        self._has_orders = False
 
     def _make_live(self, folder: Path, options: dict[str, Any], links: bool) -> Backend:
         from upheaval.testing.live import LiveBackend
@@ -229,31 +230,31 @@ class Cluster:
 
     def snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Let the cluster take a snapshot, and wait until every member that runs has it; returns its log position."""
-        perform(self._backend, "snapshot", timeout_s)
+        self._perform("snapshot", timeout_s)
         return max(status.snapshot_position for status in self._backend.control_statuses())
 
     def suspend(self, timeout_s: float = WAIT_S) -> None:
         """Let the cluster take no requests, until `resume_cluster`."""
-        perform(self._backend, "suspend", timeout_s)
+        self._perform("suspend", timeout_s)
 
     def resume_cluster(self, timeout_s: float = WAIT_S) -> None:
         """Let a suspended cluster go on. (`resume` is for members that are paused.)"""
-        perform(self._backend, "resume", timeout_s)
+        self._perform("resume", timeout_s)
 
     def shutdown(self, timeout_s: float = WAIT_S) -> None:
         """Let the cluster take a snapshot and end; waits until all members have ended by themselves with status 0.
 
         `start_all` starts them again.
         """
-        perform(self._backend, "shutdown", timeout_s)
+        self._perform("shutdown", timeout_s)
 
     def abort(self, timeout_s: float = WAIT_S) -> None:
         """As `shutdown`, without a snapshot."""
-        perform(self._backend, "abort", timeout_s)
+        self._perform("abort", timeout_s)
 
     def start_all(self, timeout_s: float = WAIT_S) -> int:
         """Start what is down, and wait until all members follow one leader; returns its member id."""
-        return perform(self._backend, "start", timeout_s).leader
+        return self._perform("start", timeout_s).leader
 
     # --- faults: the common ones, by the words of `chaos` ---
 
@@ -296,9 +297,20 @@ class Cluster:
         if not self._is_down:
             self.workload.stop()
             self.heal()
+            self._take_closing_snapshot()
             self.converge()
             self.down()
         return replace(verify_run(self.run.path), run=str(self.run.path))
+
+    def _take_closing_snapshot(self) -> None:
+        """Where states are judged, that at the end is, too. One that fails is written down, and judged as that."""
+        if self.service != WORKBENCH_SERVICE or self._has_orders:
+            with suppress(UnknownOutcome):
+                self._perform(SNAPSHOT, WAIT_S)
+
+    def _perform(self, order: str, timeout_s: float) -> ControlRecord:
+        self._has_orders = True
+        return perform(self._backend, order, timeout_s)
 
     def _known(self, member_id: int) -> int:
         if not 0 <= member_id < self.size:

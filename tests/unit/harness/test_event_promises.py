@@ -1,0 +1,339 @@
+"""Sessions, timers, money, messages of services and snapshots: good logs keep the promises, broken ones are found."""
+
+import struct
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from support.built_events import FIRST_NUMBER, EventLog
+from upheaval.checkers.ledger import MONEY_CONSERVED
+from upheaval.checkers.replay import LoggedMessage, Replay
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.sessions import SERVICE_MESSAGES_ONCE, SESSIONS_KEPT
+from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
+from upheaval.checkers.timers import TIMERS_KEPT
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.history import Function
+from upheaval.jsonfields import Json
+from upheaval_node.protocol import cluster_messages as cm
+
+SEVERAL = 8
+
+
+def ledger_log() -> EventLog:
+    """Two accounts, transfers to and fro, a read after each, snapshots in between."""
+    log = EventLog("ledger")
+    log.open()
+    balances = {"a": 100, "b": 100}
+    for number in range(2 * SEVERAL):
+        source, target = ("a", "b") if number % 3 else ("b", "a")
+        transfer = log.ask(Function.TRANSFER, source, [target, 5], True)
+        balances[source] -= 5
+        log.ask(Function.BALANCES, result=[["", 5], *([name, balances[name]] for name in sorted(balances))])
+        if number == SEVERAL:
+            log.snapshot()
+        log.credit(transfer, target, 5)
+        balances[target] += 5
+        log.tick(50)
+    log.snapshot()
+    return log
+
+
+def timers_log() -> EventLog:
+    """Timers that fire in time, one that is cancelled, one that is still pending."""
+    log = EventLog("timers")
+    log.open()
+    fired: list[Json] = []
+    for _ in range(2 * SEVERAL):
+        timer = log.ask(Function.SCHEDULE, "g", 100, log.time + 110)
+        deadline = log.time + 100
+        log.tick(50)
+        log.ask(Function.FIRED, "g", result=list(fired))
+        log.fire(timer, at=deadline + 3)
+        fired.append([timer, deadline, deadline + 3, 1])
+    cancelled = log.ask(Function.SCHEDULE, "g", 5000, log.time + 5010)
+    log.ask(Function.CANCEL, "", cancelled, True)
+    log.ask(Function.SCHEDULE, "g", 50_000, log.time + 50_010)
+    log.snapshot()
+    return log
+
+
+def workbench_log() -> EventLog:
+    log = EventLog("workbench")
+    log.open()
+    for number in range(SEVERAL):
+        log.ask(Function.WRITE, "r", number)
+        log.ask(Function.APPEND, "l", number)
+        if number == 2:
+            log.snapshot()
+    log.ask(Function.WRITE, "other", 1)
+    log.snapshot()
+    return log
+
+
+def judged(log: EventLog, path: Path, promise: str) -> Finding:
+    log.write(path)
+    return verify_run(path).finding(promise)
+
+
+@pytest.mark.parametrize(
+    ("make", "promises"),
+    [
+        (ledger_log, [SESSIONS_KEPT, SERVICE_MESSAGES_ONCE, MONEY_CONSERVED, STATES_AGREE, SNAPSHOT_IS_REPLAY]),
+        (timers_log, [SESSIONS_KEPT, TIMERS_KEPT, STATES_AGREE, SNAPSHOT_IS_REPLAY]),
+        (workbench_log, [SESSIONS_KEPT, STATES_AGREE, SNAPSHOT_IS_REPLAY]),
+    ],
+)
+def test_a_good_log_keeps_every_promise(make: Callable[[], EventLog], promises: list[str], tmp_path: Path) -> None:
+    make().write(tmp_path)
+    report = verify_run(tmp_path)
+    found = {finding.promise: finding for finding in report.findings}
+    assert [promise for promise in found if promise in promises] == promises
+    assert all(found[promise].verdict is Verdict.VALID for promise in promises), report.findings
+    assert report.finding("linearizable").verdict is Verdict.VALID
+
+
+# --- sessions ---
+
+
+def talks_after_its_end(log: EventLog) -> str:
+    log.close()
+    log.ask(Function.WRITE, "k", 1)
+    return "session 1 closed at position "
+
+
+def closes_twice(log: EventLog) -> str:
+    log.close()
+    log.close(reason=cm.CloseReason.TIMEOUT)
+    return "session 1 closed at position "
+
+
+def opens_twice(log: EventLog) -> str:
+    log.open()
+    return "session 1 opened at position "
+
+
+def never_opens(log: EventLog) -> str:
+    log.ask(Function.WRITE, "k", 1, session=5)
+    return "session 5 never opened"
+
+
+def closes_without_a_reason(log: EventLog) -> str:
+    log.close(reason=9)
+    return "for reason 9, which is none"
+
+
+@pytest.mark.parametrize(
+    "damage", [talks_after_its_end, closes_twice, opens_twice, never_opens, closes_without_a_reason]
+)
+def test_what_a_session_may_not_do_is_found(damage: Callable[[EventLog], str], tmp_path: Path) -> None:
+    log = EventLog("workbench")
+    log.open()
+    log.ask(Function.WRITE, "k", 0)
+    expected = damage(log)
+    finding = judged(log, tmp_path, SESSIONS_KEPT)
+    assert finding.verdict is Verdict.INVALID
+    assert expected in finding.detail
+
+
+# --- messages of services, and money ---
+
+
+def broken_ledger(damage: Callable[[EventLog], object]) -> EventLog:
+    log = ledger_log()
+    damage(log)
+    log.snapshots.clear()
+    return log
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(FIRST_NUMBER + 2 * SEVERAL - 1, "is there again"), (FIRST_NUMBER + 2 * SEVERAL + 1, "comes after message 16")],
+)
+def test_a_message_of_a_service_that_is_doubled_or_missing_is_found(number: int, expected: str, tmp_path: Path) -> None:
+    log = ledger_log()
+    log.number = number
+    log.credit(0, "a", 5)
+    finding = judged(log, tmp_path, SERVICE_MESSAGES_ONCE)
+    assert finding.verdict is Verdict.INVALID
+    assert expected in finding.detail
+
+
+def test_a_second_credit_makes_money(tmp_path: Path) -> None:
+    finding = judged(broken_ledger(lambda log: log.credit(0, "a", 5)), tmp_path, MONEY_CONSERVED)
+    assert finding.verdict is Verdict.INVALID
+    assert "5 for account a by transfer 0" in finding.detail
+    assert "money was made" in finding.detail
+
+
+def test_a_credit_that_never_comes_is_lost_money(tmp_path: Path) -> None:
+    def lose(log: EventLog) -> None:
+        lost = log.ask(Function.TRANSFER, "a", ["b", 1], True)
+        for _ in range(30):
+            other = log.ask(Function.TRANSFER, "b", ["a", 1], True)
+            log.credit(other, "a", 1)
+            log.tick(60)
+        assert lost
+
+    finding = judged(broken_ledger(lose), tmp_path, MONEY_CONSERVED)
+    assert finding.verdict is Verdict.INVALID
+    assert "never came to account b" in finding.detail
+
+
+def test_a_read_of_too_much_money_is_found(tmp_path: Path) -> None:
+    log = ledger_log()
+    index = next(i for i, o in enumerate(log.operations) if o.f is Function.BALANCES and i > SEVERAL)
+    log.operations[index] = replace(log.operations[index], result=[["", 0], ["a", 100], ["b", 101]])
+    finding = judged(log, tmp_path, MONEY_CONSERVED)
+    assert finding.verdict is Verdict.INVALID
+    assert f"operation id={log.operations[index].id} at position" in finding.detail
+    assert "201 together, 2 accounts began with 200" in finding.detail
+
+
+def test_an_answer_that_the_log_does_not_give_is_found_even_if_the_sum_is_right(tmp_path: Path) -> None:
+    log = ledger_log()
+    index = next(i for i, o in enumerate(log.operations) if o.f is Function.BALANCES)
+    log.operations[index] = replace(log.operations[index], result=[["", 0], ["a", 100], ["b", 100]])
+    finding = judged(log, tmp_path, MONEY_CONSERVED)
+    assert finding.verdict is Verdict.INVALID
+    assert "the log before it gives" in finding.detail
+
+
+# --- timers ---
+
+
+def fires_twice(log: EventLog) -> str:
+    log.fire(0)
+    return "timer 0 fired at position"
+
+
+def nobody_scheduled(log: EventLog) -> str:
+    log.fire(9999)
+    return "nobody had scheduled it"
+
+
+def too_early(log: EventLog) -> str:
+    log.fire(log.operations[-1].id)
+    return "its deadline is"
+
+
+def after_a_cancel(log: EventLog) -> str:
+    timer = log.ask(Function.SCHEDULE, "h", 2000, log.time + 2010)
+    log.ask(Function.CANCEL, "", timer, True)
+    log.fire(timer, at=log.time + 2500)
+    return "it was cancelled at time"
+
+
+def never_fires(log: EventLog) -> str:
+    timer = log.ask(Function.SCHEDULE, "h", 100, log.time + 110)
+    for _ in range(30):
+        log.ask(Function.FIRED, "i", result=[])
+        log.tick(60)
+    return f"timer {timer}, scheduled at position"
+
+
+def reads_what_did_not_fire(log: EventLog) -> str:
+    log.ask(Function.FIRED, "h", result=[[0, 1, 2, 1]])
+    return "the log before it gives []"
+
+
+@pytest.mark.parametrize(
+    "damage", [fires_twice, nobody_scheduled, too_early, after_a_cancel, never_fires, reads_what_did_not_fire]
+)
+def test_what_a_timer_may_not_do_is_found(damage: Callable[[EventLog], str], tmp_path: Path) -> None:
+    log = timers_log()
+    expected = damage(log)
+    log.snapshots.clear()
+    finding = judged(log, tmp_path, TIMERS_KEPT)
+    assert finding.verdict is Verdict.INVALID
+    assert expected in finding.detail
+
+
+def test_an_expiry_on_its_way_when_the_timer_is_cancelled_breaks_nothing(tmp_path: Path) -> None:
+    log = timers_log()
+    log.snapshots.clear()
+    timer = log.ask(Function.SCHEDULE, "h", 10, log.time + 20)
+    log.ask(Function.CANCEL, "", timer, True)
+    log.fire(timer, at=log.time + 5)
+    log.ask(Function.FIRED, "h", result=[])
+    finding = judged(log, tmp_path, TIMERS_KEPT)
+    assert finding.verdict is Verdict.VALID, finding
+    assert "1 of them on their way" in finding.detail
+
+
+# --- snapshots ---
+
+
+def test_a_snapshot_that_misses_a_session_is_found(tmp_path: Path) -> None:
+    log = workbench_log()
+    snapshot = log.snapshots[1][1]
+    snapshot.module = [one for one in snapshot.module if not isinstance(cm.SCHEMA.decode(one), cm.ClusterSession)]
+    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.INVALID
+    assert "the consensus module of member 1" in finding.detail
+    assert "misses session 1, which is open there" in finding.detail
+
+
+def test_a_snapshot_of_a_service_that_misses_a_session_is_found(tmp_path: Path) -> None:
+    log = workbench_log()
+    del log.snapshots[0][0].service[1]
+    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.INVALID
+    assert "service 0 of member 0" in finding.detail
+
+
+def test_a_snapshot_that_misses_a_timer_is_found(tmp_path: Path) -> None:
+    log = timers_log()
+    snapshot = log.snapshots[2][0]
+    snapshot.module = [one for one in snapshot.module if not isinstance(cm.SCHEMA.decode(one), cm.Timer)]
+    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.INVALID
+    assert "member 2" in finding.detail
+    assert "misses timer" in finding.detail
+
+
+def test_a_snapshot_with_the_wrong_number_of_messages_is_found(tmp_path: Path) -> None:
+    log = ledger_log()
+    module = log.snapshots[0][1].module
+    module[-2] = cm.SCHEMA.encode(cm.PendingMessageTracker(FIRST_NUMBER + 3, FIRST_NUMBER + 2, 4096, 0))
+    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.INVALID
+    assert "goes on with message 4 of service 0, the log gives 17" in finding.detail
+
+
+def state_with(log: EventLog, victim: int, times: int) -> list[bytes]:
+    """What a member records at the end that has applied the entry of that operation so many times."""
+    replay = Replay("workbench")
+    marker = struct.pack("<q", victim)
+    for position, message in enumerate(log.messages):
+        for _ in range(times if message[32:40] == marker else 1):
+            replay.apply(LoggedMessage(position, message))
+    return list(replay.state().messages)
+
+
+@pytest.mark.parametrize(("times", "words"), [(0, "has left out this one"), (2, "has applied twice this one")])
+def test_the_first_entry_is_named_at_which_a_member_left_the_others(times: int, words: str, tmp_path: Path) -> None:
+    log = workbench_log()
+    victim = log.operations[9]
+    assert victim.position is not None
+    snapshot = log.snapshots[1][1]
+    snapshot.service = [*snapshot.service[:3], *state_with(log, victim.id, times)]
+    finding = judged(log, tmp_path, STATES_AGREE)
+    assert finding.verdict is Verdict.INVALID
+    assert f"operation id={victim.id} " in finding.detail
+    assert f"at position {victim.position}" in finding.detail
+    assert f"member 1 {words}" in finding.detail
+    assert verify_run(tmp_path).finding(SNAPSHOT_IS_REPLAY).verdict is Verdict.INVALID
+
+
+def test_a_snapshot_that_is_gone_is_unknown(tmp_path: Path) -> None:
+    log = workbench_log()
+    log.write(tmp_path)
+    for path in (tmp_path / "member-1" / "archive").glob("2?-0.rec"):
+        path.unlink()
+    for promise in (STATES_AGREE, SNAPSHOT_IS_REPLAY):
+        finding = verify_run(tmp_path).finding(promise)
+        assert finding.verdict is Verdict.UNKNOWN
+        assert "member 1" in finding.detail
