@@ -1,4 +1,4 @@
-"""Python Data Sources: `spark.read.format("history" | "faults" | "trace" | "recording").load(RUN)`.
+"""Python Data Sources: `spark.read.format("history" | "faults" | "trace" | "recording" | "protocol").load(RUN)`.
 
 Several run folders are given by the option `runs`, one a line. A history is cut into byte ranges and a recording into
 ranges of terms or parts of a term (option `piece`, in bytes), so that one run keeps many tasks busy.
@@ -37,6 +37,7 @@ class Part(InputPartition):
     member: int = 0
     begin: int = 0
     end: int | None = None
+    file: str = ""
     piece: Piece | None = None
     row: Row | None = None
 
@@ -119,6 +120,16 @@ class _TraceReader(_RowReader):
         return tables.trace_rows(Path(part.folder), part.run, part.member)
 
 
+class _ProtocolReader(_RowReader):
+    def parts(self, folder: Path, run: str) -> Iterator[Part]:
+        for member in members(folder):
+            for path in RunFolder(folder).member(member).protocol_files():
+                yield Part(str(folder), run, member, file=path.name)
+
+    def rows(self, part: Part) -> Iterator[Row]:
+        return tables.protocol_rows(Path(part.folder), part.run, part.member, part.file)
+
+
 class _RecordingReader(_Reader):
     def parts(self, folder: Path, run: str) -> Iterator[Part]:
         for member in members(folder):
@@ -177,6 +188,17 @@ class TraceSource(RunSource):
         return "trace"
 
 
+class ProtocolSource(RunSource):
+    """The protocol traces. No table of the lake: they are long, and no verdict rests on them."""
+
+    columns = tables.PROTOCOL
+    reader_class = _ProtocolReader
+
+    @classmethod
+    def name(cls) -> str:
+        return "protocol"
+
+
 class RecordingSource(RunSource):
     columns = tables.RECORDING
     reader_class = _RecordingReader
@@ -191,7 +213,7 @@ SOURCES: tuple[type[RunSource], ...] = (HistorySource, FaultsSource, TraceSource
 
 def register(spark: SparkSession) -> None:
     """Make the sources known to a session."""
-    for source in SOURCES:
+    for source in (*SOURCES, ProtocolSource):
         spark.dataSource.register(source)
 
 

@@ -30,6 +30,11 @@ TRACE = (
     "run string, member int, line long, ts long, epoch_ms long, event string, component string, pid long, "
     "role string, message string, leadership_term_id long, leader_member_id long, fields string, _reject string"
 )
+PROTOCOL = (
+    "run string, member int, file string, line long, n long, ts long, epoch_ms long, event string, component string, "
+    "pid long, stream_id long, stream string, to long, peer string, position long, message string, fields string, "
+    "_reject string"
+)
 RECORDING = (
     "run string, member int, recording_id long, start_position long, from_position long, to_position long, "
     "position long, end_position long, term_id int, session_id int, stream_id int, flags int, kind string, "
@@ -167,6 +172,41 @@ def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
             _long(fields.get("leadership_term_id")),
             _long(fields.get("leader_member_id")),
             canonical(fields),
+            None,
+        )
+
+
+def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Row]:
+    """What one file of a protocol trace holds. A last line that its writer did not finish is left out."""
+    path = RunFolder(folder).member(member).path / name
+    for number, (_, line) in enumerate(read_lines(path), start=1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            entry = _object(line)
+            ts, event = jsonfields.integer(entry, "ts"), jsonfields.text(entry, "event")
+            _require_int64(ts)
+        except FieldError as error:
+            yield _reject(PROTOCOL, (run, member, name), path, number, error)
+            continue
+        yield (
+            run,
+            member,
+            name,
+            number,
+            _long(entry.get("n")),
+            ts,
+            _long(entry.get("epoch_ms")),
+            text(event),
+            _string(entry.get("component")),
+            _long(entry.get("pid")),
+            _long(entry.get("stream_id")),
+            _string(entry.get("stream")),
+            _long(entry.get("to")),
+            _string(entry.get("peer")),
+            _long(entry.get("position")),
+            _string(entry.get("message")),
+            canonical(entry.get("fields")),
             None,
         )
 
