@@ -30,6 +30,7 @@ class SimulatedBackend(SimulatedTarget):
             settings=profile_settings("test", sync_level=sync_level),
             service=service,
             folder=folder,
+            traces_protocol=True,
         )
         super().__init__(cluster)
         self._clients = 0

@@ -75,6 +75,7 @@ class Runner:
             members=settings.members,
             settings=replace(profile, archive=replace(profile.archive, segment_length=settings.segment_length)),
             folder=None if folder is None else RunFolder(folder),
+            traces_protocol=folder is not None,
         )
 
     def run(self) -> SimulatedRun:
