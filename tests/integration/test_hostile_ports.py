@@ -26,7 +26,7 @@ def resident_bytes(pid: int) -> int:
     return int(line.split()[1]) * 1024
 
 
-@pytest.mark.parametrize("count", [600, pytest.param(50_000, marks=pytest.mark.nightly)])
+@pytest.mark.parametrize("count", [2_000, pytest.param(50_000, marks=pytest.mark.nightly)])
 def test_members_outlive_hostile_peers_and_serve_healthy_clients(new_cluster: NewCluster, count: int) -> None:
     cluster = new_cluster()
     cluster.up()

@@ -127,6 +127,8 @@ class ConsensusSide(ElectionSide):
             self._catchups.stop(follower_id)
 
     def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
+        if not self._is_believable(now, message.leader_member_id, message.leadership_term_id):
+            return
         self._note_leader_update(now, message.leadership_term_id)
         if self._election is not None:
             self._election.on_commit_position(now, message)

@@ -12,7 +12,7 @@ from upheaval_node.cluster.module_snapshots import SnapshotSide
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE, Now
 
 
 class TerminationSide(SnapshotSide):
@@ -57,9 +57,13 @@ class TerminationSide(SnapshotSide):
 
     # --- follower ---
 
-    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:  # noqa: ARG002 - of every handler
+    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
         is_of_term = message.leadership_term_id == self._term_id and self._election is None
         if is_of_term and self._role is Role.FOLLOWER and self._state is not ModuleState.TERMINATING:
+            if message.log_position < self.commit_position or message.log_position % FRAME_ALIGNMENT:
+                # No leader says so: its log has at least what is committed here, and whole frames.
+                self._context.report(now, "peer", f"an end at {message.log_position} is not believed")
+                return
             self._termination_position = message.log_position
             self._termination_term_id = message.leadership_term_id
 

@@ -57,6 +57,8 @@ def terms_of(world: ClusterWorld) -> list[tuple[int, int]]:
         announcement(77, 5),
         announcement(1, FAR),
         announcement(77, 5, app_version=9 << 16),
+        cm.CommitPosition(5, 1 << 40, 77),
+        cm.CommitPosition(FAR, 1 << 40, 1),
     ],
 )
 def test_a_term_that_is_not_believable_changes_nothing_and_is_reported(message: Message) -> None:

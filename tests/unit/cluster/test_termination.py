@@ -149,3 +149,18 @@ def test_a_member_whose_services_cannot_get_there_ends_too_but_not_well() -> Non
     world.until(lambda: leader.ended is not None)
     assert not has_ended_well(leader)
     assert "did not end" in str(leader.ended)
+
+
+@pytest.mark.parametrize("position", [-5862, 0, -1, 1 << 40 | 1])
+def test_an_end_that_no_leader_can_mean_ends_nobody(position: int) -> None:
+    world, leader = started()
+    client = world.client()
+    world.echo(client, [b"x"])
+    follower = world.followers()[0]
+    follower.module.on_termination_position(
+        world.now, cm.TerminationPosition(leader.module.leadership_term_id, position)
+    )
+    world.advance(200)
+    assert any("is not believed" in text for text in follower.errors.texts)
+    assert follower.is_follower
+    world.echo(client, [b"y"])
