@@ -39,6 +39,11 @@ class ArchiveSettings:
     max_recordings: int = 20
     max_replays: int = 20
     io_max_length: int = MIB
+    record_checksum: str = ""
+    """`CRC-32` or `CRC-32C` writes it into each recorded frame; empty for none."""
+
+    replay_checksum: str = ""
+    """The same verifies it whenever a recording is read."""
 
 
 @dataclass(frozen=True, slots=True)

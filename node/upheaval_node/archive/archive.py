@@ -10,6 +10,7 @@ from typing import Final
 
 from upheaval_node.archive import channels
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.control_session import ControlSession, SessionState
 from upheaval_node.archive.deletions import Deletions
@@ -90,8 +91,13 @@ class Archive:
             )
         ]
         self._errors = _CountedErrors(errors, self._counts[0])
+        self._checksum = checksum_named(settings.record_checksum)
         self._catalog = Catalog(
-            storage, directory, capacity=settings.catalog_capacity, sync_level=settings.file_sync_level
+            storage,
+            directory,
+            capacity=settings.catalog_capacity,
+            sync_level=settings.file_sync_level,
+            checksum=self._checksum,
         )
         self._recorder = Recorder(
             media,
@@ -202,7 +208,7 @@ class Archive:
         found: list[RecordingEntry] = []
         for entry in self._catalog.entries():
             if entry.stop_position == NULL_POSITION:
-                recovery = recover(self._storage, self._directory, entry, level)
+                recovery = recover(self._storage, self._directory, entry, level, checksum=self._checksum)
                 if recovery.cut is not None:
                     text = f"recording {entry.recording_id} was cut at {recovery.stop_position}: {recovery.cut}"
                     self._errors.report(now, "recovery", text)

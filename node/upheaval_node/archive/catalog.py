@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval_node.archive.checksums import Checksum
 from upheaval_node.errors import DecodeError, StorageError, UsageError
 from upheaval_node.ports import Storage
 from upheaval_node.protocol import archive_messages as am
@@ -100,8 +101,11 @@ class RecordingEntry:
         if stop != NULL_POSITION and (stop < self.start_position or stop % FRAME_ALIGNMENT):
             raise DecodeError(f"recording {self.recording_id}: stop position {stop}")
 
-    def encode(self, min_length: int = 0) -> bytes:
-        """Descriptor header and descriptor, zero-padded to the catalog's alignment and to at least `min_length`."""
+    def encode(self, min_length: int = 0, checksum: Checksum | None = None) -> bytes:
+        """Descriptor header and descriptor, zero-padded to the catalog's alignment and to at least `min_length`.
+
+        With `checksum` that of the descriptor is set first.
+        """
         texts = b"".join(
             _LENGTH.pack(len(text)) + text
             for text in map(_ascii, (self.stripped_channel, self.original_channel, self.source_identity))
@@ -109,8 +113,11 @@ class RecordingEntry:
         descriptor = _DESCRIPTOR.pack(*(getattr(self, name) for name in _DESCRIPTOR_NAMES))
         used = DESCRIPTOR_HEADER_LENGTH + DESCRIPTOR_BLOCK_LENGTH + len(texts)
         length = max(align(used, ALIGNMENT) - DESCRIPTOR_HEADER_LENGTH, min_length)
+        content = (descriptor + texts).ljust(length, b"\0")
+        if checksum is not None:
+            self.checksum = checksum(content)
         header = _DESCRIPTOR_HEADER.pack(length, self.state, self.checksum).ljust(DESCRIPTOR_HEADER_LENGTH, b"\0")
-        return (header + descriptor + texts).ljust(DESCRIPTOR_HEADER_LENGTH + length, b"\0")
+        return header + content
 
 
 def _ascii(text: str) -> bytes:
@@ -200,11 +207,14 @@ class Catalog:
     was left out at loading.
     """
 
-    def __init__(self, storage: Storage, directory: str, *, capacity: int, sync_level: int) -> None:
+    def __init__(
+        self, storage: Storage, directory: str, *, capacity: int, sync_level: int, checksum: Checksum | None = None
+    ) -> None:
         path = f"{directory}/{FILE_NAME}"
         is_new = not storage.exists(path)
         self._file = storage.open(path, create=True)
         self._sync_level = sync_level
+        self._checksum = checksum
         self._capacity = max(capacity, self._file.size())
         self._by_id: dict[int, RecordingEntry] = {}
         self._raw: list[RecordingEntry] = []
@@ -261,7 +271,7 @@ class Catalog:
         """Append a descriptor under the next recording id, which is set in `entry`. Raises `StorageError`."""
         entry.recording_id = self._next_id
         entry.offset = len(self._image)
-        data = entry.encode()
+        data = entry.encode(checksum=self._checksum)
         entry.length = len(data) - DESCRIPTOR_HEADER_LENGTH
         self._ensure_capacity(entry.offset + len(data))
         self._image += data
@@ -305,7 +315,7 @@ class Catalog:
     def replace(self, entry: RecordingEntry) -> None:
         """Write an entry whose texts or lengths changed. One that grew shifts those behind it to the right."""
         start, old_end = entry.offset, entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length
-        data = entry.encode(min_length=entry.length)
+        data = entry.encode(entry.length, self._checksum)
         growth = len(data) - (old_end - start)
         if growth == 0:
             self._rewrite(entry)
@@ -370,7 +380,7 @@ class Catalog:
 
     def _rewrite(self, entry: RecordingEntry) -> None:
         end = entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length
-        self._image[entry.offset : end] = entry.encode(min_length=entry.length)
+        self._image[entry.offset : end] = entry.encode(entry.length, self._checksum)
         self._write(entry.offset, end)
 
     def _write(self, start: int, end: int) -> None:

@@ -10,6 +10,7 @@ from typing import Final
 
 from upheaval_node.archive import channels
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
 from upheaval_node.archive.recording import RecordingSession, RecordingSessionState
 from upheaval_node.archive.responses import Requester
@@ -71,6 +72,7 @@ class Recorder:
         self._errors = errors
         self._archive_id = archive_id
         self._directory = directory
+        self._checksum = checksum_named(settings.record_checksum)
         self._subscriptions: dict[int, RecordingSubscription] = {}
         self._sessions: dict[int, RecordingSession] = {}
         # Who is told about sessions that wind down after their subscription has ended.
@@ -251,7 +253,12 @@ class Recorder:
             self._check_extension(entry, image)
             signal = RecordingSignal.EXTEND
         writer = SegmentWriter(
-            self._storage, self._directory, entry, image.join_position, self._settings.file_sync_level
+            self._storage,
+            self._directory,
+            entry,
+            image.join_position,
+            self._settings.file_sync_level,
+            checksum=self._checksum,
         )
         if subscription.extends is not None:
             self._catalog.record_extended(

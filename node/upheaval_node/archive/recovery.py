@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from upheaval_node.archive import block_journal
 from upheaval_node.archive.catalog import RecordingEntry
+from upheaval_node.archive.checksums import Checksum, is_intact
 from upheaval_node.archive.segments import (
     entry_segment_base,
     parse_segment_file_name,
@@ -108,7 +109,9 @@ def is_torn(read: Callable[[int, int], bytes], frame_position: int, end: int, ba
     return len(read(frame_position, end - frame_position)) < end - frame_position
 
 
-def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level: int) -> Recovery:
+def recover(
+    storage: Storage, directory: str, entry: RecordingEntry, sync_level: int, *, checksum: Checksum | None = None
+) -> Recovery:
     """Find where a recording that was never stopped ends; `cut_behind` that position once the catalog has it.
 
     Every segment is walked from the start. Where Aeron refuses to start at a torn last frame and leaves the cut to a
@@ -122,7 +125,9 @@ def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level:
     position = entry.start_position
     cut: str | None = None
     while base in bases:
-        position, cut = _recover_segment(storage, directory, entry, base, sync_level, is_last=base == bases[-1])
+        position, cut = _recover_segment(
+            storage, directory, entry, base, sync_level, is_last=base == bases[-1], checksum=checksum
+        )
         if cut is None and position < base + entry.segment_length and bases[-1] > base:
             cut = f"segment {base} ends at {position}"
         if cut is not None:
@@ -139,7 +144,14 @@ def recover(storage: Storage, directory: str, entry: RecordingEntry, sync_level:
 
 
 def _recover_segment(
-    storage: Storage, directory: str, entry: RecordingEntry, base: int, sync_level: int, *, is_last: bool
+    storage: Storage,
+    directory: str,
+    entry: RecordingEntry,
+    base: int,
+    sync_level: int,
+    *,
+    is_last: bool,
+    checksum: Checksum | None,
 ) -> tuple[int, str | None]:
     """Where the frames of one segment end and why anything is to be cut."""
     file = storage.open(f"{directory}/{segment_file_name(entry.recording_id, base)}")
@@ -151,6 +163,7 @@ def _recover_segment(
             base,
             NULL_POSITION,
             is_last=is_last,
+            checksum=checksum,
         )
         file.sync(sync_level)
     finally:
@@ -194,12 +207,14 @@ def segment_end(
     limit: int,
     *,
     is_last: bool,
+    checksum: Checksum | None = None,
 ) -> tuple[int, str | None]:
     """Where the whole frames of a segment end, at most at `limit` (-1 for none), and why that is not all of it.
 
     `read(position, length)` reads the segment's file, `file_length` is how long that is. With a block journal only
     what it proves counts. Without one (a file of Aeron's, or one whose length a power cut took) a last frame that
-    may be torn is left out: a complete frame whose payload ends in a sector of zeros then looks torn, too.
+    may be torn is left out: a complete frame whose payload ends in a sector of zeros then looks torn, too, unless it
+    has the right `checksum`.
     """
     start = max(base, entry.start_position)
     full = base + entry.segment_length
@@ -213,6 +228,8 @@ def segment_end(
     # A segment that is full and has a successor lost its journal because it was complete.
     is_complete = extent.end == full and not is_last
     is_unproven = not records and limit == NULL_POSITION and extent.end > start and not is_complete
+    if is_unproven and checksum is not None:
+        is_unproven = not is_intact(read(extent.last_frame, extent.end - extent.last_frame), checksum)
     if is_unproven and is_torn(read, extent.last_frame, extent.end, base):
         return extent.last_frame, f"torn frame at {extent.last_frame}"
     if extent.end < full and extent.end != limit and read(extent.end, FRAME_HEADER_LENGTH).strip(b"\0"):

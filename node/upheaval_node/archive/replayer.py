@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from upheaval_node.archive import channels
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
 from upheaval_node.archive.recorder import Recorder
 from upheaval_node.archive.replay import ReplayLimit, ReplaySession, ReplayState
@@ -61,6 +62,7 @@ class Replayer:
         self._settings = settings
         self._errors = errors
         self._directory = directory
+        self._checksum = checksum_named(settings.replay_checksum)
         self._sessions: dict[int, tuple[ReplaySession, Requester]] = {}
         self._count = 0
 
@@ -79,7 +81,7 @@ class Replayer:
         if 0 < params.file_io_max_length < entry.mtu:
             raise RequestError(f"fileIoMaxLength={params.file_io_max_length} < mtuLength={entry.mtu}")
         limit = self._limit(entry, position, params)
-        reader = SegmentReader(self._storage, self._directory, entry)
+        reader = SegmentReader(self._storage, self._directory, entry, checksum=self._checksum)
         try:
             if entry.start_position < position < limit.current() and not reader.check_first_frame(position):
                 raise RequestError(

@@ -15,6 +15,7 @@ from zlib import crc32
 from upheaval_node.archive import block_journal
 from upheaval_node.archive.block_journal import BlockRecord
 from upheaval_node.archive.catalog import RecordingEntry
+from upheaval_node.archive.checksums import Checksum, stamped, verify
 from upheaval_node.errors import PeerError, StorageError
 from upheaval_node.ports import Buffer, File, Storage
 from upheaval_node.protocol.frames import TYPE_PAD, position_bits_to_shift, term_id_at
@@ -68,7 +69,16 @@ def remove_segments(storage: Storage, directory: str, recording_id: int, *, from
 class SegmentWriter:
     """Appends blocks of frames to the segments of one recording, one write a block, from `position` on."""
 
-    def __init__(self, storage: Storage, directory: str, entry: RecordingEntry, position: int, sync_level: int) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        directory: str,
+        entry: RecordingEntry,
+        position: int,
+        sync_level: int,
+        *,
+        checksum: Checksum | None = None,
+    ) -> None:
         """Opens the segment of `position` and clears what lies behind it. Raises `StorageError`.
 
         Frames of a life that was cut off lie where new ones will; should they become visible behind the new end
@@ -80,6 +90,7 @@ class SegmentWriter:
         self._recording_id = entry.recording_id
         self._segment_length = entry.segment_length
         self._sync_level = sync_level
+        self._checksum = checksum
         self._retired: list[File] = []
         self._sequence = 0
         self._synced_sequence = 0
@@ -93,6 +104,8 @@ class SegmentWriter:
 
         A block never crosses a term, so it never crosses a segment. When it fills the segment the next one is opened.
         """
+        if self._checksum is not None:
+            data = stamped(data, self._checksum)
         self._file.write(self.position - self._base, (data,))
         self._journal(end, len(data), crc32(data))
         self.position = end
@@ -190,12 +203,15 @@ class ReadBlock(NamedTuple):
 
 
 class SegmentReader:
-    """Reads blocks of whole frames of one recording, for replay."""
+    """Reads blocks of whole frames of one recording, for replay; with a checksum it must be right in each of them."""
 
-    def __init__(self, storage: Storage, directory: str, entry: RecordingEntry) -> None:
+    def __init__(
+        self, storage: Storage, directory: str, entry: RecordingEntry, *, checksum: Checksum | None = None
+    ) -> None:
         self._storage = storage
         self._directory = directory
         self._entry = entry
+        self._checksum = checksum
         self._base = -1
         self._file: File | None = None
 
@@ -236,6 +252,8 @@ class SegmentReader:
                 if is_padding:
                     break
         del data[end:]
+        if self._checksum is not None:
+            verify(data, position, self._checksum)
         return ReadBlock(data, position, position + offset)
 
     def close(self) -> None:
