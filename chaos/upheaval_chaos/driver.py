@@ -16,7 +16,7 @@ from upheaval_chaos.target import Target
 @dataclass(slots=True)
 class _Active:
     injection: Injection
-    begin_ns: int
+    asked_ns: int
     end_ns: int
     operations: int
     proof: Proof
@@ -35,18 +35,18 @@ class FaultDriver:
         self._active: dict[str, _Active] = {}
         self._injections: dict[str, Injection] = {}
         self.last_event_ns = 0
-        """When the last fault began or its healing did."""
+        """When the last fault was asked for, or its healing."""
 
     def inject(self, name: str, fault: Fault) -> Proof:
         """Do it and prove it. The name is for `heal` and for later conditions."""
         if name in self._active:
             raise UsageError(f"fault {name!r} is there already: heal it first")
-        begin_ns, operations = self._target.now_ns(), self._target.acknowledged()
-        self.last_event_ns = begin_ns
+        asked_ns, operations = self._target.now_ns(), self._target.acknowledged()
+        self.last_event_ns = asked_ns
         injection = fault.inject(self._target)
         self._injections[name] = injection
         end_ns = self._target.now_ns()
-        active = self._active[name] = _Active(injection, begin_ns, end_ns, operations, Proof(False, "interrupted"))
+        active = self._active[name] = _Active(injection, asked_ns, end_ns, operations, Proof(False, "interrupted"))
         active.proof = injection.prove()
         return active.proof
 
@@ -90,7 +90,7 @@ class FaultDriver:
             FaultRecord(
                 active.injection.what,
                 active.injection.where,
-                active.begin_ns,
+                active.injection.began_ns,
                 active.end_ns,
                 heal_begin_ns,
                 heal_end_ns,
@@ -99,5 +99,6 @@ class FaultDriver:
                 statement=active.injection.statement,
                 inject_operations=active.operations,
                 heal_operations=heal_operations,
+                asked_ns=active.asked_ns,
             )
         )

@@ -43,6 +43,11 @@ class Injection(Protocol):
         ...
 
     @property
+    def began_ns(self) -> int:
+        """When the hands began to act, after everything that had to be looked at before."""
+        ...
+
+    @property
     def member_ids(self) -> Sequence[int]:
         """The members that it was about, the first of them the victim."""
         ...
@@ -237,6 +242,7 @@ class MemberInjection:
         dead = [member_id for member_id, names in self._before.items() if not names]
         if dead:
             raise UnknownOutcome(f"cannot {fault.kind} member {dead[0]}: it is not running")
+        self.began_ns = target.now_ns()
         for member_id in member_ids:
             self._do(member_id)
 

@@ -121,6 +121,7 @@ class LinkInjection:
         self.member_ids = list(dict.fromkeys([*firsts, *ends]))
         self._usual = {road: ping for link in links for road, ping in self._try_roads(link).items()}
         self._usual_bulk = {link: self._try_bulk(link) for link in links} if fault.bytes_per_second else {}
+        self.began_ns = target.now_ns()
         target.impose(links, fault.effect)
 
     def prove(self) -> Proof:

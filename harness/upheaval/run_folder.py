@@ -77,8 +77,9 @@ class FaultRecord:
     """One fault: what was done to whom, when it was put in and taken away, and the proof that both took effect.
 
     Times are nanoseconds of the host's monotonic clock; the heal times are None for a fault that was never healed.
+    It begins when the hands act; what has to be looked at before that lies between `asked_ns` and then.
     `statement` says it in the language of scenarios, with the members that it hit; the operations are those that were
-    acknowledged when it began and when it was healed. A fault that no scenario made has neither.
+    acknowledged when it was asked for and when it was healed. A fault that no scenario made has none of these.
     """
 
     what: str
@@ -92,6 +93,7 @@ class FaultRecord:
     statement: str = ""
     inject_operations: int | None = None
     heal_operations: int | None = None
+    asked_ns: int | None = None
 
     @property
     def is_proved(self) -> bool:
@@ -315,6 +317,7 @@ def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
         statement=jsonfields.optional_text(fields, "statement") or "",
         inject_operations=jsonfields.optional_integer(fields, "inject_operations"),
         heal_operations=jsonfields.optional_integer(fields, "heal_operations"),
+        asked_ns=jsonfields.optional_integer(fields, "asked_ns"),
     )
 
 

@@ -1,8 +1,8 @@
 """The realised schedule of a run, as a scenario of its own: which faults hit which members, and when.
 
 A scenario names roles and conditions; its run found members and moments. Both are in `faults.jsonl`: each fault as a
-statement, with the time and the number of acknowledged operations at which it began and was healed. This module runs
-nothing.
+statement, with the time and the number of acknowledged operations at which it was asked for and was healed. This module
+runs nothing.
 """
 
 from typing import NamedTuple
@@ -50,7 +50,8 @@ def _events(run: RunFolder) -> list[_Event]:
         if not fault.statement or fault.inject_operations is None:
             raise UsageError(f"{run.faults_file}:{number}: {fault.what} of {fault.where} was made by no scenario")
         name = fault.name or f"fault-{number}"
-        events.append(_Event(fault.inject_begin_ns, fault.inject_operations, f"inject {name} {fault.statement}"))
+        asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
+        events.append(_Event(asked_ns, fault.inject_operations, f"inject {name} {fault.statement}"))
         if fault.heal_begin_ns is not None and fault.heal_operations is not None:
             events.append(_Event(fault.heal_begin_ns, fault.heal_operations, f"heal {name}"))
     events += [_Event(control.begin_ns, control.operations, control.what) for control in run.read_controls()]

@@ -29,10 +29,11 @@ def test_every_kind_is_tried() -> None:
 @pytest.fixture
 def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
     """What will never happen need not be waited for as long as in earnest."""
-    for module in (faults, link_faults):
-        monkeypatch.setattr(module, "TAKES_EFFECT_S", 2.0)
-        if sabotage is Sabotage.STAYS:
-            monkeypatch.setattr(module, "COMES_BACK_S", 2.0)
+    if sabotage is not Sabotage.NONE:
+        limit_s = 2.0 if sabotage is Sabotage.STAYS else 1.0
+        for module in (faults, link_faults):
+            monkeypatch.setattr(module, "TAKES_EFFECT_S", limit_s)
+            monkeypatch.setattr(module, "COMES_BACK_S", limit_s)
 
 
 @pytest.mark.parametrize(("statement", "sabotage"), SIMULATED_ROUNDS)
@@ -42,6 +43,16 @@ def test_simulated(statement: str, sabotage: Sabotage, tmp_path: Path, impatient
     stage.let_pass(0.5)
     record = one_round(stage, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
+
+
+def test_a_fault_begins_when_the_hands_act(tmp_path: Path) -> None:
+    """To try the links before takes time, to cut them takes none here."""
+    stage = SimulatedStage(SCENARIO, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(0.5)
+    record = one_round(stage, fault_of("blackhole leader <-> follower"), Sabotage.NONE)
+    assert record.asked_ns is not None
+    assert record.asked_ns < record.inject_begin_ns == record.inject_end_ns
 
 
 @pytest.fixture(scope="module")
