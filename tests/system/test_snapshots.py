@@ -197,6 +197,38 @@ def test_a_recording_log_of_the_last_term_and_the_latest_snapshot_is_enough() ->
     system.await_messages(40)
 
 
+def begin_a_new_log_with_the_latest_snapshot(log: RecordingLog) -> None:
+    """As Aeron's tool seeds a recording log: the snapshot alone, at position 0."""
+    kept = log.latest_snapshot_set()
+    for entry in list(log.entries):
+        log.remove_entry(entry.leadership_term_id, entry.entry_index)
+    for entry in reversed(kept):
+        log.append_snapshot(entry.recording_id, entry.leadership_term_id, 0, 0, entry.timestamp, entry.service_id)
+
+
+def test_a_new_log_begins_with_the_state_of_a_snapshot_of_another() -> None:
+    system = System()
+    system.leader()
+    system.echo(system.client(), numbered("a", 10))
+    system.snapshot()
+    system.echo(system.client(), numbered("b", 10))
+    system.await_messages(20)
+    system.stop()
+    for member_id in range(3):
+        system.change_recording_log(member_id, begin_a_new_log_with_the_latest_snapshot)
+    system.start()
+    leader = system.leader()
+    assert loaded(system) == dict.fromkeys(range(3), 10)
+    assert system.status(leader).commit_position < 1000
+    system.echo(system.client(), numbered("c", 10))
+    system.await_messages(20)
+    system.stop()
+    system.start()
+    system.leader()
+    system.await_messages(20)
+    assert loaded(system) == dict.fromkeys(range(3), 10)
+
+
 @pytest.mark.parity("CT-65")
 def test_the_id_of_a_timer_may_be_used_again_behind_a_snapshot() -> None:
     system = System()

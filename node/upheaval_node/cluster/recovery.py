@@ -6,7 +6,7 @@ recovery. Knows nothing of elections.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval_node import counters as counter_types
@@ -106,13 +106,17 @@ def _read_set(
         raise PeerError(f"the log ends at {log_end}")
     messages = yield from _read(context, head)
     snapshot = decode_module_snapshot(messages)
+    taken_at = snapshot.log_position
+    if head.log_position == 0:
+        # A recording log that Aeron's tool seeded from a snapshot: the state is that, and a new log begins at 0.
+        snapshot = replace(snapshot, log_position=0)
     if (snapshot.log_position, snapshot.leadership_term_id) != (head.log_position, head.leadership_term_id):
         raise PeerError(f"its recording is of term {snapshot.leadership_term_id} at {snapshot.log_position}")
     for tracker in snapshot.trackers:
         PendingMessages(tracker.record.service_id).load(tracker.record, tracker.messages)
     for entry in entries[1:]:
         messages = yield from _read(context, entry)
-        check_service_snapshot(messages, entry.log_position, entry.leadership_term_id)
+        check_service_snapshot(messages, taken_at, entry.leadership_term_id)
     app_version = context.settings.app_version
     if snapshot.app_version >> 16 != app_version >> 16:
         text = f"incompatible app version {snapshot.app_version} in the snapshot, ours is {app_version}"

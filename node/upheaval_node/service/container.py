@@ -240,7 +240,8 @@ class ServiceContainer:
         if not versions_are_compatible(self._settings.app_version, snapshot.app_version):
             own = self._settings.app_version
             raise UsageError(f"application version {own:#08x} cannot start from {snapshot.app_version:#08x}")
-        if snapshot.log_position != view.log_position:
+        # At 0 no snapshot is taken: an operator has a new log begin with the state of another.
+        if view.log_position not in (0, snapshot.log_position):
             raise PeerError(f"the snapshot was taken at {snapshot.log_position}, not at {view.log_position}")
         view.time_unit = snapshot.time_unit
         for each in snapshot.sessions:
