@@ -25,12 +25,18 @@ SEND: Final = "send"
 RECEIVE: Final = "receive"
 CONSENSUS: Final = "consensus"
 CLOSED: Final = "CLOSED"
+UNKNOWN: Final = "?"
+"""The state of an election of which nothing is seen: that of another process, or before the trace begins."""
 
 # Fields that the documents do not know: they describe an earlier release.
 _NOT_IN_SEEDS: Final[Mapping[str, frozenset[str]]] = {
     "NewLeadershipTerm": frozenset(("commitPosition",)),
     "SessionConnectRequest": frozenset(("clientInfo",)),
     "SessionEvent": frozenset(("leaderHeartbeatTimeoutNs",)),
+    "SessionMessageHeader": frozenset(("payloadLength",)),
+    "JoinLog": frozenset(("isStandby",)),
+    "ServiceTerminationPosition": frozenset(("ackRequired",)),
+    "BackupQuery": frozenset(("logPosition",)),
 }
 
 # A duty cycle may enter the next state before it sends. LEADER_INIT itself sends nothing to other members.
@@ -113,7 +119,7 @@ def seed_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] =
     Values of one field stand under each other, as in the documents.
     """
     sent = [entry for _, entry in entries if entry.event == SEND]
-    places = [f"member {entry.member_id} {_where(entry)}, to {_receiver(entry)}:" for entry in sent]
+    places = [f"member {entry.member_id}{_where(entry)}, to {_receiver(entry)}:" for entry in sent]
     payloads = [_seed_fields(entry, masked) for entry in sent]
     widths: dict[tuple[str, str], int] = {}
     for entry, payload in zip(sent, payloads, strict=True):
@@ -131,8 +137,10 @@ def seed_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] =
 
 
 def _where(entry: Entry) -> str:
+    if entry.state == UNKNOWN:
+        return ""
     state = _SENT_BY.get(entry.state, entry.state)
-    return state if state.startswith("on") else f"in {state}"
+    return f" {state}" if state.startswith("on") else f" in {state}"
 
 
 def _receiver(entry: Entry) -> str:
@@ -186,11 +194,11 @@ def _read_file(path: Path, member_id: int) -> Iterator[Entry]:
 
 def _with_states(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Say of each entry in which state the election of its member was; outside of one, on what it was an answer."""
-    state, pid, received = "?", None, ""
+    state, pid, received = UNKNOWN, None, ""
     received_ns = -1
     for entry in entries:
         if entry.record.get("pid") != pid:
-            pid, state = entry.record.get("pid"), "?"
+            pid, state = entry.record.get("pid"), UNKNOWN
         if entry.event == "election_state":
             state = str(entry.fields.get("state"))
         elif entry.event == RECEIVE and entry.component == CONSENSUS:

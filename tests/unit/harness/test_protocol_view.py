@@ -10,6 +10,7 @@ from upheaval.errors import UsageError
 from upheaval.protocol_view import Choice, chosen, plain_lines, read_entries, seed_lines
 from upheaval.run_folder import Manifest, RunFolder
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol_trace import Observation, Observer
 from upheaval_node.types import Now
 
@@ -84,6 +85,9 @@ class Writer:
 
     def receive(self, message: cm.NewLeadershipTerm | cm.CanvassPosition) -> None:
         self._observer.on_message("consensus", "receive", 108, "a:40000", 96, cm.SCHEMA.encode(message))
+
+    def other(self, message: Message, stream_id: int) -> None:
+        self._observer.on_message("consensus", "send", stream_id, "", 96, cm.SCHEMA.encode(message))
 
     def state(self, state: str) -> None:
         self._tracer.emit(self.now, "election_state", state=state)
@@ -171,6 +175,19 @@ def test_several_messages_in_the_seed_notation_are_named(run: RunFolder) -> None
     lines = seed_lines(chosen(read_entries(run), Choice()))
     assert len(lines) == 4
     assert " payload: CanvassPosition logLeadershipTermId=2|" in lines[2]
+
+
+def test_the_seed_notation_has_the_fields_of_the_documents_only(run: RunFolder) -> None:
+    writer = Writer(run, 2)
+    writer.other(cm.JoinLog(0, 96, 2, 7, 100, True, 0, False, "aeron:ipc"), 104)
+    writer.other(cm.ServiceTerminationPosition(96, True), 104)
+    writer.done()
+    choice = Choice(members=frozenset([2]))
+    assert seed_lines(chosen(read_entries(run), choice)) == [
+        "member 2, to service control: payload: JoinLog "
+        "logPosition=0|maxLogPosition=96|memberId=2|logSessionId=7|logStreamId=100|isStartup=TRUE|role=0|logChannel=aeron:ipc",
+        "member 2, to service control: payload: ServiceTerminationPosition logPosition=96",
+    ]
 
 
 def test_json_is_what_the_run_folder_has(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
