@@ -1,0 +1,123 @@
+"""CatchupPosition, AppendPosition while catching up, StopCatchup: between a leader and a follower that is behind."""
+
+from support.cluster_world import ClusterWorld, Member
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.settings import MS, S
+
+
+def behind(gap: int = 200) -> tuple[ClusterWorld, Member, Member]:
+    """A leader, and a follower that has just been started on a log that lacks messages."""
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    late = world.followers()[0].id
+    client = world.client()
+    world.echo(client, [b"before"])
+    world.kill(late)
+    world.echo(client, [bytes(1000)] * gap)
+    return world, leader, world.start(late)
+
+
+def sent(member: Member, name: str, to: int) -> list[dict[str, int | str | bool | None]]:
+    return [each for each in member.trace.named("send") if each["message"] == name and each["to"] == to]
+
+
+def test_a_follower_asks_for_what_it_lacks_and_is_told_when_it_has_it() -> None:
+    world, leader, late = behind()
+    began = late.module.recording_log.find_last_term()
+    assert began is not None
+    term = leader.module.leadership_term_id
+    world.until(lambda: late.is_follower)
+    asked = sent(late, "CatchupPosition", leader.id)
+    publisher = leader.module._leader_log.publisher
+    assert publisher is not None
+    assert asked[0]["leadership_term_id"] == term
+    assert 0 < int(str(asked[0]["log_position"])) < publisher.position - 100_000
+    assert asked[0]["follower_member_id"] == late.id
+    assert asked[0]["catchup_endpoint"] == f"m{late.id}:4"
+    reports = [each for each in sent(late, "AppendPosition", leader.id) if each["flags"] == 1]
+    positions = [int(str(each["log_position"])) for each in reports]
+    assert positions == sorted(positions)
+    assert positions[-1] >= publisher.position - 1200
+    world.until(lambda: sent(leader, "StopCatchup", late.id) != [])
+    stop = sent(leader, "StopCatchup", late.id)[0]
+    assert (stop["leadership_term_id"], stop["follower_member_id"]) == (term, late.id)
+    world.until(lambda: not leader.module._catchups.has(late.id))
+
+
+def test_a_leader_stops_a_replay_for_a_member_that_reports_all_of_the_log_and_no_other() -> None:
+    world, leader, late = behind()
+    module = leader.module
+    publisher = module._leader_log.publisher
+    assert publisher is not None
+    while not module._catchups.has(late.id):
+        world.ns += MS // 10
+        world.turn()
+    before = len(sent(leader, "StopCatchup", late.id))
+    short = cm.AppendPosition(module.leadership_term_id, publisher.position - 32, late.id, 1)
+    module.on_append_position(world.now, short)
+    assert module._catchups.has(late.id)
+    assert len(sent(leader, "StopCatchup", late.id)) == before
+    module.on_append_position(world.now, cm.AppendPosition(module.leadership_term_id, publisher.position, late.id, 1))
+    assert not module._catchups.has(late.id)
+    assert len(sent(leader, "StopCatchup", late.id)) == before + 1
+
+
+def test_a_follower_drops_the_replay_when_it_is_told_and_only_then() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    follower, other = world.followers()
+    module, log = follower.module, follower.module._follower_log
+    module.add_catchup_destination()
+    log._live = None
+    assert log.has_catchup_destination
+    term = module.leadership_term_id
+    for stop in (
+        cm.StopCatchup(term - 1, follower.id),
+        cm.StopCatchup(term + 1, follower.id),
+        cm.StopCatchup(term, other.id),
+        cm.StopCatchup(term, leader.id),
+    ):
+        module.on_stop_catchup(world.now, stop)
+        assert log.has_catchup_destination
+    module.on_stop_catchup(world.now, cm.StopCatchup(term, follower.id))
+    assert not log.has_catchup_destination
+
+
+def test_in_an_election_the_leaders_messages_show_that_it_may_still_be_there() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    follower = world.followers()[0]
+    module = follower.module
+    term = module.leadership_term_id
+    module.enter_election(world.now, "a test wants one")
+    for message, counts in (
+        (cm.CommitPosition(term - 1, 0, leader.id), False),
+        (cm.CommitPosition(term, 0, leader.id), True),
+        (cm.CommitPosition(term + 1, 0, leader.id), True),
+    ):
+        world.ns += S // 100
+        before = module.time_of_last_leader_update_ns
+        module.on_commit_position(world.now, message)
+        assert module.time_of_last_leader_update_ns == (world.ns if counts else before)
+
+
+def test_a_catchup_position_of_a_later_term_or_to_a_follower_starts_nothing() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    follower, other = world.followers()
+    term = leader.module.leadership_term_id
+    endpoint = f"m{other.id}:4"
+    for member, message in (
+        (leader, cm.CatchupPosition(term + 1, 0, other.id, endpoint)),
+        (leader, cm.CatchupPosition(term, 0, leader.id, endpoint)),
+        (leader, cm.CatchupPosition(term, 0, 77, endpoint)),
+        (follower, cm.CatchupPosition(term, 0, other.id, endpoint)),
+    ):
+        member.module.on_catchup_position(world.now, message)
+        assert not any(member.module._catchups.has(each) for each in (0, 1, 2, 77))
+    leader.module.on_catchup_position(world.now, cm.CatchupPosition(term, 0, other.id, endpoint))
+    assert leader.module._catchups.has(other.id)
