@@ -8,10 +8,12 @@ from random import Random
 
 from support.hostile_inputs import hostile, other_header
 from support.wire_data import vectors
+from upheaval_node.errors import DecodeError
 from upheaval_node.media.api import Publication
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.link import pad_frame
 from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import DataHeader, Setup, StatusMessage
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle
@@ -24,6 +26,16 @@ MESSAGES_A_STREAM = 5
 CONNECT_TIMEOUT_NS = 10_000 * MS
 RAW_SHARE = 0.2
 """Of the connections break the transport's own rules."""
+
+
+def is_forged(data: bytes) -> bool:
+    """Whether a member could have said it, and a member would end by it: a leader with another major version of the
+    application, or the end of the cluster. By the protocol members believe each other, so that is not tried here."""
+    try:
+        message = cm.SCHEMA.decode(data)
+    except DecodeError:
+        return False
+    return isinstance(message, cm.NewLeadershipTerm | cm.TerminationPosition)
 
 
 class HostilePeer:
@@ -40,7 +52,7 @@ class HostilePeer:
         }
         self._loop = Loop()
         self._network = SelectorNetwork(self._loop)
-        self._media = MediaDriver(self._network, StaticResolver(), MediaSettings(), self.random)
+        self._media = MediaDriver(self._network, StaticResolver(), MediaSettings(), Random(seed))
         self._cycle = DutyCycle(self._loop, SystemClock(), (self._media,))
 
     def close(self) -> None:
@@ -59,8 +71,12 @@ class HostilePeer:
                 self._send_stream(port, min(MESSAGES_A_STREAM, count - self.sent.total()))
 
     def message(self, port: int) -> bytes:
-        data = hostile(self.random, self.random.choice(self._valid[port]))
-        return other_header(self.random, data) if self.random.random() < 0.2 else data
+        while True:
+            data = hostile(self.random, self.random.choice(self._valid[port]))
+            if self.random.random() < 0.2:
+                data = other_header(self.random, data)
+            if not is_forged(data):
+                return data
 
     def _send_stream(self, port: int, count: int) -> None:
         """Messages on one stream, until it is thrown out."""
