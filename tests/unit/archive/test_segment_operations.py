@@ -334,3 +334,36 @@ def test_the_position_of_a_recording_survives_a_restart_after_every_operation() 
     assert recorded.range_of() == (4 * SEGMENT, 5 * SEGMENT)
     assert recorded.world.call(recorded.client.attach_segments(0)) == 2
     assert recorded.numbers(0) == list(range(2 * PER_SEGMENT, 5 * PER_SEGMENT))
+
+
+INT64 = st.sampled_from([-(1 << 63), -1, 0, 1, 2, 3, SEGMENT, 2 * SEGMENT, (1 << 62), (1 << 63) - 1])
+
+
+@settings(max_examples=15, deadline=None)
+@given(requests=st.lists(st.tuples(st.integers(0, 6), INT64, INT64), max_size=8))
+def test_whatever_a_client_asks_for_an_active_recording_goes_on_and_the_archive_serves(
+    requests: list[tuple[int, int, int]],
+) -> None:
+    recorded = Recorded()
+    client = recorded.client
+    active = recorded.start(0, 2 * PER_SEGMENT, stream_id=7)
+    recorded.record(0, 3 * PER_SEGMENT)
+    makers = (
+        client.detach_segments,
+        client.purge_segments,
+        client.truncate,
+        client.migrate_segments,
+        lambda first, _: client.attach_segments(first),
+        lambda first, _: client.delete_detached_segments(first),
+        lambda first, _: client.purge_recording(first),
+    )
+    for which, first, second in requests:
+        call = makers[which](first, second)
+        recorded.world.until(lambda call=call: call.done)
+        recorded.world.settle()
+    offer(recorded.world, active, (2 * PER_SEGMENT).to_bytes(4, "little"))
+    recorded.world.settle()
+    start = recorded.world.call(client.start_position(0))
+    assert recorded.world.call(client.recording_position(0)) == 2 * SEGMENT + 64
+    assert recorded.numbers(0) == list(range(start // LENGTH, 2 * PER_SEGMENT + 1))
+    assert [each.problem for each in read_recordings(recorded.storage) if each.problem is not None] == []
