@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.live_clusters import end_without_trace
-from support.planted_runs import broken, named_bugs, run, says_so
+from support.planted_runs import LIVE_BUGS, broken, named_bugs, run, says_so
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster
@@ -46,7 +46,7 @@ def test_a_member_that_refuses_to_go_on_leaves_no_valid_run(tmp_path: Path) -> N
 
 @pytest.mark.heavy
 @pytest.mark.parametrize("planted", [False, True])
-@BUGS
+@pytest.mark.parametrize("bug", LIVE_BUGS)
 def test_processes(bug: PlantedBug, planted: bool, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     status = run(bug, "process", folder, planted=planted)

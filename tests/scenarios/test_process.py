@@ -1,6 +1,8 @@
 """Scenarios of the library on real processes: the same promises as in the simulation; what happened is replayed."""
 
+import functools
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,12 +22,20 @@ pytestmark = pytest.mark.heavy
 OFTEN = ("leader-killed", "paused-leader", "one-way-partition")
 
 
-def perform(name: str, folder: Path) -> ScenarioResult:
-    scenario = load_scenario(name)
-    stage = LiveStage(scenario, "process", 1, folder)
-    result = run_scenario(scenario, stage, runtime="process", seed=1, say=lambda _: None)
-    end_without_trace(ProcessCluster.open(folder))
-    return result
+@pytest.fixture(scope="module")
+def perform(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, ScenarioResult]]:
+    """Runs a scenario, once for all tests, and says where that was."""
+
+    @functools.cache
+    def performed(name: str) -> tuple[Path, ScenarioResult]:
+        folder = tmp_path_factory.mktemp(name) / "run"
+        scenario = load_scenario(name)
+        stage = LiveStage(scenario, "process", 1, folder)
+        result = run_scenario(scenario, stage, runtime="process", seed=1, say=lambda _: None)
+        end_without_trace(ProcessCluster.open(folder))
+        return folder, result
+
+    return performed
 
 
 @pytest.fixture(scope="module")
@@ -34,23 +44,27 @@ def promises(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.mark.parametrize("name", scenarios_of("process", OFTEN))
-def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Path, promises: list[str]) -> None:
-    result = perform(name, tmp_path / "run")
+def test_the_scenario_is_valid_and_its_faults_are_proved(
+    name: str, perform: Callable[[str], tuple[Path, ScenarioResult]], promises: list[str]
+) -> None:
+    folder, result = perform(name)
     assert result.verdict is Verdict.VALID, result.report.findings
     assert [finding.promise for finding in result.report.findings] == promises
-    assert len(list(RunFolder(tmp_path / "run").read_faults())) == planned_faults(name)
+    assert len(list(RunFolder(folder).read_faults())) == planned_faults(name)
     assert result.digest is None
 
 
 def test_what_happened_is_replayed_there_and_in_the_simulation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    perform: Callable[[str], tuple[Path, ScenarioResult]],
 ) -> None:
-    result = perform("leader-killed", tmp_path / "run")
+    first, result = perform("leader-killed")
     assert result.verdict is Verdict.VALID, result.report.findings
-    (killed,) = RunFolder(tmp_path / "run").read_faults()
+    (killed,) = RunFolder(first).read_faults()
     for runtime in ("process", "simulated"):
         folder = tmp_path / runtime
-        assert main(["replay", str(tmp_path / "run"), "--runtime", runtime, "--dir", str(folder), "--json"]) == 0
+        assert main(["replay", str(first), "--runtime", runtime, "--dir", str(folder), "--json"]) == 0
         replayed = json.loads(capsys.readouterr().out)
         assert (replayed["scenario"], replayed["runtime"], replayed["verdict"]) == ("leader-killed", runtime, "valid")
         (again,) = RunFolder(folder).read_faults()

@@ -14,6 +14,7 @@ from upheaval.scenario import Inject
 from upheaval.scenario_run import ScenarioResult, run_scenario
 from upheaval.scenario_simulated import SimulatedStage
 from upheaval.scenario_text import load_scenario, parse_scenario, scenario_names
+from upheaval_chaos import faults, link_faults
 from upheaval_chaos.target import Link, LinkEffect
 
 NAMES = [name for name in scenario_names() if "simulated" in load_scenario(name).runtimes]
@@ -41,6 +42,14 @@ class WrongLink(SimulatedStage):
         super().impose([link.reverse for link in links], effect)
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What will never happen need not be waited for as long as in earnest."""
+    for module in (faults, link_faults):
+        monkeypatch.setattr(module, "TAKES_EFFECT_S", 2.0)
+        monkeypatch.setattr(module, "COMES_BACK_S", 2.0)
+
+
 def perform(name: str, folder: Path, stage_type: type[SimulatedStage] = SimulatedStage) -> ScenarioResult:
     scenario = load_scenario(name)
     stage = stage_type(scenario, 1, folder)
@@ -51,14 +60,14 @@ def perform(name: str, folder: Path, stage_type: type[SimulatedStage] = Simulate
 def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Path) -> None:
     result = perform(name, tmp_path)
     assert result.verdict is Verdict.VALID, result.report.findings
-    faults = list(RunFolder(tmp_path).read_faults())
-    assert len(faults) == sum(isinstance(step, Inject) for step in load_scenario(name).steps)
-    assert all(fault.heal_end_ns is not None for fault in faults)
-    assert all("; healed: " in fault.proof for fault in faults)
+    records = list(RunFolder(tmp_path).read_faults())
+    assert len(records) == sum(isinstance(step, Inject) for step in load_scenario(name).steps)
+    assert all(record.heal_end_ns is not None for record in records)
+    assert all("; healed: " in record.proof for record in records)
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_fault_that_was_not_done_makes_no_valid_run(name: str, tmp_path: Path) -> None:
+def test_a_fault_that_was_not_done_makes_no_valid_run(name: str, tmp_path: Path, impatient: None) -> None:
     result = perform(name, tmp_path, NothingDone)
     assert result.verdict is Verdict.UNKNOWN
     finding = result.report.finding(FAULTS_PROVED)
@@ -83,13 +92,13 @@ def test_a_limit_of_bandwidth_is_proved(stage_type: type[SimulatedStage], verdic
 
 
 @pytest.mark.parametrize("name", ["one-way-partition", "slow-link"])
-def test_a_fault_of_the_wrong_link_makes_no_valid_run(name: str, tmp_path: Path) -> None:
+def test_a_fault_of_the_wrong_link_makes_no_valid_run(name: str, tmp_path: Path, impatient: None) -> None:
     result = perform(name, tmp_path, WrongLink)
     assert result.report.finding(FAULTS_PROVED).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("name", ["one-way-partition", "slow-link", "leader-isolated-reset"])
-def test_a_fault_that_was_not_healed_makes_no_valid_run(name: str, tmp_path: Path) -> None:
+def test_a_fault_that_was_not_healed_makes_no_valid_run(name: str, tmp_path: Path, impatient: None) -> None:
     result = perform(name, tmp_path, NotHealed)
     assert result.report.finding(FAULTS_PROVED).verdict is Verdict.UNKNOWN
 

@@ -2,11 +2,19 @@
 
 import json
 from pathlib import Path
+from typing import Final
+
+import pytest
 
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.run_folder import RunFolder
-from upheaval_chaos.planted.bug import PlantedBug
+from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
+
+LIVE_BUGS: Final = tuple(
+    pytest.param(bug, id=bug.name, marks=pytest.mark.nightly if number else ()) for number, bug in enumerate(CATALOGUE)
+)
+"""The catalogue as parameters of tests on real members: one bug every time, all of them once a night."""
 
 
 def run(bug: PlantedBug, runtime: str, folder: Path, *, planted: bool) -> int:
