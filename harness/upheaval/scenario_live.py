@@ -9,7 +9,7 @@ from pathlib import Path
 from upheaval.cluster import MemberStatus, is_caught_up
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.run_folder import ControlRecord, Converge, FaultRecord, RunFolder
-from upheaval.runtimes.live import AnyCluster, LiveMember
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
@@ -129,7 +129,7 @@ class LiveTarget:
         return self.cluster.member(member_id).order(order)
 
     def control_statuses(self) -> Sequence[ControlStatus]:
-        return self.cluster.for_all(LiveMember.control_status)
+        return self.cluster.for_all(lambda member: member.control_status())
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
         return self.cluster.member(member_id).exit_status(incarnation)
