@@ -34,15 +34,20 @@ POLL_LIMIT = 64
 """Answers taken in one turn: what they make room for leaves before the rest is looked at."""
 _ID = struct.Struct("<q")
 _TAIL = echo_request(0, b"")[_ID.size :]
-_BODY = echo_request(0, b"v" * (MESSAGE_LENGTH - _ID.size - len(_TAIL)))[_ID.size :]
+
+
+def _body(length: int) -> bytes:
+    """A request of `length` bytes without its id."""
+    return echo_request(0, b"v" * (length - _ID.size - len(_TAIL)))[_ID.size :]
 
 
 class WindowLoad:
     """Keeps `window` echoes in flight until `end_ns` and notes the latency of each. An agent of the client's loop."""
 
-    def __init__(self, client: ClusterClient, window: int) -> None:
+    def __init__(self, client: ClusterClient, window: int, message_length: int = MESSAGE_LENGTH) -> None:
         self._client = client
         self._window = window
+        self._body = _body(message_length)
         self._next_id = 1
         self._sent_ns: dict[int, int] = {}
         self.begin_ns = 0
@@ -61,10 +66,10 @@ class WindowLoad:
 
     def do_work(self, now: Now) -> int:
         work = self._client.poll(self._on_answer, POLL_LIMIT)
-        offer, sent = self._client.offer, self._sent_ns
+        offer, sent, body = self._client.offer, self._sent_ns, self._body
         while now.ns < self.end_ns and len(sent) < self._window:
             number = self._next_id
-            if offer(_ID.pack(number) + _BODY) <= 0:
+            if offer(_ID.pack(number) + body) <= 0:
                 break
             sent[number] = time.monotonic_ns()
             self._next_id = number + 1
@@ -86,14 +91,23 @@ class WindowLoad:
 class LoadClient:
     """A session with the cluster in this process, driven by one loop."""
 
-    def __init__(self, cluster: ProcessCluster, window: int) -> None:
+    def __init__(self, cluster: ProcessCluster, window: int, message_length: int = MESSAGE_LENGTH) -> None:
         loop = Loop()
         media = MediaDriver(SelectorNetwork(loop), StaticResolver(), MediaSettings(), SystemRandom(), None)
         self.session = ClusterClient(media, cluster.config.ingress_endpoints(), random=SystemRandom())
-        self.load = WindowLoad(self.session, window)
+        self.load = WindowLoad(self.session, window, message_length)
         self.cycle = DutyCycle(loop, SystemClock(), (media, self.session, self.load))
         if not self.cycle.run_until(lambda: self.session.is_connected, time.monotonic_ns() + 10 * S):
             raise RuntimeError(f"no session: {self.session.error}")
+
+    def send(self, count: int) -> None:
+        """Send `count` messages and wait for their answers, however long that takes."""
+        load = self.load
+        wanted = load.answered + count
+        load.end_ns = MAX_POSITION
+        self.cycle.run_until(lambda: load.answered >= wanted, MAX_POSITION)
+        load.end_ns = 0
+        self.cycle.run_until(lambda: load.is_idle, time.monotonic_ns() + 5 * S)
 
     def run(self, seconds: float) -> None:
         """Load for `seconds` after the warm-up, then wait for what is in flight."""
@@ -105,10 +119,12 @@ class LoadClient:
 
 
 @contextlib.contextmanager
-def running_cluster(*, profile: str, sync_level: int, service: str = "echo") -> Iterator[ProcessCluster]:
+def running_cluster(
+    *, profile: str, sync_level: int, service: str = "echo", members: int = 3
+) -> Iterator[ProcessCluster]:
     with tempfile.TemporaryDirectory(prefix="bench-upheaval-", dir="/var/tmp") as folder:
         cluster = ProcessCluster.create(
-            Path(folder) / "run", members=3, profile=profile, sync_level=sync_level, service=service
+            Path(folder) / "run", members=members, profile=profile, sync_level=sync_level, service=service
         )
         cluster.up()
         try:
