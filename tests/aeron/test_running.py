@@ -23,6 +23,8 @@ def test_aeron_stat_shows_the_counters_of_a_running_member(members: Members) -> 
         f"Archive Recording Sessions - archiveId={members.leader}": 1,
     }
     assert {label: values.get(label) for label in expected} == expected
+    sessions = [label for label in values if label.startswith("control-session: name=")]
+    assert len(sessions) == values[f"Archive Control Sessions - archiveId={members.leader}"] > 0
     position = next(value for label, value in values.items() if label.startswith("rec-pos: 0 "))
     assert position >= values["Cluster commit-pos: - clusterId=0"] > 1 << 20
 

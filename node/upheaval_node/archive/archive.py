@@ -22,6 +22,7 @@ from upheaval_node.archive.requests import Requests
 from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segment_operations import SegmentOperations
 from upheaval_node.counters import (
+    ARCHIVE_CONTROL_SESSION,
     ARCHIVE_CONTROL_SESSIONS,
     ARCHIVE_ERRORS,
     ARCHIVE_RECORDING_SESSIONS,
@@ -29,8 +30,8 @@ from upheaval_node.counters import (
     Counter,
     Counters,
 )
-from upheaval_node.errors import DecodeError, NodeError
-from upheaval_node.media.api import Image, Media, Message, Subscription
+from upheaval_node.errors import DecodeError, NodeError, UsageError
+from upheaval_node.media.api import Image, Media, Message, Publication, Subscription
 from upheaval_node.ports import Bell, ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.settings import ArchiveSettings
@@ -43,6 +44,7 @@ REQUEST_LIMIT: Final = 16
 # More clients than any cluster has; beyond them somebody is at fault.
 MAX_CONTROL_SESSIONS: Final = 128
 MAX_REPLICATIONS: Final = 64
+MAX_CLIENT_INFO: Final = 256
 
 
 class _CountedErrors:
@@ -80,6 +82,7 @@ class Archive:
         self._media = media
         self._storage = storage
         self._settings = settings
+        self._counters = counters
         self._directory = directory
         self._counts = [
             counters.allocate(type_id, struct.pack("<q", archive_id), f"{name} - archiveId={archive_id}")
@@ -135,6 +138,7 @@ class Archive:
             sync_level=settings.file_sync_level,
         )
         self._sessions: dict[int, ControlSession] = {}
+        self._session_counters: dict[int, Counter] = {}
         self._replications: dict[int, ReplicationSession] = {}
         self._random = random
         self._next_id = self._random.getrandbits(31)
@@ -196,7 +200,7 @@ class Archive:
         for control in self._control:
             control.close()
         self._catalog.close()
-        for counter in self._counts:
+        for counter in (*self._counts, *self._session_counters.values()):
             counter.close()
         self.is_closed = True
 
@@ -225,6 +229,7 @@ class Archive:
             work += session.do_work(now)
             if session.state == SessionState.DONE:
                 del self._sessions[session.id]
+                self._session_counters.pop(session.id).close()
                 work += 1
         return work
 
@@ -271,13 +276,27 @@ class Archive:
         try:
             channel = channels.control_response(request.response_channel, self._settings.control_term_length)
             publication = self._media.add_publication(channel, request.response_stream_id)
+            session_id = self._take_id()
+            self._session_counters[session_id] = self._session_counter(session_id, request, publication)
         except NodeError as error:
             self._drop(image, f"connect with an unusable response channel: {error}")
             return
-        session = ControlSession(
-            self._take_id(), request, image=image, publication=publication, settings=self._settings
-        )
+        session = ControlSession(session_id, request, image=image, publication=publication, settings=self._settings)
         self._sessions[session.id] = session
+
+    def _session_counter(self, session_id: int, request: am.AuthConnectRequest, publication: Publication) -> Counter:
+        """Who is connected, for people who look at counters (Aeron archive: counters)."""
+        key = struct.pack("<qq", self.archive_id, session_id)
+        # The end of a label is cut; what a client says about itself must not push the rest out.
+        info = request.client_info[:MAX_CLIENT_INFO]
+        label = f"control-session: {info} - archiveId={self.archive_id}"
+        try:
+            return self._counters.allocate(
+                ARCHIVE_CONTROL_SESSION, key, label, session_id, reference_id=publication.registration_id
+            )
+        except UsageError:
+            publication.close()
+            raise
 
     def _drop(self, image: Image, reason: str) -> None:
         """A client that breaks the protocol loses its stream and with it its sessions."""

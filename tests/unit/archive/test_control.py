@@ -1,5 +1,6 @@
 """The control protocol: handshake, answers, listings, error codes, and clients that break it."""
 
+import struct
 from collections.abc import Callable
 
 import pytest
@@ -10,6 +11,7 @@ from support.archive_world import ArchiveWorld, Member
 from support.media_world import offer
 from upheaval_node.archive.client import ArchiveClient, ClientState, PendingCall
 from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
+from upheaval_node.counters import ARCHIVE_CONTROL_SESSION, Counter
 from upheaval_node.media.api import Publication, Subscription
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode
@@ -334,6 +336,38 @@ def test_an_unsupported_request_says_so() -> None:
     ):
         _, text = world.refused(member.client.request(message))
         assert text == f"{type(message).__name__} is not supported by this archive"
+
+
+def test_a_counter_tells_who_is_connected_while_it_is() -> None:
+    world = ArchiveWorld()
+    member = world.member(archive_id=7)
+    other = world.client(member.driver)
+    world.until(lambda: other.is_connected)
+    found: dict[int, tuple[bytes, str]] = {}
+
+    def look() -> None:
+        found.clear()
+
+        def visit(counter: Counter, type_id: int, key: bytes, label: str) -> None:
+            if type_id == ARCHIVE_CONTROL_SESSION:
+                found[counter.get()] = (key[:16], label)
+
+        member.counters.for_each(visit)
+
+    look()
+    expected = {
+        client.control_session_id: (
+            struct.pack("<qq", 7, client.control_session_id),
+            "control-session: name=test - archiveId=7",
+        )
+        for client in (member.client, other)
+    }
+    assert found == expected
+    world.agents.remove(other)
+    other.close()
+    world.settle()
+    look()
+    assert found == {member.client.control_session_id: expected[member.client.control_session_id]}
 
 
 # --- hostile clients ---
