@@ -12,7 +12,7 @@ from upheaval_node.types import FRAME_HEADER_LENGTH
 
 from .conftest import CopyOf, Members
 
-MEMBERS = ("killed", "stopped", "leader")
+MEMBERS = ("killed", "stopped")
 # Aeron's names in a descriptor, and ours.
 NAMES = {
     "recordingId": "recording_id",
@@ -61,11 +61,23 @@ def test_describe_tells_what_our_reader_reads(copy_of: CopyOf, which: str) -> No
 
 
 @pytest.mark.parametrize("which", MEMBERS)
+def test_pid_and_errors_are_read_from_the_mark_file(copy_of: CopyOf, which: str) -> None:
+    member = copy_of(which)
+    pid = archive_tool(member, "pid")
+    errors = archive_tool(member, "errors")
+    assert (pid.status, errors.status) == (0, 0), errors.text
+    assert int(pid.text) == int(fields_of(archive_tool(member, "describe").text, "MarkFileHeader")[0]["pid"])
+    assert errors.text.count("O distinct errors observed") == 2
+
+
+@pytest.mark.parametrize("which", MEMBERS)
 def test_verify_finds_every_segment_of_every_recording_in_order(copy_of: CopyOf, which: str) -> None:
     member = copy_of(which)
-    ids = [entry.recording_id for entry in _entries(member)]
+    recordings = read_recordings(member / "archive")
     verified = archive_tool(member, "verify", "-a")
-    assert verified.text.splitlines() == [f"(recordingId={each}) OK" for each in ids]
+    assert verified.text.splitlines() == [f"(recordingId={each.recording_id}) OK" for each in recordings]
+    # It writes where a recording ends that nobody stopped.
+    assert [entry.stop_position for entry in _entries(member)] == [each.end_position for each in recordings]
 
 
 def test_a_killed_member_leaves_a_log_of_several_segments_that_nobody_stopped(members: Members) -> None:
@@ -78,7 +90,7 @@ def test_a_killed_member_leaves_a_log_of_several_segments_that_nobody_stopped(me
     assert segments[0] == entry.segment_length < segments[-1]
 
 
-@pytest.mark.parametrize("which", ["killed", "stopped"])
+@pytest.mark.parametrize("which", MEMBERS)
 def test_dump_finds_the_frames_that_our_reader_finds(copy_of: CopyOf, which: str) -> None:
     member = copy_of(which)
     recordings = read_recordings(member / "archive")
@@ -99,7 +111,7 @@ def _length(frame: RecordedFrame) -> int:
     return frame.end_position - frame.position - FRAME_HEADER_LENGTH if frame.is_padding else len(frame.payload)
 
 
-@pytest.mark.parametrize("which", ["killed", "stopped"])
+@pytest.mark.parametrize("which", MEMBERS)
 def test_checksums_that_the_tool_wrote_are_right_for_it_and_leave_our_messages_as_they_were(
     copy_of: CopyOf, which: str
 ) -> None:
