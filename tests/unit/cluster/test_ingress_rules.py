@@ -203,3 +203,22 @@ def test_a_client_leaves_the_time_unset() -> None:
     header = cm.SCHEMA.decode(bytes(block.data[32:]))
     assert isinstance(header, cm.SessionMessageHeader)
     assert header.timestamp == NULL_VALUE
+
+
+def test_services_of_all_members_hear_why_a_session_ended() -> None:
+    world, leader, _ = started()
+    says_so, vanishes, is_closed, stays = (world.client() for _ in range(4))
+    ids = [client.session.session_id for client in (says_so, vanishes, is_closed, stays)]
+    end = leader.module.commit_position
+    says_so.session.close()
+    world.clients.remove(vanishes)
+    vanishes.driver.close()
+    for member in world.members.values():
+        member.container.view.close_client_session(ids[2])
+    wanted = {(ids[0], "CLIENT_ACTION"), (ids[1], "TIMEOUT"), (ids[2], "SERVICE_ACTION")}
+    world.until(lambda: all(set(member.service.closed) == wanted for member in world.members.values()))
+    assert all(len(member.service.closed) == 3 for member in world.members.values())
+    assert all(list(member.module._sessions.sessions) == [ids[3]] for member in world.members.values())
+    assert leader.module.commit_position == end + 3 * 96
+    world.echo(stays, [b"still here"])
+    assert stays.received == [b"still here"]

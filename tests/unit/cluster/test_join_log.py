@@ -1,6 +1,7 @@
 """What a module says to its services when they are to read a log, and who else hears it."""
 
-from support.cluster_world import ClusterWorld, Member
+from support.cluster_world import ClusterWorld, KeepingService, Member
+from unit.cluster.test_snapshots import snapshots, take_snapshot
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.media.api import Subscription
 from upheaval_node.protocol import cluster_messages as cm
@@ -119,3 +120,28 @@ def test_tools_and_services_leave_each_others_messages_alone() -> None:
     got = heard(tool)
     assert [each.correlation_id for each in got if isinstance(each, answers)] == [0, 1, 2]
     assert [type(each) for each in got if not isinstance(each, answers)] == [cm.JoinLog]
+
+
+def test_every_service_numbers_its_acks_and_all_stand_at_the_same_positions() -> None:
+    world = ClusterWorld(3, services=lambda: [KeepingService(), KeepingService(), KeepingService()])
+    world.start_all()
+    world.await_all()
+    world.echo(world.client(), [b"a", b"b"])
+    take_snapshot(world)
+    for member in world.members.values():
+        acks = [
+            [each for each in member.trace.named("service-ack") if each["service_id"] == service_id]
+            for service_id in range(3)
+        ]
+        assert [each["ack_id"] for each in acks[0]] == list(range(len(acks[0])))
+        assert [each["relevant_id"] for each in acks[0][1:-1]] == [-1] * (len(acks[0]) - 2)
+        numbers = [[(each["ack_id"], each["log_position"]) for each in of_one] for of_one in acks]
+        assert numbers[0] == numbers[1] == numbers[2]
+        # Started, joined the live log, took a snapshot.
+        assert len(numbers[0]) == 3
+        assert member.module._acks.ack_id == 3
+        recordings = [of_one[-1]["relevant_id"] for of_one in acks]
+        entries = sorted((e.service_id, e.recording_id) for e in snapshots(member) if e.service_id >= 0)
+        assert entries == list(enumerate(recordings))
+        clients = [of_one[0]["relevant_id"] for of_one in acks]
+        assert member.module._acks.client_ids == clients == [each.client_id for each in member.containers]
