@@ -236,7 +236,8 @@ class Load:
                 oldest = next(iter(lane.outstanding.values()))
                 deadline = min(deadline, oldest.invoke_ns + self._settings.operation_timeout_ns)
             if lane.free and self._is_issuing and self._settings.rate and self._tokens_ns is not None:
-                missing = max(1.0 - self._tokens, 0.0)
+                # With a token in hand it waits for its session, and looks again after a while.
+                missing = 1.0 - self._tokens if self._tokens < 1 else 1.0
                 deadline = min(deadline, self._tokens_ns + int(missing * 1e9 / self._settings.rate) + 1)
         return deadline
 

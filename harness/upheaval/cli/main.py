@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from upheaval.cli import images_commands, pipeline_commands, scenarios_commands, trace
+from upheaval.cli import campaign_commands, images_commands, pipeline_commands, scenarios_commands, trace
 from upheaval.cluster import COMPONENTS
 from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval_node import __version__
@@ -108,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     images_commands.add_commands(commands)
     pipeline_commands.add_commands(commands)
     scenarios_commands.add_commands(commands)
+    campaign_commands.add_commands(commands)
     trace.add_command(commands)
     return parser
 

@@ -7,6 +7,7 @@ passes inside the calls that wait. Implements `upheaval.cluster.Cluster` and `fa
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final
 
 from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus, serving_leader
@@ -88,6 +89,8 @@ class SimulatedMember:
         name = f"{self.host}/{self.incarnations}"
         process = SimulatedProcess(cluster.world, self.host, name, on_exit=self._on_exit)
         process.clock_skew_ms = self.clock_skew_ms
+        if cluster.on_cycle is not None:
+            process.on_cycle = partial(cluster.on_cycle, self)
         process.on_ended = lambda agent: self._on_ended(process, agent)
         self.process = process
         self.counters = Counters.in_memory(COUNTER_CAPACITY)
@@ -162,7 +165,7 @@ class SimulatedMember:
     def _on_exit(self, process: SimulatedProcess) -> None:
         self._cluster.fabric.kill(process)
         self.exit_statuses[process.name] = 0 if process.failure is None else 1
-        if process.failure is not None:
+        if process.failure is not None and not self.disk.is_full:
             self._cluster.failures.append((process.name, process.failure))
 
     def status(self) -> MemberStatus:
@@ -216,6 +219,8 @@ class SimulatedCluster:
         self.service = service
         self.planted = planted
         self.build = build_with(planted)
+        self.on_cycle: Callable[[SimulatedMember], None] | None = None
+        """Told after every cycle of a member that starts from now on."""
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []

@@ -8,13 +8,17 @@ sync, or to a mix of two of them by sectors (a torn write); the file's length li
 Names: a new file's name becomes durable with the first completed sync of that file (as on ext4 and xfs) or with
 `sync_directory` of its folder; a rename or removal with `sync_directory`, else a drawn prefix of them survives.
 
+A disk can be full (what needs room fails), slow (syncs take longer), or end its process at a coming change of files, in
+the middle of a write if it is one.
+
 This module knows nothing of members; it is told who owns a handle only to deliver completions in that loop.
 """
 
 from collections.abc import Callable, Sequence
 from random import Random
-from typing import Final, Protocol
+from typing import Final, NoReturn, Protocol
 
+from upheaval.runtimes.simulated.errors import ProcessDied
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import StorageError
 from upheaval_node.ports import Buffer
@@ -149,6 +153,15 @@ class Disk:
         # Changes of names that are not durable yet, in order: (path, inode or None when the name goes away).
         self._journal: list[tuple[str, Inode | None]] = []
         self.sync_count = 0
+        self.is_full = False
+        self.refused = 0
+        """Changes that found no room."""
+        self.extra_latency_ns = 0
+        """What each sync takes longer."""
+        self.slowed = 0
+        """Syncs that took longer."""
+        self._changes_left = -1
+        self._end_process: Callable[[], None] = _nothing
         world.after(int(self._random.random() * WRITE_BACK_INTERVAL_NS), self._write_back_periodically)
 
     def storage(self, owner: Owner) -> "SimulatedStorage":
@@ -202,6 +215,40 @@ class Disk:
             self._visible[path] = inode
         self._journal.append((path, inode))
 
+    def end_process_at(self, change: int, end: Callable[[], None]) -> None:
+        """Call `end` in the middle of a coming change of files, the next one at 0: the process dies in it."""
+        self._changes_left = change
+        self._end_process = end
+
+    def disarm(self) -> bool:
+        """Take that back; whether it was still to come."""
+        is_armed, self._changes_left = self._changes_left >= 0, -1
+        return is_armed
+
+    def begin_change(self, owner: Owner) -> bool:
+        """Whether this change of files is the one in which its process dies. Raises `ProcessDied` in a dead one."""
+        if not owner.alive:
+            raise ProcessDied
+        if self._changes_left < 0:
+            return False
+        self._changes_left -= 1
+        return self._changes_left < 0
+
+    def die(self) -> NoReturn:
+        """The process that changes files now dies."""
+        end, self._end_process = self._end_process, _nothing
+        end()
+        raise ProcessDied
+
+    def torn_length(self, length: int) -> int:
+        """How much of a write is done when its process dies in it."""
+        return self._random.randint(0, length)
+
+    def require_room(self) -> None:
+        if self.is_full:
+            self.refused += 1
+            raise StorageError("no space left on device")
+
     def commit_names(self, belongs: Callable[[str, Inode | None], bool]) -> None:
         """Make the name changes for which `belongs(path, inode)` holds durable, in order."""
         if not self._journal:
@@ -222,7 +269,8 @@ class Disk:
 
     def sync_latency_ns(self) -> int:
         self.sync_count += 1
-        return SYNC_LATENCY_MIN_NS + int(self._random.random() * SYNC_LATENCY_SPREAD_NS)
+        self.slowed += self.extra_latency_ns > 0
+        return SYNC_LATENCY_MIN_NS + int(self._random.random() * SYNC_LATENCY_SPREAD_NS) + self.extra_latency_ns
 
     def write_back(self) -> None:
         """What the kernel does every few seconds: make all that is dirty durable."""
@@ -246,6 +294,10 @@ class Disk:
                 self._visible[path].power_cut(self._random)
 
 
+def _nothing() -> None:
+    """Nobody wants the process to die."""
+
+
 def _clean(path: str) -> str:
     return "/".join(part for part in path.split("/") if part not in ("", "."))
 
@@ -263,6 +315,12 @@ class SimulatedFile:
         return self._inode.read(offset, length)
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
+        if self._disk.begin_change(self._owner):
+            whole = b"".join(parts)
+            self._inode.write(offset, whole[: self._disk.torn_length(len(whole))])
+            self._disk.die()
+        if self._disk.is_full and offset + sum(map(len, parts)) > len(self._inode.data):
+            self._disk.require_room()
         for part in parts:
             self._inode.write(offset, part)
             offset += len(part)
@@ -271,14 +329,21 @@ class SimulatedFile:
         return self._inode.size
 
     def truncate(self, length: int) -> None:
+        self._may_die()
         self._inode.truncate(length)
 
+    def _may_die(self) -> None:
+        if self._disk.begin_change(self._owner):
+            self._disk.die()
+
     def sync(self, level: int) -> None:
+        self._may_die()
         if level > 0:
             self._disk.sync_count += 1
             self._complete(self._inode.begin_sync())
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
+        self._may_die()
         if level == 0:
             self._owner.post(lambda: done(None))
             return
@@ -309,6 +374,8 @@ class SimulatedStorage:
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
         if create and not self._disk.has(path):
+            self._may_die()
+            self._disk.require_room()
             self._disk.create(path)
         return SimulatedFile(self._disk, self._world, self._owner, self._disk.find(path))
 
@@ -318,12 +385,19 @@ class SimulatedStorage:
     def names(self, directory: str) -> list[str]:
         return self._disk.names(directory)
 
+    def _may_die(self) -> None:
+        if self._disk.begin_change(self._owner):
+            self._disk.die()
+
     def remove(self, path: str) -> None:
+        self._may_die()
         self._disk.remove(path)
 
     def rename(self, path: str, new_path: str) -> None:
+        self._may_die()
         self._disk.rename(path, new_path)
 
     def sync_directory(self, directory: str) -> None:
+        self._may_die()
         folder = _clean(directory)
         self._disk.commit_names(lambda path, _inode: path.rpartition("/")[0] == folder)

@@ -9,6 +9,16 @@ class SimulationError(HarnessError):
     """The simulation cannot go on: an event storm at one instant, or a handle used against its state."""
 
 
+class ProcessDied(BaseException):
+    """Unwinds a process that was killed in the middle of a call; nothing of the node may catch it."""
+
+
+class PromiseBroken(SimulationError):
+    """What must hold after every step does not."""
+
+    exit_status: ClassVar[int] = 1
+
+
 class ProcessFailed(SimulationError):
     """A process ended by itself where it should have gone on: a defect, or a member that saw what must not be."""
 

@@ -10,6 +10,7 @@ have it. This module knows agents only by `ports.Agent`.
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from upheaval.runtimes.simulated.errors import ProcessDied, SimulationError
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import TerminationError
 from upheaval_node.ports import Agent, Bell
@@ -52,6 +53,8 @@ class SimulatedProcess:
         self._on_exit = on_exit
         self.on_ended: Callable[[Agent], None] | None = None
         """Told of an agent that ended in an orderly way, which gets no more turns; without it the process ends."""
+        self.on_cycle: Callable[[], None] | None = None
+        """Told after every cycle; what it raises ends the simulation."""
         self._random = world.stream(f"schedule/{name}").random
         self._turns: list[_Turn] = []
         self._is_told = True
@@ -93,7 +96,8 @@ class SimulatedProcess:
         self._turns = [_Turn(agent) for agent in agents]
 
     def now(self) -> Now:
-        return Now(self._world.now_ns, self._world.epoch_ms + self.clock_skew_ms)
+        world = self._world
+        return Now(world.now_ns, world.epoch_ms + self.clock_skew_ms, world.epoch_fraction_ns)
 
     def post(self, action: Action) -> None:
         """Run `action` in the loop of this process, and call all agents: something that it asked for is done."""
@@ -141,6 +145,11 @@ class SimulatedProcess:
         self._in_cycle = True
         try:
             self._cycle()
+            if self.on_cycle is not None:
+                self.on_cycle()
+        except (ProcessDied, SimulationError):
+            if self._is_alive:
+                raise
         except TerminationError as termination:
             self._end(None if termination.expected else termination)
         except Exception as failure:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it

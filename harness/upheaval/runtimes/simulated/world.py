@@ -38,6 +38,11 @@ class World:
         """The true wall clock; a host's own clock may be skewed against it."""
         return START_EPOCH_MS + (self.now_ns - START_NS) // 1_000_000
 
+    @property
+    def epoch_fraction_ns(self) -> int:
+        """What has passed of the present millisecond of the wall clock."""
+        return (self.now_ns - START_NS) % 1_000_000
+
     def stream(self, purpose: str) -> Random:
         """A generator of its own for one purpose, so that a draw here never shifts the draws there.
 

@@ -1,0 +1,154 @@
+"""A campaign: one seed after the other in some worker processes, and what all of them together exercised.
+
+Workers are processes of their own; they end with this one, also when it is interrupted.
+"""
+
+import json
+import multiprocessing
+import os
+import signal
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from upheaval.campaign.seed import SeedOutcome, try_seed
+from upheaval.errors import UsageError
+from upheaval.jsonfields import Json
+from upheaval.owned_folder import owned_folder
+from upheaval_node.cluster.election_states import LEGAL_MOVES, MOVES
+
+SEEDS_FILE: Final = "seeds.jsonl"
+SUMMARY_FILE: Final = "summary.json"
+
+
+def parse_seeds(text: str) -> range:
+    """`A..B`, both included, or one number. Raises `UsageError`."""
+    first, separator, last = text.partition("..")
+    if not first.isdecimal() or (separator and not last.isdecimal()):
+        raise UsageError(f"seeds are given as A..B, such as 1..500, not {text!r}")
+    seeds = range(int(first), int(last if separator else first) + 1)
+    if not seeds:
+        raise UsageError(f"there is no seed in {text}")
+    return seeds
+
+
+@dataclass(slots=True)
+class Summary:
+    """What the seeds of a campaign exercised together."""
+
+    seeds: int = 0
+    counted: int = 0
+    """Valid seeds that are not thin."""
+    thin: list[int] = field(default_factory=list)
+    failed: list[SeedOutcome] = field(default_factory=list)
+    seconds: float = 0.0
+    processor_seconds: float = 0.0
+    operations: int = 0
+    elections: Counter[int] = field(default_factory=Counter)
+    snapshots: int = 0
+    members: Counter[int] = field(default_factory=Counter)
+    sync_levels: Counter[int] = field(default_factory=Counter)
+    services: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
+    moves: Counter[str] = field(default_factory=Counter)
+
+    def add(self, outcome: SeedOutcome) -> None:
+        self.seeds += 1
+        if not outcome.is_valid:
+            self.failed.append(outcome)
+        elif outcome.is_thin:
+            self.thin.append(outcome.swarm.seed)
+        else:
+            self.counted += 1
+        self.seconds += outcome.seconds
+        self.processor_seconds += outcome.processor_seconds
+        self.operations += outcome.operations
+        self.elections[outcome.elections] += 1
+        self.snapshots += outcome.snapshots
+        self.members[outcome.swarm.members] += 1
+        self.sync_levels[outcome.swarm.sync_level] += 1
+        self.services[outcome.swarm.service] += 1
+        self.faults.update(outcome.faults)
+        self.moves.update(outcome.moves)
+
+    @property
+    def untaken_moves(self) -> list[str]:
+        """Moves of the table of elections that no member made; failures are `STATE>INIT`."""
+        legal = {f"{old.name}>{new.name}" for old, targets in LEGAL_MOVES.items() for new in targets}
+        return sorted(legal - set(self.moves))
+
+    @property
+    def untaken_by_rule(self) -> list[str]:
+        """Those of them that are no failures."""
+        ruled = {f"{old.name}>{new.name}" for old, targets in MOVES.items() for new in targets}
+        return [move for move in self.untaken_moves if move in ruled]
+
+    def to_fields(self) -> dict[str, Json]:
+        return {
+            "seeds": self.seeds,
+            "counted": self.counted,
+            "thin": list(self.thin),
+            "failed": [outcome.swarm.seed for outcome in self.failed],
+            "simulated_seconds": round(self.seconds, 1),
+            "processor_seconds": round(self.processor_seconds, 1),
+            "operations": self.operations,
+            "snapshots": self.snapshots,
+            "elections": {str(key): value for key, value in sorted(self.elections.items())},
+            "members": {str(key): value for key, value in sorted(self.members.items())},
+            "sync_levels": {str(key): value for key, value in sorted(self.sync_levels.items())},
+            "services": dict(sorted(self.services.items())),
+            "faults": dict(sorted(self.faults.items())),
+            "moves": dict(sorted(self.moves.items())),
+            "untaken_moves": list(self.untaken_moves),
+        }
+
+
+def run_campaign(
+    seeds: Iterable[int],
+    *,
+    workers: int = 1,
+    planted: str | None = None,
+    out: Path | None = None,
+    until: Callable[[SeedOutcome], bool] = lambda _: False,
+    show: Callable[[SeedOutcome, Summary], None] = lambda *_: None,
+) -> Summary:
+    """Run seeds until `until` holds for one; `show` gets each outcome. With `out`, a line for each is written there.
+
+    With several workers the outcomes come in the order of the seeds all the same.
+    """
+    summary = Summary()
+    if out is not None:
+        out.mkdir(parents=True, exist_ok=True)
+        (out / SEEDS_FILE).unlink(missing_ok=True)
+    for outcome in _outcomes(seeds, workers, planted):
+        summary.add(outcome)
+        if out is not None:
+            with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n")
+        show(outcome, summary)
+        if until(outcome):
+            break
+    if out is not None:
+        (out / SUMMARY_FILE).write_text(json.dumps(summary.to_fields(), indent=2) + "\n", encoding="utf-8")
+    return summary
+
+
+def _outcomes(seeds: Iterable[int], workers: int, planted: str | None) -> Iterator[SeedOutcome]:
+    with owned_folder("campaign") as scratch:
+        work = partial(try_seed, planted=planted, scratch=scratch)
+        if workers <= 1:
+            yield from map(work, seeds)
+            return
+        # Fresh processes: nothing that this one has open, and no thread of it, is in them.
+        with multiprocessing.get_context("spawn").Pool(workers, _leave_signals, (os.getpid(),)) as pool:
+            yield from pool.imap(work, seeds)
+
+
+def _leave_signals(parent: int) -> None:
+    """Ctrl-C is for the parent, which ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if os.getppid() != parent:
+        os._exit(1)

@@ -1,0 +1,184 @@
+"""What must hold in a simulated cluster after every cycle of every member, checked while it runs.
+
+One leader a term; a member votes once in a term, never in an earlier one after that, and only when its node state holds
+the term; a commit position of a member that lives never goes back; what two members have committed is the same to the
+byte; what was acknowledged was committed. The run's verdict comes from its folder, as everywhere; this finds a broken
+promise at the moment at which it breaks, also when nothing shows it later.
+"""
+
+import json
+from typing import Final
+
+from upheaval.history import Operation
+from upheaval.runtimes.member_status import log_recording_id
+from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember
+from upheaval.runtimes.simulated.errors import PromiseBroken
+from upheaval_node import counters as counter_types
+from upheaval_node.cluster.election_states import ElectionState, Role
+from upheaval_node.counters import Counter
+from upheaval_node.files import layout
+from upheaval_node.files.node_state import NodeState
+from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH
+
+_POSITION_UNKNOWN: Final = -1
+_SESSION: Final = 12
+"""Offset of the session id in the header of a data frame."""
+
+
+class _Watch:
+    """What one incarnation of a member said last."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.changes = -1
+        self.commit: Counter | None = None
+        self.role: Counter | None = None
+        self.term: Counter | None = None
+        self.election: Counter | None = None
+        self.commit_position = _POSITION_UNKNOWN
+        self.compared = _POSITION_UNKNOWN
+        self.recording_id: int | None = None
+
+
+class Invariants:
+    """Watches one cluster. Raises `PromiseBroken` from inside the simulation."""
+
+    def __init__(self, cluster: SimulatedCluster) -> None:
+        self._cluster = cluster
+        self._watches: dict[int, _Watch] = {}
+        self._leaders: dict[int, int] = {}
+        self._committed = bytearray()
+        self._votes: dict[int, tuple[int, int]] = {}
+        self._read_lines: dict[int, int] = {}
+        self.highest_commit = 0
+        self.checks = 0
+        cluster.on_cycle = self.check
+
+    @property
+    def terms(self) -> int:
+        """How many terms had a leader."""
+        return len(self._leaders)
+
+    def check(self, member: SimulatedMember) -> None:
+        """After a cycle of this member."""
+        process = member.process
+        assert process is not None
+        watch = self._watches.get(member.member_id)
+        if watch is None or watch.name != process.name:
+            watch = self._watches[member.member_id] = _Watch(process.name)
+        counters = member.counters
+        if counters.changes == watch.changes:
+            return
+        watch.changes = counters.changes
+        if watch.commit is None or watch.term is None or watch.role is None or watch.election is None:
+            watch.commit = counters.find(counter_types.COMMIT_POSITION)
+            watch.role = counters.find(counter_types.CLUSTER_NODE_ROLE)
+            watch.term = counters.find(counter_types.LEADERSHIP_TERM_ID)
+            watch.election = counters.find(counter_types.ELECTION_STATE)
+            if watch.commit is None or watch.term is None or watch.role is None or watch.election is None:
+                return
+        self.checks += 1
+        self._check_votes(member)
+        # The role comes with the election, the term with its end.
+        if watch.role.get() == Role.LEADER and watch.election.get() == ElectionState.CLOSED:
+            self._check_leader(member.member_id, watch.term.get())
+        self._check_commit(member, watch, watch.commit.get())
+
+    def check_acknowledged(self, operation: Operation) -> None:
+        """Right after an answer arrived: what it says is committed by somebody."""
+        position = operation.position
+        if position is not None and position > self.highest_commit:
+            self._broken(f"operation {operation.id} was acknowledged at {position}, committed is {self.highest_commit}")
+
+    def _check_votes(self, member: SimulatedMember) -> None:
+        """The votes that it sent since the last check; to ask for votes is to vote for oneself."""
+        lines = self._cluster.journal.lines.get(member.member_id, [])
+        for line in lines[self._read_lines.get(member.member_id, 0) :]:
+            if '"message":"Vote"' in line or '"message":"RequestVote"' in line:
+                fields = json.loads(line)
+                if fields["event"] == "send" and fields.get("vote") in (None, True):
+                    self._check_vote(member, fields["candidate_term_id"], fields["candidate_member_id"])
+        self._read_lines[member.member_id] = len(lines)
+
+    def _check_vote(self, member: SimulatedMember, term: int, candidate: int) -> None:
+        name = f"member {member.member_id}"
+        known_term, known_candidate = self._votes.get(member.member_id, (-1, -1))
+        if term < known_term:
+            self._broken(f"{name} voted in term {term}, after it had voted in term {known_term}")
+        if term == known_term and candidate != known_candidate:
+            self._broken(f"{name} voted for member {known_candidate} and for member {candidate} in term {term}")
+        if term > known_term:
+            assert member.process is not None
+            stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
+            if stored < term:
+                self._broken(f"{name} voted in term {term}, its node state holds term {stored}")
+        self._votes[member.member_id] = term, candidate
+
+    def _check_leader(self, member_id: int, term: int) -> None:
+        known = self._leaders.setdefault(term, member_id)
+        if known != member_id:
+            self._broken(f"members {known} and {member_id} both lead term {term}")
+
+    def _check_commit(self, member: SimulatedMember, watch: _Watch, position: int) -> None:
+        if position == watch.commit_position:
+            return
+        if position < watch.commit_position:
+            self._broken(f"the commit position of {watch.name} went back from {watch.commit_position} to {position}")
+        watch.commit_position = position
+        self.highest_commit = max(self.highest_commit, position)
+        self._compare(member, watch, position)
+
+    def _compare(self, member: SimulatedMember, watch: _Watch, commit: int) -> None:
+        """What is recorded here of what is committed, with what any member recorded of it before."""
+        recorded = self._recorded(member, watch)
+        if recorded is None:
+            return
+        end = min(commit, recorded)
+        begin = max(watch.compared, 0)
+        while begin < end:
+            block = self._read(member, watch, begin, end)
+            if not block:
+                return
+            known = self._committed[begin : begin + len(block)]
+            if known != block[: len(known)]:
+                at = next(index for index, pair in enumerate(zip(known, block, strict=False)) if pair[0] != pair[1])
+                self._broken(f"{watch.name} committed another log from position {begin + at} on, up to {end}")
+            if begin + len(known) == len(self._committed):
+                self._committed += block[len(known) :]
+            begin += len(block)
+            watch.compared = begin
+
+    def _recorded(self, member: SimulatedMember, watch: _Watch) -> int | None:
+        if watch.recording_id is None:
+            content = member.disk.read(layout.RECORDING_LOG) if member.disk.has(layout.RECORDING_LOG) else b""
+            watch.recording_id = log_recording_id(content)
+            if watch.recording_id is None:
+                return None
+        prefix = counter_types.recording_key_prefix(watch.recording_id)
+        counter = member.counters.find(counter_types.RECORDING_POSITION, prefix)
+        return None if counter is None else counter.get()
+
+    def _read(self, member: SimulatedMember, watch: _Watch, begin: int, end: int) -> bytes:
+        """From one segment; nothing when it does not begin where a member's first does."""
+        length = self._cluster.settings.archive.segment_length
+        base = begin // length * length
+        path = f"{layout.ARCHIVE_DIRECTORY}/{watch.recording_id}-{base}.rec"
+        if not member.disk.has(path):
+            return b""
+        return _without_sessions(member.disk.find(path).read(begin - base, min(end, base + length) - begin))
+
+    def _broken(self, what: str) -> None:
+        raise PromiseBroken(f"seed {self._cluster.world.seed}, at {self._cluster.world.now_ns} ns: {what}")
+
+
+def _without_sessions(block: bytes) -> bytes:
+    """Whole frames without the session that brought them: a member that copied the log has it from another one."""
+    frames = bytearray(block)
+    offset = 0
+    while offset + FRAME_HEADER_LENGTH <= len(frames):
+        length = int.from_bytes(frames[offset : offset + 4], "little", signed=True)
+        if length <= 0:
+            break
+        frames[offset + _SESSION : offset + _SESSION + 4] = bytes(4)
+        offset += (length + FRAME_ALIGNMENT - 1) & -FRAME_ALIGNMENT
+    return bytes(frames[:offset])

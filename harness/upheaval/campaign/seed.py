@@ -1,0 +1,230 @@
+"""Runs one seed of a campaign: cluster, load, snapshots and faults as drawn, invariants on the way, verdict at the end.
+
+The outcome is a plain value that one line of JSON holds.
+"""
+
+import heapq
+import shutil
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from upheaval.campaign.faults import inject
+from upheaval.campaign.invariants import Invariants
+from upheaval.campaign.swarm import SECONDS, Swarm, SwarmFault, draw_swarm
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.errors import HarnessError
+from upheaval.history import Operation
+from upheaval.jsonfields import Json
+from upheaval.run_folder import FaultRecord, RunFolder
+from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.errors import PromiseBroken
+from upheaval.runtimes.simulated.world import START_NS, World
+from upheaval_chaos.planted.bug import INVARIANTS
+from upheaval_node.cluster.election_states import MOVE_WATCHERS, ElectionState
+
+LOAD_END_S: Final = 30.0
+LEADER_S: Final = 60.0
+SECONDS_MIN: Final = 60
+OPERATIONS_MIN: Final = 500
+FAULTS_MIN: Final = 3
+ENDED: Final = "the seed ran to its end"
+
+
+@dataclass(slots=True)
+class SeedOutcome:
+    """How one seed went. `promise` and `detail` say what was broken; `verdict` is valid when nothing was."""
+
+    swarm: Swarm
+    verdict: str = Verdict.VALID.text
+    promise: str = ""
+    detail: str = ""
+    seconds: float = 0.0
+    """Simulated."""
+    processor_seconds: float = 0.0
+    operations: int = 0
+    elections: int = 0
+    """Terms with a leader, without the first one."""
+    snapshots: int = 0
+    """That were asked for and taken by the leader."""
+    faults: dict[str, int] = field(default_factory=dict)
+    """Proved ones by kind."""
+    moves: dict[str, int] = field(default_factory=dict)
+    """Of elections, by `OLD>NEW`."""
+
+    @property
+    def is_valid(self) -> bool:
+        return self.verdict == Verdict.VALID.text
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether it shows too little to be counted."""
+        return (
+            self.seconds < SECONDS_MIN
+            or self.operations < OPERATIONS_MIN
+            or self.elections < 1
+            or sum(self.faults.values()) < FAULTS_MIN
+        )
+
+    def to_fields(self) -> dict[str, Json]:
+        return {
+            **self.swarm.to_fields(),
+            "verdict": self.verdict,
+            "promise": self.promise,
+            "detail": self.detail,
+            "thin": self.is_thin,
+            "simulated_seconds": round(self.seconds, 3),
+            "processor_seconds": round(self.processor_seconds, 3),
+            "operations": self.operations,
+            "elections": self.elections,
+            "snapshots": self.snapshots,
+            "proved_faults": dict(self.faults),
+            "moves": dict(self.moves),
+        }
+
+
+class SeedRun:
+    """One seed, from the start of its cluster to its verdict."""
+
+    def __init__(self, seed: int, folder: Path, planted: str | None = None) -> None:
+        self.swarm = draw_swarm(seed)
+        self.world = World(seed)
+        self.cluster = SimulatedCluster(
+            self.world,
+            members=self.swarm.members,
+            settings=self.swarm.settings(),
+            service=self.swarm.service,
+            folder=RunFolder(folder),
+            planted=planted,
+        )
+        self.invariants = Invariants(self.cluster)
+        self.outcome = SeedOutcome(self.swarm)
+        self._due: list[tuple[int, int, Callable[[], None]]] = []
+        self._sequence = count()
+        self._moves: Counter[str] = Counter()
+
+    def run(self) -> SeedOutcome:
+        """Never raises what the run is to blame for: that is its outcome."""
+        begin = time.process_time()
+        outcome, cluster = self.outcome, self.cluster
+        MOVE_WATCHERS.append(self._on_move)
+        try:
+            self._perform()
+            cluster.write()
+            self._judge()
+        except PromiseBroken as error:
+            self._fail(Verdict.INVALID, INVARIANTS, str(error))
+        except HarnessError as error:
+            self._fail(Verdict.UNKNOWN, ENDED, str(error))
+            cluster.write()
+            self._judge()
+        finally:
+            MOVE_WATCHERS.remove(self._on_move)
+        outcome.seconds = (self.world.now_ns - START_NS) / SECOND
+        outcome.elections = max(self.invariants.terms - 1, 0)
+        outcome.faults = dict(Counter(fault.what for fault in cluster.faults))
+        outcome.moves = dict(sorted(self._moves.items()))
+        outcome.processor_seconds = time.process_time() - begin
+        return outcome
+
+    # --- the run ---
+
+    def _perform(self) -> None:
+        cluster, world, swarm = self.cluster, self.world, self.swarm
+        for member_id, skew_ms in enumerate(swarm.skews_ms):
+            cluster.jump_clock(member_id, skew_ms)
+        cluster.start_all()
+        cluster.wait_until_leader(LEADER_S)
+        begin_ns = world.now_ns
+        load = cluster.start_load(swarm.workload())
+        for fault in swarm.faults:
+            self._plan(begin_ns + fault.start_ns, lambda fault=fault: self._inject(fault))  # type: ignore[misc]
+        if swarm.snapshot_interval_ns:
+            self._plan(begin_ns + swarm.snapshot_interval_ns, self._order_snapshot)
+        self._plan(begin_ns + (SECONDS - 2) * SECOND, lambda: None)
+        while self._due:
+            time_ns, _, act = heapq.heappop(self._due)
+            self._pass(time_ns - world.now_ns)
+            act()
+        cluster.heal_everything()
+        cluster.wait_until_leader(LEADER_S)
+        self._pass(max(2 * SECOND, begin_ns + SECONDS * SECOND - world.now_ns))
+        load.stop()
+        cluster.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
+        self.outcome.operations = load.counts.ok
+        cluster.converge(LEADER_S)
+
+    def _pass(self, duration_ns: int) -> None:
+        """Let time pass, and look at what was acknowledged meanwhile."""
+        cluster, end_ns = self.cluster, self.world.now_ns + max(duration_ns, 0)
+        while True:
+            known = len(cluster.history)
+            self.world.run_for(min(SECOND, end_ns - self.world.now_ns))
+            self._check_acknowledged(cluster.history[known:])
+            cluster.require_no_failure()
+            if self.world.now_ns >= end_ns:
+                return
+
+    def _check_acknowledged(self, operations: list[Operation]) -> None:
+        for operation in operations:
+            self.invariants.check_acknowledged(operation)
+
+    def _plan(self, time_ns: int, act: Callable[[], None]) -> None:
+        heapq.heappush(self._due, (time_ns, next(self._sequence), act))
+
+    def _inject(self, fault: SwarmFault) -> None:
+        begin_ns = self.world.now_ns
+        injected = inject(self.cluster, fault)
+        if injected is None:
+            return
+
+        def heal() -> None:
+            proof = injected.heal()
+            if proof:
+                now_ns = self.world.now_ns
+                record = FaultRecord(fault.kind, injected.where, begin_ns, begin_ns, now_ns, now_ns, proof)
+                self.cluster.faults.append(record)
+
+        self._plan(begin_ns + fault.duration_ns, heal)
+
+    def _order_snapshot(self) -> None:
+        leader = self.cluster.leader()
+        if leader is not None and not self.cluster.members[leader].order("snapshot"):
+            self.outcome.snapshots += 1
+        time_ns = self.world.now_ns + self.swarm.snapshot_interval_ns
+        if time_ns < START_NS + SECONDS * SECOND:
+            self._plan(time_ns, self._order_snapshot)
+
+    def _on_move(self, old: ElectionState, new: ElectionState) -> None:
+        self._moves[f"{old.name}>{new.name}"] += 1
+
+    # --- the verdict ---
+
+    def _judge(self) -> None:
+        """The worst finding of the run's folder, unless something worse was found before."""
+        for finding in verify_run(self.cluster.run.path).findings:
+            self._fail(finding.verdict, finding.promise, finding.detail)
+
+    def _fail(self, verdict: Verdict, promise: str, detail: str) -> None:
+        outcome = self.outcome
+        if verdict > Verdict[outcome.verdict.upper()]:
+            outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())
+
+
+def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
+    """Run and judge one seed, and leave its run folder there."""
+    return SeedRun(seed, folder, planted).run()
+
+
+def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:
+    """Run and judge one seed below `scratch`, and leave nothing there."""
+    folder = scratch / f"seed-{seed}"
+    try:
+        return run_seed(seed, planted, folder)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
