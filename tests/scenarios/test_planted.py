@@ -10,9 +10,9 @@ from support.planted_runs import LIVE_BUGS, broken, named_bugs, run, says_so
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster
-from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
+from upheaval_chaos.planted.bug import SHOWN_BY_SCENARIOS, PlantedBug
 
-BUGS = pytest.mark.parametrize("bug", CATALOGUE, ids=[bug.name for bug in CATALOGUE])
+BUGS = pytest.mark.parametrize("bug", SHOWN_BY_SCENARIOS, ids=[bug.name for bug in SHOWN_BY_SCENARIOS])
 
 
 @BUGS

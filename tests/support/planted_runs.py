@@ -9,16 +9,18 @@ import pytest
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.run_folder import RunFolder
-from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
+from upheaval_chaos.planted.bug import SHOWN_BY_SCENARIOS, PlantedBug
 
 LIVE_BUGS: Final = tuple(
-    pytest.param(bug, id=bug.name, marks=pytest.mark.nightly if number else ()) for number, bug in enumerate(CATALOGUE)
+    pytest.param(bug, id=bug.name, marks=pytest.mark.nightly if number else ())
+    for number, bug in enumerate(SHOWN_BY_SCENARIOS)
 )
 """The catalogue as parameters of tests on real members: one bug every time, all of them once a night."""
 
 
 def run(bug: PlantedBug, runtime: str, folder: Path, *, planted: bool) -> int:
     """The exit status of `upheaval run`."""
+    assert bug.scenario is not None
     options = ["--runtime", runtime, "--dir", str(folder)]
     return main(["run", bug.scenario, *options, *(["--planted", bug.name] if planted else [])])
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval_chaos.planted import quorum
+from upheaval_chaos.planted import elections, quorum, services
 from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, build_together
 from upheaval_node.service.api import ClusteredService
 
@@ -21,17 +21,34 @@ Build = Callable[[MemberConfig, MemberPorts, Sequence[ClusteredService]], list[M
 class PlantedBug:
     """`plant` gets the agents of a process of a member before they take their first turn.
 
-    `caught_by` is the promise (docs/guarantees.md) that the bug makes invalid, in a run of `scenario`.
+    `caught_by` is the promise (docs/guarantees.md) that the bug makes invalid: in a run of `scenario`, which shows it
+    on every runtime, or in the campaign where there is none.
     """
 
     name: str
     breaks: str
     caught_by: str
-    scenario: str
+    scenario: str | None
     plant: Callable[[Sequence[MemberAgent]], None]
 
 
+INVARIANTS: Final = "invariants of the simulation"
+
 CATALOGUE: Final = (
+    PlantedBug(
+        "ack-before-the-write",
+        "the archive says that it has recorded what no disk has",
+        "acknowledged operations are not lost",
+        None,
+        elections.ack_before_the_write,
+    ),
+    PlantedBug(
+        "commit-position-goes-back",
+        "an election begins below what was committed",
+        INVARIANTS,
+        None,
+        elections.commit_position_goes_back,
+    ),
     PlantedBug(
         "commit-without-a-quorum",
         "a leader commits, applies and answers what it alone has recorded",
@@ -39,7 +56,102 @@ CATALOGUE: Final = (
         "leader-left-alone",
         quorum.commit_without_a_quorum,
     ),
+    PlantedBug(
+        "message-delivered-twice",
+        "some messages reach the service of a member twice",
+        "linearizable",
+        None,
+        services.message_delivered_twice,
+    ),
+    PlantedBug(
+        "session-ids-reused",
+        "a member does not count on from the ids of sessions that it reads",
+        "sessions open and close once and say nothing after",
+        None,
+        services.session_ids_reused,
+    ),
+    PlantedBug(
+        "session-not-closed-in-replay",
+        "the end of a session is heeded only by the leader that wrote it",
+        "sessions open and close once and say nothing after",
+        None,
+        services.session_not_closed_in_replay,
+    ),
+    PlantedBug(
+        "snapshot-misses-a-session",
+        "the session that was opened last is not in the module's snapshot",
+        "sessions open and close once and say nothing after",
+        None,
+        services.snapshot_misses_a_session,
+    ),
+    PlantedBug(
+        "stale-leader-accepted",
+        "a commit position counts whatever leader of whatever term it is from",
+        INVARIANTS,
+        None,
+        elections.stale_leader_accepted,
+    ),
+    PlantedBug(
+        "tail-not-truncated",
+        "a log that is to be cut for a new leader stays as it is",
+        "logs are equal up to the commit position",
+        None,
+        elections.tail_not_truncated,
+    ),
+    PlantedBug(
+        "term-reused-after-restart",
+        "a member that starts has forgotten what it voted for",
+        INVARIANTS,
+        None,
+        elections.term_reused_after_restart,
+    ),
+    PlantedBug(
+        "terms-not-cut",
+        "a member whose log was cut still names the term that was cut off",
+        "logs are equal up to the commit position",
+        None,
+        elections.terms_not_cut,
+    ),
+    PlantedBug(
+        "timer-fires-again",
+        "a timer that has expired is still there for the next leader",
+        "timers fire once, in time, and not after a cancel",
+        None,
+        services.timer_fires_again,
+    ),
+    PlantedBug(
+        "timer-lost-over-a-restart",
+        "a start from a snapshot leaves its timers alone",
+        "timers fire once, in time, and not after a cancel",
+        None,
+        services.timer_lost_over_a_restart,
+    ),
+    PlantedBug(
+        "uncommitted-entries-applied",
+        "a service applies and answers what is not committed",
+        INVARIANTS,
+        None,
+        services.uncommitted_entries_applied,
+    ),
+    PlantedBug(
+        "vote-not-persisted",
+        "the term of a vote is kept in memory only",
+        INVARIANTS,
+        None,
+        elections.vote_not_persisted,
+    ),
+    PlantedBug(
+        "votes-for-a-shorter-log",
+        "every candidate's log counts as better than the own one",
+        "acknowledged operations are not lost",
+        None,
+        elections.votes_for_a_shorter_log,
+    ),
 )
+
+
+SHOWN_BY_SCENARIOS: Final = tuple(bug for bug in CATALOGUE if bug.scenario is not None)
+"""Those that a scenario shows on every runtime."""
 
 
 def bug_named(name: str) -> PlantedBug:

@@ -14,6 +14,6 @@ def planted(*, as_json: bool) -> int:
         ]
         print(json.dumps(rows, indent=2))
     else:
-        rows_of_text = [[bug.name, bug.breaks, bug.caught_by, bug.scenario] for bug in CATALOGUE]
+        rows_of_text = [[bug.name, bug.breaks, bug.caught_by, bug.scenario or "campaign"] for bug in CATALOGUE]
         print(table([["bug", "what goes wrong", "promise that finds it", "in scenario"], *rows_of_text]))
     return 0

@@ -15,18 +15,18 @@ from upheaval.runtimes.simulated.world import World
 from upheaval.scenario_text import PROMISES, scenario_names
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted import main as test_build
-from upheaval_chaos.planted.bug import CATALOGUE, bug_named
+from upheaval_chaos.planted.bug import CATALOGUE, INVARIANTS, bug_named
 
 BUG = "commit-without-a-quorum"
-NO_SUCH_BUG = f"there is no planted bug 'no-such-bug': use {BUG}"
+NO_SUCH_BUG = f"there is no planted bug 'no-such-bug': use {', '.join(bug.name for bug in CATALOGUE)}"
 
 
 def test_the_catalogue_names_promises_and_scenarios_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["planted", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
     assert [row["name"] for row in rows] == [bug.name for bug in CATALOGUE] == sorted({bug.name for bug in CATALOGUE})
-    assert {row["caught_by"] for row in rows} <= set(PROMISES)
-    assert {row["scenario"] for row in rows} <= set(scenario_names())
+    assert {row["caught_by"] for row in rows} <= {*PROMISES, INVARIANTS}
+    assert {row["scenario"] for row in rows} <= {*scenario_names(), None}
     assert main(["planted"]) == 0
     assert BUG in capsys.readouterr().out
 
