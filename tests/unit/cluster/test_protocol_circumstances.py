@@ -1,11 +1,16 @@
 """Circumstances of the documents that no other test is about: what is left alone, ends at once, or stays as it is."""
 
+from random import Random
+
 from support.cluster_world import ClusterWorld, Member
+from unit.cluster.test_sessions import ChallengeOnce
 from unit.cluster.test_snapshots import toggle
 from unit.cluster.test_termination import started
 from upheaval_node import counters as counter_types
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import Counter
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.protocol import cluster_messages as cm
 
 CONTROL = "aeron:ipc?term-length=128k"
@@ -64,3 +69,39 @@ def test_tools_and_services_ignore_each_others_messages() -> None:
     ]
     assert leader.errors.texts == []
     assert [payload for _, payload in leader.service.messages] == [b"0", b"1", b"2"]
+
+
+def test_an_answer_to_a_challenge_that_a_follower_hands_on_opens_the_session() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    authenticator = ChallengeOnce()
+    leader.module._sessions._authenticator = authenticator
+    driver = MediaDriver(world.network, StaticResolver(), world.settings.media, Random(4))
+    egress = driver.add_subscription("aeron:tcp?endpoint=c:1", 102)
+    ingress = {member_id: driver.add_publication(f"aeron:tcp?endpoint=m{member_id}:1", 101) for member_id in range(3)}
+    events: list[object] = []
+
+    def turn() -> None:
+        driver.do_work(world.now)
+        egress.poll(lambda message: events.append(cm.SCHEMA.decode(message.payload)), 10)
+
+    def heard(kind: type) -> bool:
+        turn()
+        return any(isinstance(event, kind) for event in events)
+
+    def are_connected() -> bool:
+        turn()
+        return all(publication.is_connected for publication in ingress.values())
+
+    world.until(are_connected, step_ms=1)
+    request = cm.SessionConnectRequest(1, 102, 768, response_channel="aeron:tcp?endpoint=c:1")
+    assert ingress[leader.id].offer(cm.SCHEMA.encode(request)) > 0
+    world.until(lambda: heard(cm.Challenge), step_ms=1)
+    (challenge,) = [event for event in events if isinstance(event, cm.Challenge)]
+    answer = cm.ChallengeResponse(9, challenge.cluster_session_id, b"it is me")
+    assert ingress[world.followers()[0].id].offer(cm.SCHEMA.encode(answer)) > 0
+    world.until(lambda: heard(cm.SessionEvent), step_ms=1)
+    assert authenticator.answers == [b"it is me"]
+    (event,) = [event for event in events if isinstance(event, cm.SessionEvent)]
+    assert (event.code, event.correlation_id) == (cm.EventCode.OK, 9)
