@@ -44,6 +44,7 @@ from upheaval.runtimes.member_control import ControlStatus
 from upheaval.system_under_test import SOURCE_FOLDER, SYSTEM, MemberPlan
 from upheaval_node.media.resolver import StaticResolver
 
+_PAUSE_ATTEMPTS: Final = 5
 # Ended by us: told to, or killed.
 _OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
@@ -159,8 +160,7 @@ class DockerMember(LiveMember):
     def freeze(self, component: str | None = None) -> None:
         with engine_errors(f"pausing member {self.member_id}"):
             for container in self._running(component):
-                if container.status != "paused":
-                    container.pause()
+                _pause(container)
 
     def thaw(self, component: str | None = None) -> None:
         with engine_errors(f"resuming member {self.member_id}"):
@@ -436,6 +436,23 @@ def own_fault(state: Mapping[str, Any], expected: Sequence[int]) -> str:
         return "was ended by the kernel: out of memory"
     status = state["ExitCode"]
     return "" if status in (*_OUR_DOING, *expected) else f"ended with status {status}"
+
+
+def _pause(container: Any) -> None:
+    """Freeze a container. That fails now and then while processes come and go in it, such as its health check."""
+    import docker
+
+    for attempt in range(_PAUSE_ATTEMPTS):
+        if container.status == "paused":
+            return
+        try:
+            container.pause()
+        except docker.errors.APIError as error:
+            if "runtime pause failed" not in str(error) or attempt == _PAUSE_ATTEMPTS - 1:
+                raise
+            container.reload()
+        else:
+            return
 
 
 def _incarnation(container: Any) -> str:
