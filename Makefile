@@ -7,6 +7,8 @@ RUNS ?= runs
 # What `make test` may not leave out: `core` is everything without extras, `all` also installs the extras first.
 REQUIRE ?=
 EXTRAS := docker load spark
+SEEDS ?= 1..100
+WORKERS ?= 2
 
 .PHONY: help setup setup-dev setup-all aeron-jar demo check test nightly sim load-test aeron-test spark-test docker-test bench clean
 
@@ -51,8 +53,8 @@ test: $(if $(filter all,$(REQUIRE)),setup-all aeron-jar,$(VENV)/.dev) check ## E
 nightly: setup-all aeron-jar check ## Everything, with the long forms of the tests
 	@$(BIN)/python tools/run_tests.py --require all --nightly
 
-sim: $(VENV)/.dev ## The simulated runtime: digests and seeds
-	@$(BIN)/pytest tests/simulation
+sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKERS=2
+	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS)
 
 load-test: $(VENV)/.load ## The suite that needs locust
 	@$(BIN)/python tools/run_tests.py --only load --require all

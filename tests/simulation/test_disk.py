@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from simulation.parties import Direct
 from upheaval.runtimes.simulated.disk import PAGE, SECTOR, Disk
+from upheaval.runtimes.simulated.errors import ProcessDied
 from upheaval.runtimes.simulated.world import World
 from upheaval_node.errors import StorageError
 
@@ -169,3 +170,50 @@ def test_names_exist_and_failures_are_storage_errors() -> None:
     assert storage.names("archive") == ["sub"]
     with pytest.raises(StorageError):
         storage.open("archive/0-0.rec")
+
+
+def test_a_full_disk_refuses_what_needs_room_and_nothing_else() -> None:
+    _, media, owner = disk()
+    storage = media.storage(owner)
+    file = storage.open("f", create=True)
+    file.write(0, [b"a" * 100])
+    media.is_full = True
+    file.write(0, [b"b" * 100])
+    with pytest.raises(StorageError, match="no space left"):
+        file.write(50, [b"c" * 100])
+    with pytest.raises(StorageError, match="no space left"):
+        storage.open("g", create=True)
+    assert file.read(0, 200) == b"b" * 100
+    assert media.refused == 2
+    media.is_full = False
+    file.write(50, [b"c" * 100])
+    assert file.size() == 150
+
+
+def test_a_process_that_dies_in_a_write_leaves_a_beginning_of_it_and_does_nothing_more() -> None:
+    lengths = set()
+    for seed in range(30):
+        _, media, owner = disk(seed)
+        file = media.storage(owner).open("f", create=True)
+        media.end_process_at(1, lambda owner=owner: setattr(owner, "alive", False))  # type: ignore[misc]
+        file.write(0, [b"a" * 8])
+        with pytest.raises(ProcessDied):
+            file.write(8, [b"b" * 4, b"c" * 4])
+        with pytest.raises(ProcessDied):
+            file.truncate(0)
+        assert b"aaaaaaaabbbbcccc".startswith(file.read(0, 100))
+        assert not media.disarm()
+        lengths.add(file.size())
+    assert len(lengths) > 4
+
+
+def test_a_slow_disk_takes_longer_to_sync() -> None:
+    world, media, owner = disk()
+    file = media.storage(owner).open("f", create=True)
+    media.extra_latency_ns = 50_000_000
+    done: list[int] = []
+    file.sync_later(1, lambda _error: done.append(world.now_ns))
+    begin_ns = world.now_ns
+    world.run_for(100_000_000)
+    assert done[0] - begin_ns >= 50_000_000
+    assert media.slowed == 1

@@ -1,0 +1,148 @@
+"""Campaigns: what a seed draws, what it is judged by, what the command prints, and a short campaign of a few seeds."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
+from upheaval.campaign.invariants import Invariants
+from upheaval.campaign.seed import SeedOutcome, try_seed
+from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, draw_swarm
+from upheaval.cli.campaign import as_text
+from upheaval.cli.main import main
+from upheaval.errors import UsageError
+from upheaval.history import Function, Operation, Outcome
+from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.errors import PromiseBroken
+from upheaval.runtimes.simulated.world import World
+from upheaval_chaos.planted.bug import INVARIANTS
+from upheaval_node import counters as counter_types
+
+SHORT = (1, 2)
+
+
+def test_a_seed_draws_the_same_cluster_every_time_and_another_one_than_the_next() -> None:
+    assert draw_swarm(7) == draw_swarm(7)
+    assert len({draw_swarm(seed).to_fields()["faults"].__str__() for seed in range(50)}) == 50
+
+
+def test_seeds_together_draw_everything_there_is() -> None:
+    swarms = [draw_swarm(seed) for seed in range(300)]
+    assert {swarm.members for swarm in swarms} == {1, 3, 5}
+    assert {swarm.sync_level for swarm in swarms} == {0, 1, 2}
+    assert {swarm.time_unit for swarm in swarms} == {"MILLIS", "MICROS", "NANOS"}
+    assert {fault.kind for swarm in swarms for fault in swarm.faults} == set(KINDS)
+
+
+def test_what_is_no_promise_is_not_drawn() -> None:
+    """Without syncs nobody loses power, and a lone member has no links to others."""
+    for swarm in map(draw_swarm, range(300)):
+        kinds = {fault.kind for fault in swarm.faults}
+        assert swarm.sync_level > 0 or not kinds & LOSING_POWER
+        assert swarm.members > 1 or not kinds & OF_SEVERAL
+        assert swarm.settings().cluster.file_sync_level == swarm.sync_level
+
+
+@pytest.mark.parametrize(("text", "seeds"), [("3..5", range(3, 6)), ("8", range(8, 9))])
+def test_seeds_are_given_as_a_range(text: str, seeds: range) -> None:
+    assert parse_seeds(text) == seeds
+
+
+@pytest.mark.parametrize("text", ["", "a..b", "5..3", "1..", "..2", "-1..2"])
+def test_what_is_no_range_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(UsageError):
+        parse_seeds(text)
+    assert main(["campaign", f"--seeds={text}"]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+
+
+def test_a_short_campaign_is_valid_and_says_what_it_exercised(tmp_path: Path) -> None:
+    summary = run_campaign(SHORT, out=tmp_path)
+    assert [(each.swarm.seed, each.promise, each.detail) for each in summary.failed] == []
+    assert summary.thin == []
+    lines = [json.loads(line) for line in (tmp_path / "seeds.jsonl").read_text().splitlines()]
+    assert [line["seed"] for line in lines] == list(SHORT)
+    assert all(line["simulated_seconds"] >= 60 and line["operations"] >= 500 for line in lines)
+    assert json.loads((tmp_path / "summary.json").read_text()) == summary.to_fields()
+    text = as_text(summary)
+    assert "kill_leader" in text
+    assert "CANVASS>NOMINATE" in text
+    assert set(summary.untaken_by_rule) < set(summary.untaken_moves)
+
+
+def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["campaign", "--seeds", "1..3", "--planted", "vote-not-persisted"]) == 1
+    captured = capsys.readouterr()
+    assert "upheaval campaign --seeds 1..1 --planted vote-not-persisted --dir runs/seed-1" in captured.err
+    assert captured.out.startswith("1 seeds: 0 count, 0 thin, 1 failed")
+
+
+def test_a_seed_is_the_same_execution_again(tmp_path: Path) -> None:
+    bug = "commit-position-goes-back"
+    first, second = (try_seed(1, bug, tmp_path) for _ in range(2))
+    assert (first.verdict, first.promise) == ("invalid", INVARIANTS)
+    assert (first.detail, first.seconds, first.moves) == (second.detail, second.seconds, second.moves)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("change", [{"operations": 499}, {"seconds": 59.0}, {"elections": 0}, {"faults": {"kill": 2}}])
+def test_a_seed_that_shows_too_little_is_thin(change: dict[str, object]) -> None:
+    full: dict[str, object] = {"operations": 500, "seconds": 60.0, "elections": 1, "faults": {"kill": 3}}
+    assert not outcome(full).is_thin
+    thin = outcome(full | change)
+    summary = Summary()
+    summary.add(thin)
+    assert thin.is_thin
+    assert (summary.counted, summary.thin) == (0, [1])
+
+
+def outcome(fields: dict[str, object]) -> SeedOutcome:
+    made = SeedOutcome(draw_swarm(1))
+    for name, value in fields.items():
+        setattr(made, name, value)
+    return made
+
+
+class Watched:
+    """A cluster with a leader under invariants."""
+
+    def __init__(self) -> None:
+        self.cluster = SimulatedCluster(World(3))
+        self.invariants = Invariants(self.cluster)
+        self.cluster.start_all()
+        self.leader = self.cluster.wait_until_leader()
+        self.cluster.world.run_for(SECOND)
+
+    def set(self, member_id: int, type_id: int, value: int) -> None:
+        counter = self.cluster.members[member_id].counters.find(type_id)
+        assert counter is not None
+        counter.set(value)
+
+    def get(self, member_id: int, type_id: int) -> int:
+        counter = self.cluster.members[member_id].counters.find(type_id)
+        assert counter is not None
+        return counter.get()
+
+
+def test_a_commit_position_that_goes_back_is_seen() -> None:
+    watched = Watched()
+    follower = (watched.leader + 1) % 3
+    watched.set(follower, counter_types.COMMIT_POSITION, 0)
+    with pytest.raises(PromiseBroken, match="went back"):
+        watched.invariants.check(watched.cluster.members[follower])
+
+
+def test_a_second_leader_of_a_term_is_seen() -> None:
+    watched = Watched()
+    watched.set((watched.leader + 1) % 3, counter_types.CLUSTER_NODE_ROLE, 2)
+    with pytest.raises(PromiseBroken, match="both lead term 0"):
+        watched.cluster.world.run_for(SECOND)
+
+
+def test_an_answer_ahead_of_every_commit_is_seen() -> None:
+    watched = Watched()
+    position = watched.get(watched.leader, counter_types.COMMIT_POSITION)
+    early = Operation(1, 1, Function.ECHO, "", "a", 0, 1, Outcome.OK, "a", position + 64)
+    with pytest.raises(PromiseBroken, match="was acknowledged at"):
+        watched.invariants.check_acknowledged(early)
