@@ -217,9 +217,8 @@ def drawn_rows(text: str, shown: parity.Shown, inventory: dict[str, parity.Row])
     return sorted(Random(int(seed)).sample(rows, min(int(count), len(rows))))
 
 
-def check(rows: str, say: Callable[[str], None] = print) -> int:
-    """Status 0 when every test of the rows fails inverted."""
-    items = parity.collect()
+def check(rows: str, items: list[parity.Marked], say: Callable[[str], None] = print) -> int:
+    """Status 0 when every test of the rows fails inverted. `items` are all collected tests."""
     shown = parity.shown_rows(items)
     chosen = drawn_rows(rows, shown, parity.read_inventory())
     nodes = list(dict.fromkeys(node for row in chosen for node in shown.get(row, [])))
@@ -242,7 +241,7 @@ def main(arguments: list[str] | None = None) -> int:
     if parsed.run is not None:
         print("\n" + json.dumps(run_here(json.loads(parsed.run))))
         return 0
-    return check(parsed.rows, partial(print, flush=True))
+    return check(parsed.rows, parity.collect(), partial(print, flush=True))
 
 
 if __name__ == "__main__":
