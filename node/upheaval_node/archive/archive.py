@@ -59,6 +59,20 @@ class _CountedErrors:
         self._errors.report(now, kind, text)
 
 
+def _totals(counters: Counters, archive_id: int) -> list[Counter]:
+    """How many errors, control sessions, recordings and replays there are, in this order."""
+    key = struct.pack("<q", archive_id)
+    return [
+        counters.allocate(type_id, key, f"{name} - archiveId={archive_id}")
+        for type_id, name in (
+            (ARCHIVE_ERRORS, "Archive Errors"),
+            (ARCHIVE_CONTROL_SESSIONS, "Archive Control Sessions"),
+            (ARCHIVE_RECORDING_SESSIONS, "Archive Recording Sessions"),
+            (ARCHIVE_REPLAY_SESSIONS, "Archive Replay Sessions"),
+        )
+    ]
+
+
 class Archive:
     """An agent that serves the archive control protocol on `aeron:ipc` and on its network control channel.
 
@@ -84,15 +98,7 @@ class Archive:
         self._settings = settings
         self._counters = counters
         self._directory = directory
-        self._counts = [
-            counters.allocate(type_id, struct.pack("<q", archive_id), f"{name} - archiveId={archive_id}")
-            for type_id, name in (
-                (ARCHIVE_ERRORS, "Archive Errors"),
-                (ARCHIVE_CONTROL_SESSIONS, "Archive Control Sessions"),
-                (ARCHIVE_RECORDING_SESSIONS, "Archive Recording Sessions"),
-                (ARCHIVE_REPLAY_SESSIONS, "Archive Replay Sessions"),
-            )
-        ]
+        self._counts = _totals(counters, archive_id)
         self._errors = _CountedErrors(errors, self._counts[0])
         self._checksum = checksum_named(settings.record_checksum)
         self._catalog = Catalog(
@@ -118,25 +124,7 @@ class Archive:
         self._deletions = Deletions(
             storage, directory, self._recorder, self._errors, sync_level=settings.file_sync_level
         )
-        self._requests = Requests(
-            catalog=self._catalog,
-            recorder=self._recorder,
-            replayer=self._replayer,
-            replications=self,
-            segments=SegmentOperations(
-                catalog=self._catalog,
-                recorder=self._recorder,
-                replayer=self._replayer,
-                deletions=self._deletions,
-                storage=storage,
-                directory=directory,
-                sync_level=settings.file_sync_level,
-            ),
-            storage=storage,
-            directory=directory,
-            archive_id=archive_id,
-            sync_level=settings.file_sync_level,
-        )
+        self._requests = self._make_requests()
         self._sessions: dict[int, ControlSession] = {}
         self._session_counters: dict[int, Counter] = {}
         self._replications: dict[int, ReplicationSession] = {}
@@ -151,6 +139,28 @@ class Archive:
             for channel in (LOCAL_CONTROL_CHANNEL, control_channel)
             if channel is not None
         ]
+
+    def _make_requests(self) -> Requests:
+        level = self._settings.file_sync_level
+        return Requests(
+            catalog=self._catalog,
+            recorder=self._recorder,
+            replayer=self._replayer,
+            replications=self,
+            segments=SegmentOperations(
+                catalog=self._catalog,
+                recorder=self._recorder,
+                replayer=self._replayer,
+                deletions=self._deletions,
+                storage=self._storage,
+                directory=self._directory,
+                sync_level=level,
+            ),
+            storage=self._storage,
+            directory=self._directory,
+            archive_id=self.archive_id,
+            sync_level=level,
+        )
 
     # --- duty cycle ---
 
