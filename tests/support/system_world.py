@@ -283,8 +283,9 @@ class System:
         leader = self.leader()
         return [member_id for member_id in self.live if member_id != leader]
 
-    def counter(self, member_id: int, type_id: int, *, cluster_id: int = 0) -> int:
-        found = self.cluster.members[member_id].counters.find(type_id, cluster_key(cluster_id))
+    def counter(self, member_id: int, type_id: int, service_id: int | None = None) -> int:
+        """A counter of the module, or of a service."""
+        found = self.cluster.members[member_id].counters.find(type_id, cluster_key(0, service_id))
         return 0 if found is None else found.get()
 
     def elections(self, member_id: int) -> int:

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from support.cluster_world import ClusterWorld, KeepingService, Member
 from unit.cluster.test_snapshots import snapshot_count, take_snapshot, toggle
 from upheaval_node import counters as counter_types
@@ -50,6 +52,7 @@ def take_slowly(world: ClusterWorld, slow: Member, ms: int) -> None:
     world.until(lambda: all(snapshot_count(m) == counts[m.id] + 1 and m.is_active for m in world.members.values()))
 
 
+@pytest.mark.parity("CT-62")
 def test_a_slow_snapshot_of_the_leader_counts_in_its_module_and_its_services() -> None:
     world = started()
     leader = world.await_leader()
@@ -63,6 +66,7 @@ def test_a_slow_snapshot_of_the_leader_counts_in_its_module_and_its_services() -
     assert durations(leader) == (longest, 1)
 
 
+@pytest.mark.parity("CT-62")
 def test_a_slow_snapshot_of_a_follower_counts_in_its_services_only() -> None:
     world = started()
     slow, other = world.followers()
