@@ -225,8 +225,10 @@ class ClusteredService(ABC):
         """A timer fired. Every member is told at the same place in the log."""
 
     def on_take_snapshot(self, publication: SnapshotPublication) -> None:
-        """Write the state: all of it, and in the same messages for the same state on every member, so that the states of
-        members can be compared. *Must not send* to clients or the log."""
+        """Write all of the state, in the same messages for the same state on every member: so states are compared.
+
+        *Must not send* to clients or the log.
+        """
 
     def on_role_change(self, role: ClusterRole) -> None:
         """The member became leader or follower. State must not depend on it. *Must not send.*"""
