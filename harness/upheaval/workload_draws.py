@@ -8,7 +8,7 @@ from upheaval.history import Function
 from upheaval.jsonfields import Json
 
 AMOUNT_MAX: Final = 30
-DELAYS_MS: Final = (0, 20, 100, 300, 700, 1500)
+DELAYS_MS: Final = (0, 20, 100, 300, 700, 1500, 8000)
 # Reading a group gives all of its timers that have fired: start another one in time.
 TIMERS_A_GROUP: Final = 100
 _CANCELLED_AMONG: Final = 20
