@@ -20,6 +20,7 @@ from upheaval.errors import UsageError
 from upheaval.history import Function, Operation, Outcome
 from upheaval.run_folder import Manifest, parse_fault
 from upheaval_pipeline.evidence import Evidence
+from upheaval_pipeline.judged_events import events_of, requests_of
 from upheaval_pipeline.run_tables import RunTables
 from upheaval_pipeline.tables import line_number
 
@@ -54,10 +55,12 @@ def findings(run: RunTables, evidence: Sequence[Evidence]) -> Iterator[Finding]:
     yield in_process.converged(run.manifest)
     yield _traffic(rows)
     yield faults_proved((parse_fault(told) for _, told in _told(rows.all("fault"))), run.manifest)
+    yield from run.aside.orders
     yield _leaders(run, rows)
     yield _complete(run.manifest, rows)
     yield _equal(run.manifest, rows)
     yield from _history(rows)
+    yield from _events(run, rows)
 
 
 def _require_readable(run: RunTables, rows: _Rows) -> None:
@@ -202,6 +205,16 @@ def _history(rows: _Rows) -> list[Finding]:
     is_shipped = any(not str(row.text).endswith(f" {Function.CALL}") for row in rows.all("traffic"))
     has_others = is_shipped or rows.one("explained").number
     return in_process.merged(of_shipped, of_calls) if has_others else of_calls
+
+
+def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
+    """Sessions, messages of services, timers, money, snapshots: of logs that are there from their beginning."""
+    if not rows.all("log") or int(json.loads(str(_longest(rows).text))["log_start"]) > 0:
+        return
+    found = events_of(rows.all("session"), rows.all("event"))
+    operations, entries = requests_of(rows.all("own request"))
+    yield from in_process.judge_events(found, operations, entries)
+    yield from run.aside.snapshots
 
 
 def _unjudgeable(rows: _Rows) -> str | None:

@@ -15,11 +15,12 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from upheaval.errors import HarnessError, UsageError
 from upheaval.run_folder import RunFolder
 from upheaval_pipeline import sources, tables
-from upheaval_pipeline.run_tables import partition, rejects
+from upheaval_pipeline.run_tables import aside_of, partition, rejects
 
 RUNS = (
     "run string, folder string, runtime string, members int, profile string, sync_level int, seed long, "
-    "created string, host string, converged boolean, traced string, manifest string"
+    "created string, host string, converged boolean, traced string, manifest string, "
+    "aside string"
 )
 TABLES = ("runs", "history", "faults", "trace", "recording", "rejects")
 
@@ -72,8 +73,12 @@ def _manifest_rows(folder: Path, run: str) -> tuple[list[Any], list[Any]]:
         return [], [(run, "manifest", None, None, str(error))]
     converged = m.converge is not None and m.converge.reached
     traced = json.dumps([i for i in range(m.members) if RunFolder(folder).member(i).trace.exists()])
+    try:
+        aside = aside_of(RunFolder(folder)).to_json()
+    except HarnessError as error:
+        return [], [(run, "controls", None, None, str(error))]
     start = (run, str(folder), m.runtime, m.members, m.profile, m.sync_level)
-    return [(*start, m.seed, m.created, m.host, converged, traced, m.to_json())], []
+    return [(*start, m.seed, m.created, m.host, converged, traced, m.to_json(), aside)], []
 
 
 def _replace(frame: DataFrame, path: str) -> int:

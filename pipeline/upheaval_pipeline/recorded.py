@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA
 from upheaval.errors import HarnessError
 from upheaval.history import Function
-from upheaval.service_messages import call_digest, decode_operation
+from upheaval.service_messages import call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
@@ -170,6 +170,8 @@ def _plain_operations(frames: Frames, kinds: Any) -> tuple[Any, list[pa.Array]]:
         (longs[at + FRAME_HEADER_LENGTH >> 3] == session_header.HEADER_WORD)
         & (code_word >> 8 & 0xFF == encoding.VERSION)
         & np.isin(codes, [int(code) for code in _FUNCTIONS])
+        # Messages of the services themselves have negative numbers in the place of a session.
+        & (longs[(at + FRAME_HEADER_LENGTH >> 3) + 2] >= 0)
         & (key_lengths <= encoding.MAX_KEY_LENGTH)
         & (values >= encoding.ABSENT)
         & (values <= encoding.MAX_VALUE_LENGTH)
@@ -244,6 +246,8 @@ def _said(message: bytes) -> _Said:
         term, session, timestamp = session_header.unpack_session_header(message)
         header = f'{{"leadership_term_id":{term},"cluster_session_id":{session},"timestamp":{timestamp}}}'
         payload = message[session_header.LENGTH :]
+        if session < 0:
+            return _service_message(term, session, timestamp, payload)
         try:
             number, function, key, value = decode_operation(payload)
         except DecodeError:
@@ -257,6 +261,18 @@ def _said(message: bytes) -> _Said:
         return _NOTHING
     shown = {field.name: getattr(decoded, field.name) for field in fields(cast(Any, decoded))}
     return type(decoded).__name__, json.dumps(shown, default=_shown), None, None, None, None
+
+
+def _service_message(term: int, number: int, timestamp: int, payload: bytes) -> _Said:
+    """A message that a service offered; of one of the ledger also what it gives to whom."""
+    credit = decode_credit(payload)
+    told = {
+        "leadership_term_id": term,
+        "cluster_session_id": number,
+        "timestamp": timestamp,
+        "credit": None if credit is None else [credit.transfer_id, credit.account, credit.amount],
+    }
+    return "ServiceMessage", json.dumps(told), None, None, None, None
 
 
 def _shown(value: object) -> str:

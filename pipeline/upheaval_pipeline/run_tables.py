@@ -16,10 +16,37 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from upheaval import jsonfields
+from upheaval.checkers.faults import orders_proved
+from upheaval.checkers.run import judge_snapshots
+from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.jsonfields import FieldError
 from upheaval.run_folder import Manifest, RunFolder, parse_manifest
 from upheaval_pipeline import sources, tables
+
+
+@dataclass(frozen=True)
+class Aside:
+    """Findings on the orders of operators, and on snapshots and states."""
+
+    orders: tuple[Finding, ...] = ()
+    snapshots: tuple[Finding, ...] = ()
+
+    def to_json(self) -> str:
+        return json.dumps(
+            [[[f.promise, int(f.verdict), f.detail] for f in part] for part in (self.orders, self.snapshots)]
+        )
+
+
+def aside_of(run: RunFolder) -> Aside:
+    """Raises `UsageError` for malformed files."""
+    return Aside(tuple(orders_proved(run.read_controls())), tuple(judge_snapshots(run)))
+
+
+def _parse_aside(text: str | None) -> Aside:
+    """Of a lake that was made before there were any: nothing."""
+    orders, snapshots = json.loads(text or "[[], []]")
+    return Aside(*(tuple(Finding(p, Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)))
 
 
 @dataclass(frozen=True)
@@ -37,6 +64,8 @@ class RunTables:
     recording: DataFrame
     """Frames without their payloads, and extents with what ended them in `_reject`."""
     bad: DataFrame
+    aside: Aside
+    """What is judged from small files of the run, by the in-process checkers."""
     history_file: Path | None
     """The file whose byte offsets `line` holds, where it is at hand."""
 
@@ -71,6 +100,7 @@ def of_folder(spark: SparkSession, folder: Path) -> Iterator[RunTables]:
             trace=read["trace"].where(good & known),
             recording=read["recording"].where(known & F.col("kind").isNotNull()),
             bad=gathered,
+            aside=aside_of(run),
             history_file=run.history_file,
         )
     finally:
@@ -112,6 +142,7 @@ def of_lake(spark: SparkSession, lake: str, run: str) -> RunTables:
         trace=read["trace"].where(F.col("member") < manifest.members),
         recording=read["recording"].where(F.col("member") < manifest.members),
         bad=read["rejects"],
+        aside=_parse_aside(found.asDict().get("aside")),
         history_file=None,
     )
 

@@ -16,6 +16,9 @@ looked at one by one. Shared with the in-process checker is what judges one key.
 | every log reaches its final position | from_position, to_position, end_position | member |
 | the first three, of calls | value (digest of the payload), position | value |
 | one leader a term | leadership_term_id, leader_member_id | term |
+| sessions | type, fields, end_position | session |
+| timers, money, messages of services | type, fields, f, key, value, result | none: one state machine, in this process |
+| orders, snapshots, states | (files of the run, read when it is opened or ingested) | |
 """
 
 from functools import reduce
@@ -24,7 +27,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from upheaval.checkers.verdict import Report
-from upheaval_pipeline import judged_history, judged_logs, run_tables
+from upheaval_pipeline import judged_events, judged_history, judged_logs, run_tables
 from upheaval_pipeline.evidence import Evidence
 from upheaval_pipeline.findings import findings
 from upheaval_pipeline.judged_history import Witness
@@ -58,6 +61,9 @@ def judge(run: RunTables) -> Report:
         judged_history.results(witness),
         judged_history.real_time(witness),
         judged_history.calls(run, witness),
+        judged_events.sessions(witness),
+        judged_events.events(witness),
+        judged_events.own_requests(run, witness),
     ]
     try:
         gathered = reduce(DataFrame.union, parts)

@@ -21,6 +21,7 @@ from upheaval_node.service.services import encoding
 
 FIRST_NUMBER = -(1 << 63) + 1
 STEP_MS = 10
+SEVERAL = 8
 
 
 @dataclass
@@ -154,3 +155,57 @@ def _record(folder: Path, recording_id: int, position: int, service_id: int, mes
     catalog.write_bytes(known)
     with (folder / "cluster" / "recording.log").open("ab") as stream:
         stream.write(struct.pack("<qqqqqii16x", recording_id, 0, 0, position, 1, service_id, 1))
+
+
+# --- good logs ---
+
+
+def ledger_log() -> EventLog:
+    """Two accounts, transfers to and fro, a read after each, snapshots in between."""
+    log = EventLog("ledger")
+    log.open()
+    balances = {"a": 100, "b": 100}
+    for number in range(2 * SEVERAL):
+        source, target = ("a", "b") if number % 3 else ("b", "a")
+        transfer = log.ask(Function.TRANSFER, source, [target, 5], True)
+        balances[source] -= 5
+        log.ask(Function.BALANCES, result=[["", 5], *([name, balances[name]] for name in sorted(balances))])
+        if number == SEVERAL:
+            log.snapshot()
+        log.credit(transfer, target, 5)
+        balances[target] += 5
+        log.tick(50)
+    log.snapshot()
+    return log
+
+
+def timers_log() -> EventLog:
+    """Timers that fire in time, one that is cancelled, one that is still pending."""
+    log = EventLog("timers")
+    log.open()
+    fired: list[Json] = []
+    for _ in range(2 * SEVERAL):
+        timer = log.ask(Function.SCHEDULE, "g", 100, log.time + 110)
+        deadline = log.time + 100
+        log.tick(50)
+        log.ask(Function.FIRED, "g", result=list(fired))
+        log.fire(timer, at=deadline + 3)
+        fired.append([timer, deadline, deadline + 3, 1])
+    cancelled = log.ask(Function.SCHEDULE, "g", 5000, log.time + 5010)
+    log.ask(Function.CANCEL, "", cancelled, True)
+    log.ask(Function.SCHEDULE, "g", 50_000, log.time + 50_010)
+    log.snapshot()
+    return log
+
+
+def workbench_log() -> EventLog:
+    log = EventLog("workbench")
+    log.open()
+    for number in range(SEVERAL):
+        log.ask(Function.WRITE, "r", number)
+        log.ask(Function.APPEND, "l", number)
+        if number == 2:
+            log.snapshot()
+    log.ask(Function.WRITE, "other", 1)
+    log.snapshot()
+    return log

@@ -13,6 +13,7 @@ from upheaval.checkers.faults import faults_proved, orders_proved
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.logs import LogFindings, check_logs
+from upheaval.checkers.recordings import snapshot_entries
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots
 from upheaval.checkers.timers import judge_timers
@@ -129,6 +130,17 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
         return []
     found = judge_events(log.events, {operation.id: operation for operation in operations}, log.entries)
     return found + check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
+
+
+def judge_snapshots(run: RunFolder) -> list[Finding]:
+    """The findings on snapshots and states alone; none, and nothing is read, where there are no snapshots."""
+    manifest = run.read_manifest()
+    if not any(snapshot_entries(run.member(member_id).recording_log) for member_id in range(manifest.members)):
+        return []
+    log = check_logs(run, finals(manifest), manifest.members).witness
+    if log is None or log.start_position > 0:
+        return []
+    return check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
 
 
 def judge_events(events: LogEvents, operations: Mapping[int, Operation], entries: Sequence[LogEntry]) -> list[Finding]:

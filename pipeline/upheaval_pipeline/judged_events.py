@@ -1,0 +1,119 @@
+"""What Spark finds out about sessions, timers, messages of services, and the requests to ledger and timers.
+
+Sessions are summed up, a row each. The rest is judged in log order over all keys at once, as one state machine: these
+rows come to this process as they are (there are none of them in a run of other services) and are shown to the functions
+that judge them in-process.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - its usual name
+
+from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TimerFired
+from upheaval.checkers.witness import LogEntry
+from upheaval.history import LEDGER, TIMERS, Function, Operation, Outcome
+from upheaval.service_messages import Credit
+from upheaval_pipeline.evidence import Evidence, evidence
+from upheaval_pipeline.judged_history import Witness
+from upheaval_pipeline.run_tables import RunTables
+
+SERVICE_MESSAGE = "ServiceMessage"
+_OWN = tuple(function.value for function in (*LEDGER, *TIMERS))
+_EVENTS = ("TimerEvent", SERVICE_MESSAGE, "NewLeadershipTermEvent")
+
+
+def sessions(witness: Witness) -> DataFrame:
+    """Where each session opened and closed, and the ends of its first and last message."""
+    kinds = ("SessionOpenEvent", "SessionCloseEvent", "SessionMessage")
+    session = F.get_json_object("fields", "$.cluster_session_id").cast("long")
+    reason = F.get_json_object("fields", "$.close_reason").cast("long")
+    rows = witness.recorded.where(F.col("type").isin(*kinds)).withColumn("session", session)
+    place = F.col("end_position")
+    is_message = F.col("type") == "SessionMessage"
+    closed = F.when(F.col("type") == "SessionCloseEvent", F.array(place, reason))
+    found = rows.groupBy("session").agg(
+        F.sort_array(F.collect_list(F.when(F.col("type") == "SessionOpenEvent", place))).alias("opened"),
+        F.sort_array(F.collect_list(closed)).alias("closed"),
+        F.min(F.when(is_message, place)).alias("first"),
+        F.max(F.when(is_message, place)).alias("last"),
+    )
+    told = F.to_json(F.struct("opened", "closed", "first", "last"))
+    return found.select(*evidence("session", None, told, F.col("session")))
+
+
+def events(witness: Witness) -> DataFrame:
+    """Timer events, messages of services and terms, as they are."""
+    rows = witness.recorded.where(F.col("type").isin(*_EVENTS))
+    told = F.to_json(F.struct("type", "fields"))
+    return rows.select(*evidence("event", F.col("end_position"), told, F.col("end_position")))
+
+
+def own_requests(run: RunTables, witness: Witness) -> DataFrame:
+    """Requests to ledger and timers with what was answered."""
+    entries = witness.recorded.where(F.col("f").isin(*_OWN)).select(
+        F.col("operation_id").alias("id"), "f", "key", "value", "end_position", "fields"
+    )
+    answered = run.history.where("outcome = 'ok'").select(
+        "id",
+        *(F.col(name).alias(f"sent_{name}") for name in ("f", "key", "value", "result", "position")),
+    )
+    joined = entries.join(answered, "id", "left")
+    timestamp = F.get_json_object("fields", "$.timestamp").cast("long").alias("timestamp")
+    sent = [F.col(f"sent_{name}") for name in ("f", "key", "value", "result", "position")]
+    told = F.to_json(F.struct("id", "f", "key", "value", timestamp, *sent))
+    return joined.select(*evidence("own request", F.col("end_position"), told, F.col("end_position")))
+
+
+def events_of(sessions: Sequence[Evidence], events: Sequence[Evidence]) -> LogEvents:
+    """What the rows of the first two tell, in log order."""
+    found = LogEvents()
+    for row in sessions:
+        told = json.loads(str(row.text))
+        facts = SessionFacts(row.key or 0, told["opened"], [(place, reason) for place, reason in told["closed"]])
+        facts.first_message, facts.last_message = told.get("first", -1), told.get("last", -1)
+        found.sessions[facts.session_id] = facts
+    for row in events:
+        told = json.loads(str(row.text))
+        _add(found, told["type"], json.loads(told["fields"]), row.number or 0)
+    return found
+
+
+def _add(found: LogEvents, kind: str, fields: Mapping[str, Any], position: int) -> None:
+    if kind == "TimerEvent":
+        found.timers.append(TimerFired(position, fields["correlation_id"], fields["timestamp"]))
+    elif kind == SERVICE_MESSAGE:
+        credit = fields["credit"]
+        message = ServiceMessage(
+            position, fields["cluster_session_id"], fields["timestamp"], None if credit is None else Credit(*credit)
+        )
+        found.service_messages.append(message)
+    else:
+        found.time_unit = max(int(fields["time_unit"]), 0)
+
+
+def requests_of(rows: Sequence[Evidence]) -> tuple[dict[int, Operation], list[LogEntry]]:
+    """The answered operations by their id, and the entries in log order."""
+    operations: dict[int, Operation] = {}
+    entries = []
+    for row in rows:
+        told = json.loads(str(row.text))
+        value = json.loads(told["value"])
+        entry = LogEntry(row.number or 0, told["id"], Function(told["f"]), told["key"], value, told["timestamp"])
+        entries.append(entry)
+        if "sent_f" in told:
+            operations[entry.id] = Operation(
+                id=entry.id,
+                process=0,
+                f=Function(told["sent_f"]),
+                key=told["sent_key"],
+                value=json.loads(told["sent_value"]),
+                invoke_ns=0,
+                complete_ns=0,
+                outcome=Outcome.OK,
+                result=json.loads(told["sent_result"]),
+                position=told.get("sent_position"),
+            )
+    return operations, entries

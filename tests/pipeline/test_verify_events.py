@@ -1,0 +1,36 @@
+"""Spark and the in-process checker say the same about sessions, timers, money, snapshots and orders."""
+
+from pathlib import Path
+from typing import Any
+
+from support.built_events import ledger_log, timers_log
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.run_folder import ControlRecord
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.verify import verify, verify_lake
+
+
+def test_a_good_ledger_is_valid_word_for_word_and_in_a_lake(tmp_path: Path, spark: Any) -> None:
+    run = ledger_log().write(tmp_path / "run")
+    run.add_control(ControlRecord("snapshot", 1, 2, 0, {}, "snapshot at position 1"))
+    expected = verify_run(run.path)
+    assert [finding.verdict for finding in expected.findings[-5:]] == [Verdict.VALID] * 5
+    assert verify(spark, run.path) == expected
+    ingest(spark, [run.path], str(tmp_path / "lake"))
+    assert verify_lake(spark, str(tmp_path / "lake"), "run-1").findings == expected.findings
+
+
+def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Path, spark: Any) -> None:
+    log = timers_log()
+    del log.snapshots[1][0].service[1]
+    log.fire(0)
+    log.close()
+    log.close(reason=cm.CloseReason.TIMEOUT)
+    run = log.write(tmp_path)
+    run.add_control(ControlRecord("suspend", 1, 2, 0, {}, "not proved: nobody leads"))
+    expected = verify_run(tmp_path)
+    broken = [finding for finding in expected.findings if finding.verdict is Verdict.INVALID]
+    assert len(broken) == 3, expected.findings
+    assert verify(spark, tmp_path) == expected
