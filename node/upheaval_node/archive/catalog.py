@@ -303,6 +303,12 @@ class Catalog:
         entry.start_position = position
         self._rewrite(entry)
 
+    def record_channel(self, entry: RecordingEntry, original: str, stripped: str) -> None:
+        """The recording is found under another channel from now on."""
+        entry.original_channel = original
+        entry.stripped_channel = stripped
+        self.replace(entry)
+
     def record_deleted(self, entry: RecordingEntry) -> None:
         """The recording is no more: its entry keeps its place in the file and is found by nobody."""
         entry.state = am.RecordingState.DELETED

@@ -66,7 +66,8 @@ class PendingCall:
     """A request on its way. When `done`, `error` is None or says why it failed, with the archive's `error_code`.
 
     `relevant_id` is what the archive answers: a subscription, replay session or replication id, a position, a count.
-    Listings fill `descriptors`; fewer than asked for is no error. A time-out or a lost archive has error code -1.
+    Listings fill `descriptors` or `subscriptions`; fewer than asked for is no error. A time-out or a lost archive has
+    error code -1.
     """
 
     correlation_id: int
@@ -75,6 +76,7 @@ class PendingCall:
     error: str | None = None
     error_code: int = NULL_VALUE
     descriptors: list[am.RecordingDescriptor] = field(default_factory=list)
+    subscriptions: list[am.RecordingSubscriptionDescriptor] = field(default_factory=list)
     wanted_descriptors: int = 0
     deadline_ns: int = MAX_POSITION
 
@@ -251,7 +253,7 @@ class ArchiveClient:
             return
         if isinstance(message, am.ControlResponse):
             self._on_response(fragment.image, message)
-        elif isinstance(message, am.RecordingDescriptor):
+        elif isinstance(message, am.RecordingDescriptor | am.RecordingSubscriptionDescriptor):
             self._on_descriptor(message)
         elif isinstance(message, RecordingSignalEvent) and message.control_session_id == self.control_session_id:
             self.signals.append(message)
@@ -300,13 +302,16 @@ class ArchiveClient:
             am.SCHEMA.encode(am.KeepAliveRequest(control_session_id=self.control_session_id, correlation_id=NULL_VALUE))
         )
 
-    def _on_descriptor(self, descriptor: am.RecordingDescriptor) -> None:
+    def _on_descriptor(self, descriptor: am.RecordingDescriptor | am.RecordingSubscriptionDescriptor) -> None:
         call = self._calls.get(descriptor.correlation_id)
         if call is None or descriptor.control_session_id != self.control_session_id:
             return
-        call.descriptors.append(descriptor)
+        if isinstance(descriptor, am.RecordingDescriptor):
+            call.descriptors.append(descriptor)
+        else:
+            call.subscriptions.append(descriptor)
         call.deadline_ns = self._now_ns + self.timeout_ns
-        if len(call.descriptors) >= call.wanted_descriptors:
+        if len(call.descriptors) + len(call.subscriptions) >= call.wanted_descriptors:
             del self._calls[call.correlation_id]
             call.done = True
 
@@ -487,6 +492,25 @@ class ArchiveClient:
             ),
             descriptors=count,
         )
+
+    def list_recording_subscriptions(
+        self, pseudo_index: int, count: int, channel_fragment: str = "", stream_id: int | None = None
+    ) -> PendingCall:
+        """What is being recorded or waited for, from the `pseudo_index`-th match on."""
+        return self.request(
+            am.ListRecordingSubscriptionsRequest(
+                pseudo_index=pseudo_index,
+                subscription_count=count,
+                apply_stream_id=stream_id is not None,
+                stream_id=0 if stream_id is None else stream_id,
+                channel=channel_fragment,
+            ),
+            descriptors=count,
+        )
+
+    def update_channel(self, recording_id: int, channel: str) -> PendingCall:
+        """Have a recording found under another channel."""
+        return self.request(am.UpdateChannelRequest(recording_id=recording_id, channel=channel))
 
     def find_last_matching_recording(
         self, min_recording_id: int, channel_fragment: str, stream_id: int, session_id: int

@@ -8,8 +8,10 @@ from collections import deque
 from enum import IntEnum
 from typing import Final
 
+from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
 from upheaval_node.archive.listing import Listing
+from upheaval_node.archive.recorder import RecordingSubscription
 from upheaval_node.media.api import Image, Publication
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignal
@@ -61,7 +63,7 @@ class ControlSession:
         self.image = image
         self.client_info = connect.client_info
         self.close_reason = ""
-        self.listing: Listing | None = None
+        self.listing: Listing[RecordingEntry] | Listing[RecordingSubscription] | None = None
         self._state = SessionState.CONNECTING
         self._connect_correlation_id = connect.correlation_id
         self._version = connect.version

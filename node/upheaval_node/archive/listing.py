@@ -1,24 +1,24 @@
 """Listings of a control session: descriptors go out a few at a time, as the response stream takes them."""
 
 from collections.abc import Callable, Iterator
-from typing import Final
-
-from upheaval_node.archive.catalog import RecordingEntry
+from typing import Final, Generic, TypeVar
 
 # Records looked at in one work cycle (Aeron archive: listing).
 MAX_SCANNED_PER_TURN: Final = 64
 
+Item = TypeVar("Item")
 
-class Listing:
+
+class Listing(Generic[Item]):
     """Sends up to `count` of `entries` that `matches`; `unknown` says at the end that there were fewer."""
 
     def __init__(
         self,
-        entries: Iterator[RecordingEntry],
+        entries: Iterator[Item],
         count: int,
         *,
-        matches: Callable[[RecordingEntry], bool],
-        send: Callable[[RecordingEntry], bool],
+        matches: Callable[[Item], bool],
+        send: Callable[[Item], bool],
         unknown: Callable[[], None],
     ) -> None:
         self._entries = entries
@@ -26,7 +26,7 @@ class Listing:
         self._matches = matches
         self._send = send
         self._unknown = unknown
-        self._unsent: RecordingEntry | None = None
+        self._unsent: Item | None = None
 
     def do_work(self) -> tuple[int, bool]:
         """How many descriptors were sent, and whether the listing is complete."""

@@ -7,11 +7,12 @@ are the archive's business.
 from collections.abc import Callable
 from typing import Protocol
 
+from upheaval_node.archive import channels
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
 from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
 from upheaval_node.archive.control_session import ControlSession
 from upheaval_node.archive.listing import Listing
-from upheaval_node.archive.recorder import Recorder
+from upheaval_node.archive.recorder import Recorder, RecordingSubscription
 from upheaval_node.archive.replayer import Replayer, ReplayParams
 from upheaval_node.archive.replication import ReplicationParams
 from upheaval_node.archive.responses import Requester
@@ -225,6 +226,45 @@ class Requests:
             unknown=unknown,
         )
 
+    def _list_subscriptions(self, session: ControlSession, message: am.ListRecordingSubscriptionsRequest) -> None:
+        _check_no_listing(session)
+        correlation_id = message.correlation_id
+        found = [
+            each
+            for each in self._recorder.subscriptions()
+            if message.channel in each.stripped_channel
+            and (not message.apply_stream_id or each.stream_id == message.stream_id)
+        ]
+
+        def send(each: RecordingSubscription) -> bool:
+            descriptor = am.RecordingSubscriptionDescriptor(
+                control_session_id=session.id,
+                correlation_id=correlation_id,
+                subscription_id=each.id,
+                stream_id=each.stream_id,
+                stripped_channel=each.stripped_channel,
+            )
+            return session.has_room and session.send(am.SCHEMA.encode(descriptor))
+
+        session.listing = Listing(
+            iter(found[message.pseudo_index :] if message.pseudo_index >= 0 else ()),
+            message.subscription_count,
+            matches=lambda _: True,
+            send=send,
+            unknown=lambda: session.send_unknown(correlation_id, ControlResponseCode.SUBSCRIPTION_UNKNOWN, 0),
+        )
+
+    def _update_channel(self, session: ControlSession, message: am.UpdateChannelRequest) -> None:
+        _check_no_listing(session)
+        correlation_id, recording_id = message.correlation_id, message.recording_id
+        entry = self._catalog.get(recording_id)
+        if entry is None:
+            session.send_unknown(correlation_id, ControlResponseCode.RECORDING_UNKNOWN, recording_id)
+            return
+        stripped = channels.strip(channels.parse(message.channel))
+        self._catalog.record_channel(entry, message.channel, str(stripped))
+        session.send_ok(correlation_id)
+
     def _find_last(self, session: ControlSession, message: am.FindLastMatchingRecordingRequest) -> None:
         if message.min_recording_id < 0:
             raise unknown_recording(message.min_recording_id)
@@ -325,6 +365,8 @@ _HANDLERS: dict[type[Message], Callable[..., None]] = {
     am.ListRecordingsRequest: Requests._list,
     am.ListRecordingsForUriRequest: Requests._list_for_uri,
     am.FindLastMatchingRecordingRequest: Requests._find_last,
+    am.ListRecordingSubscriptionsRequest: Requests._list_subscriptions,
+    am.UpdateChannelRequest: Requests._update_channel,
     am.ReplayRequest: Requests._replay,
     am.BoundedReplayRequest: Requests._replay,
     am.StopReplayRequest: Requests._stop_replay,

@@ -331,11 +331,57 @@ def test_an_unsupported_request_says_so() -> None:
     world = ArchiveWorld()
     member = world.member()
     for message in (
-        am.UpdateChannelRequest(recording_id=0, channel="aeron:ipc"),
+        am.ReplayTokenRequest(recording_id=0),
         am.TaggedReplicateRequest(src_recording_id=0),
     ):
         _, text = world.refused(member.client.request(message))
         assert text == f"{type(message).__name__} is not supported by this archive"
+
+
+def test_subscriptions_are_listed_from_an_index_on_and_by_stream_and_channel() -> None:
+    world = ArchiveWorld()
+    client = world.member().client
+    ids = [
+        world.call(client.start_recording(f"aeron:ipc?alias={name}|session-id={number}", stream_id))
+        for number, (name, stream_id) in enumerate([("one", 5), ("two", 6), ("three", 5)])
+    ]
+
+    def listed(*arguments: int, channel: str = "", stream_id: int | None = None) -> list[int]:
+        call = client.list_recording_subscriptions(*arguments, channel, stream_id)
+        world.until(lambda: call.done)
+        assert call.error is None
+        return [each.subscription_id for each in call.subscriptions]
+
+    assert listed(0, 10) == ids
+    assert listed(0, 2) == ids[:2]
+    assert listed(1, 10) == ids[1:]
+    assert listed(0, 10, stream_id=5) == [ids[0], ids[2]]
+    assert listed(1, 1, stream_id=5) == [ids[2]]
+    assert listed(0, 10, channel="alias=t") == ids[1:]
+    assert listed(3, 1) == listed(-1, 1) == listed(-(1 << 31), (1 << 31) - 1) == []
+
+
+def test_a_recording_is_found_under_the_channel_that_it_was_given() -> None:
+    world = ArchiveWorld()
+    member = world.member()
+    publication, _ = started(world, member)
+    offer(world, publication, b"x")
+    other = member.driver.add_publication(CHANNEL, STREAM + 1)
+    world.call(member.client.start_recording("aeron:ipc", STREAM + 1))
+    world.until(lambda: other.is_connected)
+    name = "aeron:tcp?endpoint=elsewhere:1|mtu=1408|alias=" + "long" * 200
+    world.call(member.client.update_channel(0, name))
+    for recording_id, channel in ((0, name), (1, "aeron:ipc")):
+        call = member.client.list_recording(recording_id)
+        world.until(lambda call=call: call.done)
+        assert [each.original_channel for each in call.descriptors] == [channel]
+    call = member.client.list_recording(0)
+    world.until(lambda: call.done)
+    assert call.descriptors[0].stripped_channel == name.replace("|mtu=1408", "")
+    assert world.refused(member.client.update_channel(0, "no channel"))[0] == ErrorCode.GENERIC
+    unknown = member.client.update_channel(9, "aeron:ipc")
+    world.until(lambda: unknown.done)
+    assert (unknown.error, unknown.error_code) == ("unknown", ErrorCode.UNKNOWN_RECORDING)
 
 
 def test_a_counter_tells_who_is_connected_while_it_is() -> None:
