@@ -2,8 +2,8 @@
 
 Quick part (`--quick`, also `tests/architecture/test_protocol_rows.py`): functions and tests that rows name exist, every
 message and field of the documents has its row. Long part: for each row of a message, circumstance or interval its
-functions are made to do nothing, one row after the other, and at least one of the row's tests must fail; `--rows SEED:N`
-draws N.
+functions are made to do nothing, one row after the other, and at least one of the row's tests must fail.
+`--rows SEED:N` draws N of them.
 """
 
 import argparse
