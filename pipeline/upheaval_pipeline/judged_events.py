@@ -22,6 +22,7 @@ from upheaval_pipeline.run_tables import RunTables
 
 SERVICE_MESSAGE = "ServiceMessage"
 _OWN = tuple(function.value for function in (*LEDGER, *TIMERS))
+_SENT = ("f", "key", "value", "result", "position", "invoke_ns", "complete_ns")
 _EVENTS = ("TimerEvent", SERVICE_MESSAGE, "NewLeadershipTermEvent")
 
 
@@ -58,11 +59,11 @@ def own_requests(run: RunTables, witness: Witness) -> DataFrame:
     )
     answered = run.history.where("outcome = 'ok'").select(
         "id",
-        *(F.col(name).alias(f"sent_{name}") for name in ("f", "key", "value", "result", "position")),
+        *(F.col(name).alias(f"sent_{name}") for name in _SENT),
     )
     joined = entries.join(answered, "id", "left")
     timestamp = F.get_json_object("fields", "$.timestamp").cast("long").alias("timestamp")
-    sent = [F.col(f"sent_{name}") for name in ("f", "key", "value", "result", "position")]
+    sent = [F.col(f"sent_{name}") for name in _SENT]
     told = F.to_json(F.struct("id", "f", "key", "value", timestamp, *sent))
     return joined.select(*evidence("own request", F.col("end_position"), told, F.col("end_position")))
 
@@ -110,8 +111,8 @@ def requests_of(rows: Sequence[Evidence]) -> tuple[dict[int, Operation], list[Lo
                 f=Function(told["sent_f"]),
                 key=told["sent_key"],
                 value=json.loads(told["sent_value"]),
-                invoke_ns=0,
-                complete_ns=0,
+                invoke_ns=told["sent_invoke_ns"],
+                complete_ns=told["sent_complete_ns"],
                 outcome=Outcome.OK,
                 result=json.loads(told["sent_result"]),
                 position=told.get("sent_position"),

@@ -2,22 +2,26 @@
 
 Judged by the log alone: what was scheduled and cancelled by requests to the service `timers`, what expired by the
 timer events. What the service answered is then compared with what these give. An expiry may be on its way into the log
-when the cancellation is applied; one that comes soon behind it does not count as fired, and breaks nothing. This module
-knows nothing of files.
+when the cancellation is applied: it does not count as fired, and breaks nothing. It is on its way no more when an entry
+lies before it that a client sent only after the cancellation had been answered. This module knows nothing of files.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import merge
 from typing import Final
 
-from upheaval.checkers.events import EVIDENCE_MS, Clock, TimerFired
+from upheaval.checkers.events import Clock, TimerFired
 from upheaval.checkers.model import same
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.history import TIMERS, Function, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval_node.service.services.timers import MAX_DELAY_MS, MAX_TIMERS
+
+CROSSING_MS: Final = 100
+"""How long a cancellation may take from a service to its consensus module after the client had its answer."""
 
 TIMERS_KEPT: Final = "timers fire once, in time, and not after a cancel"
 
@@ -27,8 +31,8 @@ class _Timer:
     position: int
     deadline: int
     group: str
-    cancelled_at: int | None = None
-    """The time of the cancellation."""
+    cancelled_by: int | None = None
+    """The operation that did it."""
     fired_at: int = -1
     fired_position: int = -1
 
@@ -66,12 +70,18 @@ class _Judge:
         self._clock = Clock((), time_unit)
         self._timers: dict[int, _Timer] = {}
         self._cancelled = self._crossed = self._judged = self._late = 0
+        # Of the answered entries so far: how late the latest was invoked, rising, and when it came into the log.
+        self._invoked: list[int] = []
+        self._entered: list[int] = []
 
     def request(self, entry: LogEntry) -> None:
         expected = self._apply(entry)
         operation = self._operations.get(entry.id)
         if operation is None or operation.outcome is not Outcome.OK:
             return
+        if not self._invoked or operation.invoke_ns > self._invoked[-1]:
+            self._invoked.append(operation.invoke_ns)
+            self._entered.append(entry.timestamp)
         self._judged += 1
         is_refused = isinstance(operation.result, dict)
         if (is_refused and expected is not None) or (not is_refused and not same(operation.result, expected)):
@@ -89,9 +99,9 @@ class _Judge:
             return None
         if entry.f is Function.CANCEL:
             timer = self._timers.get(entry.value)
-            if timer is None or timer.fired_at >= 0 or timer.cancelled_at is not None:
+            if timer is None or timer.fired_at >= 0 or timer.cancelled_by is not None:
                 return False
-            timer.cancelled_at = entry.timestamp
+            timer.cancelled_by = entry.id
             self._cancelled += 1
             return True
         is_refused = not 0 <= entry.value <= MAX_DELAY_MS or len(self._timers) >= MAX_TIMERS
@@ -110,17 +120,29 @@ class _Judge:
         if event.timestamp < timer.deadline:
             raise _Broken(f"{what} at time {event.timestamp}, its deadline is {timer.deadline}")
         timer.fired_position = event.position
-        if timer.cancelled_at is None:
+        if timer.cancelled_by is None:
             timer.fired_at = event.timestamp
             self._late = max(self._late, event.timestamp - timer.deadline)
             return
         self._crossed += 1
-        if event.timestamp - timer.cancelled_at > EVIDENCE_MS * self._clock.unit:
-            raise _Broken(f"{what} at time {event.timestamp}, but it was cancelled at time {timer.cancelled_at}")
+        known_at = self._known_at(timer.cancelled_by)
+        if known_at is not None and event.timestamp - known_at > CROSSING_MS * self._clock.unit:
+            raise _Broken(
+                f"{what} at time {event.timestamp}, but operation id={timer.cancelled_by} had cancelled it, "
+                f"and was answered before time {known_at}"
+            )
+
+    def _known_at(self, operation_id: int) -> int | None:
+        """When the first entry came into the log that was sent after the answer to that operation."""
+        operation = self._operations.get(operation_id)
+        if operation is None or operation.outcome is not Outcome.OK or operation.complete_ns is None:
+            return None
+        index = bisect_right(self._invoked, operation.complete_ns)
+        return self._entered[index] if index < len(self._entered) else None
 
     def require_none_lost(self, clock: Clock) -> None:
         for timer_id, timer in self._timers.items():
-            is_over = timer.fired_position >= 0 or timer.cancelled_at is not None
+            is_over = timer.fired_position >= 0 or timer.cancelled_by is not None
             if not is_over and clock.owes(timer.position, timer.deadline):
                 raise _Broken(
                     f"timer {timer_id}, scheduled at position {timer.position} for time {timer.deadline}, never fired: "

@@ -167,9 +167,10 @@ def too_early(log: EventLog) -> str:
 
 def after_a_cancel(log: EventLog) -> str:
     timer = log.ask(Function.SCHEDULE, "h", 2000, log.time + 2010)
-    log.ask(Function.CANCEL, "", timer, True)
+    cancel = log.ask(Function.CANCEL, "", timer, True)
+    log.ask(Function.FIRED, "h", result=[])
     log.fire(timer, at=log.time + 2500)
-    return "it was cancelled at time"
+    return f"operation id={cancel} had cancelled it"
 
 
 def never_fires(log: EventLog) -> str:

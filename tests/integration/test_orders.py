@@ -1,0 +1,33 @@
+"""Orders of an operator by the command line, on processes: each returns when every member shows its effect."""
+
+from pathlib import Path
+
+import pytest
+
+from upheaval.cli.main import main
+from upheaval.run_folder import RunFolder
+
+pytestmark = pytest.mark.heavy
+
+
+def test_a_cluster_by_hand_takes_snapshots_and_ends_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = str(tmp_path / "run")
+    assert main(["up", "--dir", folder, "--components", "split", "--service", "ledger"]) == 0
+    try:
+        for order in ("snapshot", "suspend", "resume", "shutdown"):
+            assert main([order, folder]) == 0
+        assert main(["up", "--dir", folder]) == 0
+        assert main(["abort", folder]) == 0
+        capsys.readouterr()
+        assert main(["snapshot", folder, "--timeout", "1"]) == 3
+        assert "no member is running" in capsys.readouterr().err
+    finally:
+        main(["down", "--dir", folder])
+    controls = list(RunFolder(folder).read_controls())
+    assert [control.what for control in controls] == ["snapshot", "suspend", "resume", "shutdown", "abort", "snapshot"]
+    assert [control.is_proved for control in controls] == [True] * 5 + [False]
+    ended = controls[3].members["0"]
+    assert isinstance(ended, dict)
+    assert ended["exit_statuses"] == [0, 0, 0]
