@@ -124,11 +124,6 @@ class ModuleBase(ABC):
         self._appended_position = 0
         self._append_advance_ns = 0
         self._backtrack_reported_at = NULL_POSITION
-        # Log position of a change of the module state, and the state before it, until it is committed.
-        self._uncommitted_states: deque[tuple[int, ModuleState]] = deque()
-        # Log position of a timer's expiry, and its id, until it is committed.
-        self._uncommitted_timers: deque[tuple[int, int]] = deque()
-
         self._make_parts(
             authenticator or authenticator_named(cluster.authenticator),
             authorisation or authorisation_named(cluster.authorisation),
@@ -137,6 +132,10 @@ class ModuleBase(ABC):
     def _make_parts(self, authenticator: Authenticator, authorisation: AuthorisationService) -> None:
         self._acks = ServiceAcks(self._settings.service_count)
         self._services = ServiceProxy(self._context, self._acks)
+        # Log position of a change of the module state, and the state before it, until it is committed.
+        self._uncommitted_states: deque[tuple[int, ModuleState]] = deque()
+        # Log position of a timer's expiry, and its id, until it is committed.
+        self._uncommitted_timers: deque[tuple[int, int]] = deque()
         self._timers = Timers()
         self._pending_messages = [PendingMessages(service_id) for service_id in range(self._settings.service_count)]
         self._recording = LogRecording(self._context)
