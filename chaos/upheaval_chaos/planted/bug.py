@@ -22,7 +22,7 @@ class PlantedBug:
     """`plant` gets the agents of a process of a member before they take their first turn.
 
     `caught_by` is the promise (docs/guarantees.md) that the bug makes invalid: in a run of `scenario`, which shows it
-    on every runtime, or in the campaign where there is none.
+    on every runtime, or else in the campaign. `seed` is one of the campaign that catches the bug.
     """
 
     name: str
@@ -30,6 +30,7 @@ class PlantedBug:
     caught_by: str
     scenario: str | None
     plant: Callable[[Sequence[MemberAgent]], None]
+    seed: int
 
 
 INVARIANTS: Final = "invariants of the simulation"
@@ -38,9 +39,18 @@ CATALOGUE: Final = (
     PlantedBug(
         "ack-before-the-write",
         "the archive says that it has recorded what no disk has",
-        "acknowledged operations are not lost",
+        INVARIANTS,
         None,
         elections.ack_before_the_write,
+        2,
+    ),
+    PlantedBug(
+        "cancelled-timer-fires",
+        "a timer that its service cancelled fires all the same",
+        "timers fire once, in time, and not after a cancel",
+        None,
+        services.cancelled_timer_fires,
+        19,
     ),
     PlantedBug(
         "commit-position-goes-back",
@@ -48,6 +58,7 @@ CATALOGUE: Final = (
         INVARIANTS,
         None,
         elections.commit_position_goes_back,
+        1,
     ),
     PlantedBug(
         "commit-without-a-quorum",
@@ -55,6 +66,7 @@ CATALOGUE: Final = (
         "acknowledged operations are not lost",
         "leader-left-alone",
         quorum.commit_without_a_quorum,
+        2,
     ),
     PlantedBug(
         "message-delivered-twice",
@@ -62,6 +74,7 @@ CATALOGUE: Final = (
         "linearizable",
         None,
         services.message_delivered_twice,
+        2,
     ),
     PlantedBug(
         "session-ids-reused",
@@ -69,6 +82,7 @@ CATALOGUE: Final = (
         "sessions open and close once and say nothing after",
         None,
         services.session_ids_reused,
+        1,
     ),
     PlantedBug(
         "session-not-closed-in-replay",
@@ -76,41 +90,23 @@ CATALOGUE: Final = (
         "sessions open and close once and say nothing after",
         None,
         services.session_not_closed_in_replay,
+        1,
+    ),
+    PlantedBug(
+        "shorter-log-elected",
+        "members stand and vote whatever the logs are",
+        INVARIANTS,
+        None,
+        elections.shorter_log_elected,
+        23,
     ),
     PlantedBug(
         "snapshot-misses-a-session",
         "the session that was opened last is not in the module's snapshot",
-        "sessions open and close once and say nothing after",
+        "a snapshot equals the replay of the log",
         None,
         services.snapshot_misses_a_session,
-    ),
-    PlantedBug(
-        "stale-leader-accepted",
-        "a commit position counts whatever leader of whatever term it is from",
-        INVARIANTS,
-        None,
-        elections.stale_leader_accepted,
-    ),
-    PlantedBug(
-        "tail-not-truncated",
-        "a log that is to be cut for a new leader stays as it is",
-        "logs are equal up to the commit position",
-        None,
-        elections.tail_not_truncated,
-    ),
-    PlantedBug(
-        "term-reused-after-restart",
-        "a member that starts has forgotten what it voted for",
-        INVARIANTS,
-        None,
-        elections.term_reused_after_restart,
-    ),
-    PlantedBug(
-        "terms-not-cut",
-        "a member whose log was cut still names the term that was cut off",
-        "logs are equal up to the commit position",
-        None,
-        elections.terms_not_cut,
+        1,
     ),
     PlantedBug(
         "timer-fires-again",
@@ -118,6 +114,15 @@ CATALOGUE: Final = (
         "timers fire once, in time, and not after a cancel",
         None,
         services.timer_fires_again,
+        149,
+    ),
+    PlantedBug(
+        "timer-fires-early",
+        "a leader takes a timer for due long before its time",
+        "timers fire once, in time, and not after a cancel",
+        None,
+        services.timer_fires_early,
+        19,
     ),
     PlantedBug(
         "timer-lost-over-a-restart",
@@ -125,6 +130,7 @@ CATALOGUE: Final = (
         "timers fire once, in time, and not after a cancel",
         None,
         services.timer_lost_over_a_restart,
+        173,
     ),
     PlantedBug(
         "uncommitted-entries-applied",
@@ -132,6 +138,7 @@ CATALOGUE: Final = (
         INVARIANTS,
         None,
         services.uncommitted_entries_applied,
+        2,
     ),
     PlantedBug(
         "vote-not-persisted",
@@ -139,13 +146,7 @@ CATALOGUE: Final = (
         INVARIANTS,
         None,
         elections.vote_not_persisted,
-    ),
-    PlantedBug(
-        "votes-for-a-shorter-log",
-        "every candidate's log counts as better than the own one",
-        "acknowledged operations are not lost",
-        None,
-        elections.votes_for_a_shorter_log,
+        1,
     ),
 )
 

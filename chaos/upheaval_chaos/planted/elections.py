@@ -1,4 +1,4 @@
-"""Planted bugs of votes, terms and of what a member does to its log for a new leader. Knows the consensus module."""
+"""Planted bugs of votes, commit positions and recordings. Knows the consensus module and the archive."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -7,7 +7,6 @@ from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.election import Election
 from upheaval_node.files.node_state import NodeState
-from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.member import MemberAgent
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_VALUE, Now
@@ -34,50 +33,22 @@ def _keep_in_memory(state: NodeState) -> None:
     state._store = keep  # type: ignore[method-assign]
 
 
-def term_reused_after_restart(agents: Sequence[MemberAgent]) -> None:
-    """What was voted for before the start is forgotten."""
-    for module in modules(agents):
-        module.node_state._candidate_term_id = NULL_VALUE
-
-
-def votes_for_a_shorter_log(agents: Sequence[MemberAgent]) -> None:
-    """Every candidate's log counts as better than the own one."""
+def shorter_log_elected(agents: Sequence[MemberAgent]) -> None:
+    """Nobody looks at logs: a member stands whatever the others have, and votes for whoever asks first."""
 
     def generous(election: Election) -> None:
-        judge = election.on_request_vote
+        judge, hear = election.on_request_vote, election.on_canvass_position
 
         def on_request_vote(now: Now, message: cm.RequestVote) -> None:
             judge(now, replace(message, log_leadership_term_id=FAR_AHEAD, log_position=FAR_AHEAD))
 
+        def on_canvass_position(now: Now, message: cm.CanvassPosition) -> None:
+            hear(now, replace(message, log_leadership_term_id=NULL_VALUE, log_position=0))
+
         election.on_request_vote = on_request_vote  # type: ignore[method-assign]
+        election.on_canvass_position = on_canvass_position  # type: ignore[method-assign]
 
     _in_each_election(agents, generous)
-
-
-def stale_leader_accepted(agents: Sequence[MemberAgent]) -> None:
-    """A commit position counts whatever leader of whatever term it is from."""
-    for module in modules(agents):
-        module._is_from_leader = lambda term_id, leader_id: True  # type: ignore[method-assign]  # noqa: ARG005
-
-
-def tail_not_truncated(agents: Sequence[MemberAgent]) -> None:
-    """A log that is to be cut for a new leader stays as it is."""
-    for module in modules(agents):
-        module.truncate_log = lambda now, position: True  # type: ignore[method-assign]  # noqa: ARG005
-
-
-def terms_not_cut(agents: Sequence[MemberAgent]) -> None:
-    """A member whose log was cut still names the term that was cut off as its last one."""
-    for module in modules(agents):
-        _keep_terms(module.recording_log)
-
-
-def _keep_terms(log: RecordingLog) -> None:
-    def keep(position: int) -> int:  # noqa: ARG001 - nothing is cut
-        last = log.find_last_term()
-        return NULL_VALUE if last is None else last.leadership_term_id
-
-    log.cut_terms = keep  # type: ignore[method-assign]
 
 
 def commit_position_goes_back(agents: Sequence[MemberAgent]) -> None:

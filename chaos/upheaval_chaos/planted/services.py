@@ -53,6 +53,23 @@ def timer_fires_again(agents: Sequence[MemberAgent]) -> None:
         module._timers.on_event = lambda correlation_id: None  # type: ignore[method-assign]  # noqa: ARG005
 
 
+def timer_fires_early(agents: Sequence[MemberAgent]) -> None:
+    """A leader takes a timer for due long before its time."""
+    for module in modules(agents):
+        _hurry(module)
+
+
+def _hurry(module: ConsensusModule) -> None:
+    expire = module._timers.expire
+    module._timers.expire = lambda time, on_expiry: expire(2 * time, on_expiry)  # type: ignore[method-assign]
+
+
+def cancelled_timer_fires(agents: Sequence[MemberAgent]) -> None:
+    """The consensus module does not heed a service that cancels a timer."""
+    for module in modules(agents):
+        module.on_cancel_timer = lambda now, message: None  # type: ignore[method-assign]  # noqa: ARG005
+
+
 def session_not_closed_in_replay(agents: Sequence[MemberAgent]) -> None:
     """What the log says of the end of a session is not heeded by whoever does not write it."""
     for module in modules(agents):

@@ -1,9 +1,9 @@
 """What must hold in a simulated cluster after every cycle of every member, checked while it runs.
 
-One leader a term; a member votes once in a term, never in an earlier one after that, and only when its node state holds
-the term; a commit position of a member that lives never goes back; what two members have committed is the same to the
-byte; what was acknowledged was committed. The run's verdict comes from its folder, as everywhere; this finds a broken
-promise at the moment at which it breaks, also when nothing shows it later.
+One leader a term; a member votes once in a term, never in an earlier one after that, only when its node state holds the
+term, and for no log that is behind its own; a commit position of a member that lives never goes back; what two members
+have committed is the same to the byte; what was acknowledged was committed. The verdict comes from the run folder, as
+everywhere; this finds a broken promise at the moment at which it breaks, also when nothing shows it later.
 """
 
 import json
@@ -49,6 +49,8 @@ class Invariants:
         self._leaders: dict[int, int] = {}
         self._committed = bytearray()
         self._votes: dict[int, tuple[int, int]] = {}
+        self._asked: dict[tuple[int, int, int], tuple[int, int]] = {}
+        self._stood: dict[tuple[int, int], int] = {}
         self._read_lines: dict[int, int] = {}
         self.highest_commit = 0
         self.checks = 0
@@ -96,9 +98,26 @@ class Invariants:
         for line in lines[self._read_lines.get(member.member_id, 0) :]:
             if '"message":"Vote"' in line or '"message":"RequestVote"' in line:
                 fields = json.loads(line)
-                if fields["event"] == "send" and fields.get("vote") in (None, True):
-                    self._check_vote(member, fields["candidate_term_id"], fields["candidate_member_id"])
+                self._on_ballot(member, fields["event"], fields)
         self._read_lines[member.member_id] = len(lines)
+
+    def _on_ballot(self, member: SimulatedMember, event: str, fields: dict[str, int]) -> None:
+        term, candidate = fields["candidate_term_id"], fields["candidate_member_id"]
+        log = fields["log_leadership_term_id"], fields["log_position"]
+        asked = member.member_id, term, candidate
+        if event == "receive" and "vote" not in fields:
+            self._asked[asked] = log
+        elif event == "send" and fields.get("vote", True):
+            if (
+                "vote" not in fields
+                and self._stood.setdefault((member.member_id, term), fields["pid"]) != fields["pid"]
+            ):
+                self._broken(f"member {member.member_id} stood for term {term} again after a restart")
+            if self._asked.get(asked, log) < log:
+                theirs, own = (f"term {log_term} at {position}" for log_term, position in (self._asked[asked], log))
+                name = f"member {member.member_id}"
+                self._broken(f"{name} with a log of {own} voted for member {candidate} with one of {theirs}")
+            self._check_vote(member, term, candidate)
 
     def _check_vote(self, member: SimulatedMember, term: int, candidate: int) -> None:
         name = f"member {member.member_id}"
