@@ -7,9 +7,16 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Final
 
-from upheaval.history import Operation, Outcome
-from upheaval.run_folder import FaultRecord, RunFolder, TraceEvent
+from upheaval.checkers.events import MS_OF_UNIT, TimerFired
+from upheaval.checkers.logs import check_logs
+from upheaval.checkers.run import finals
+from upheaval.checkers.witness import LogEntry
+from upheaval.history import Function, Operation, Outcome
+from upheaval.run_folder import ControlRecord, FaultRecord, Manifest, RunFolder, TraceEvent
+
+TIMERS_SERVICE: Final = "timers"
 
 SECOND = 1_000_000_000
 GAP_NS = SECOND // 4
@@ -81,6 +88,24 @@ class CatchUp:
 
 
 @dataclass(frozen=True)
+class SnapshotFigures:
+    """A snapshot that was ordered: when, and how long until every member that ran had it, in nanoseconds."""
+
+    begin: int
+    length_ns: int
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How late timers fired, in milliseconds of the cluster's time."""
+
+    count: int
+    p50: float
+    p99: float
+    most: float
+
+
+@dataclass(frozen=True)
 class Figures:
     """Everything about one run."""
 
@@ -97,6 +122,45 @@ class Figures:
     """When each term was first entered, the term, its leader."""
     faults: list[FaultFigures]
     catch_ups: list[CatchUp]
+    snapshots: list[SnapshotFigures]
+    timers: Lateness | None
+    """None in a run without timers of the service `timers`."""
+
+
+def snapshot_figures(controls: Iterable[ControlRecord], start: int) -> list[SnapshotFigures]:
+    """From the order to the moment in which every member that ran had the snapshot."""
+    return [
+        SnapshotFigures(control.begin_ns - start, control.end_ns - control.begin_ns)
+        for control in controls
+        if control.what == "snapshot" and control.is_proved
+    ]
+
+
+def lateness(late_ms: Sequence[float]) -> Lateness | None:
+    """Of the timers that fired, how much later than their deadline each did."""
+    ordered = sorted(late_ms)
+    if not ordered:
+        return None
+    return Lateness(len(ordered), percentile(ordered, 0.5), percentile(ordered, 0.99), ordered[-1])
+
+
+def late_timers(entries: Iterable[LogEntry], fired: Iterable[TimerFired], time_unit: int) -> list[float]:
+    """Milliseconds by which each timer event of the log is later than the deadline that its request gave."""
+    unit = MS_OF_UNIT[time_unit] if 0 <= time_unit < len(MS_OF_UNIT) else 1
+    deadlines = {
+        entry.id: entry.timestamp + entry.value
+        for entry in entries
+        if entry.f is Function.SCHEDULE and isinstance(entry.value, int)
+    }
+    return [(event.timestamp - deadlines[event.timer_id]) / unit for event in fired if event.timer_id in deadlines]
+
+
+def _late_timers_of(run: RunFolder, manifest: Manifest) -> list[float]:
+    """The log is only read for a run that can have such timers."""
+    if manifest.service != TIMERS_SERVICE:
+        return []
+    log = check_logs(run, finals(manifest), manifest.members).witness
+    return [] if log is None else late_timers(log.entries, log.events.timers, log.events.time_unit)
 
 
 def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
@@ -129,6 +193,8 @@ def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
         terms=terms,
         faults=[_fault_figures(fault, start, answered, terms) for fault in faults],
         catch_ups=catch_ups(traces, start),
+        snapshots=snapshot_figures(run.read_controls(), start),
+        timers=lateness(_late_timers_of(run, manifest)),
     )
 
 

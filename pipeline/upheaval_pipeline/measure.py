@@ -12,21 +12,26 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.window import Window
 
+from upheaval.checkers.events import MS_OF_UNIT
 from upheaval.errors import UsageError
-from upheaval.history import Outcome
+from upheaval.history import Function, Outcome
 from upheaval.run_folder import TraceEvent
 from upheaval_pipeline import run_tables
 from upheaval_pipeline.figures import (
     AROUND_NS,
     GAP_NS,
     SECOND,
+    TIMERS_SERVICE,
     Bucket,
     FaultFigures,
     Figures,
     catch_ups,
     edges_of,
+    lateness,
     member_spans,
+    snapshot_figures,
 )
+from upheaval_pipeline.judged_logs import member_ends
 from upheaval_pipeline.run_tables import RunTables
 
 _STATE_EVENTS = ("process-start", "process-end", "election_state", "role", "role_change", "leadership_term")
@@ -77,9 +82,34 @@ def figures_of(run: RunTables, buckets: int = 120) -> Figures:
         terms=terms,
         faults=_faults(run.faults, answered, start, last, terms),
         catch_ups=catch_ups(telling, start),
+        snapshots=snapshot_figures(run.aside.controls, start),
+        timers=lateness(_late_timers(run)),
     )
     answered.unpersist()
     return found
+
+
+def _late_timers(run: RunTables) -> list[float]:
+    """Of each timer event in the longest log, the milliseconds behind the deadline that its request gave."""
+    if run.manifest.service != TIMERS_SERVICE:
+        return []
+    longest = member_ends(run.recording).orderBy(F.desc("log_end"), "member").limit(1).select("member", "log_end")
+    recorded = run.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
+
+    def said(name: str) -> Any:
+        return F.get_json_object("fields", f"$.{name}").cast("long")
+
+    terms = recorded.where("type = 'NewLeadershipTermEvent'").agg(F.max_by(said("time_unit"), "end_position")).first()
+    code = 0 if terms is None or terms[0] is None else max(terms[0], 0)
+    unit = MS_OF_UNIT[code] if code < len(MS_OF_UNIT) else 1
+    asked = recorded.where(F.col("f") == Function.SCHEDULE.value).select(
+        F.col("operation_id").alias("timer"), (said("timestamp") + F.col("value").cast("long")).alias("deadline")
+    )
+    fired = recorded.where("type = 'TimerEvent'").select(
+        said("correlation_id").alias("timer"), said("timestamp").alias("time")
+    )
+    late = fired.join(asked, "timer").select((F.col("time") - F.col("deadline")).alias("late"))
+    return [row.late / unit for row in late.collect()]
 
 
 def _require_readable(run: RunTables) -> None:

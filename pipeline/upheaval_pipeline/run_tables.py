@@ -6,7 +6,7 @@ Both have the same columns, so that what judges or measures a run does not know 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -21,7 +21,7 @@ from upheaval.checkers.run import judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.jsonfields import FieldError
-from upheaval.run_folder import Manifest, RunFolder, parse_manifest
+from upheaval.run_folder import ControlRecord, Manifest, RunFolder, parse_control, parse_manifest
 from upheaval_pipeline import sources, tables
 
 
@@ -31,22 +31,24 @@ class Aside:
 
     orders: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
+    controls: tuple[ControlRecord, ...] = ()
 
     def to_json(self) -> str:
-        return json.dumps(
-            [[[f.promise, int(f.verdict), f.detail] for f in part] for part in (self.orders, self.snapshots)]
-        )
+        findings = [[[f.promise, int(f.verdict), f.detail] for f in part] for part in (self.orders, self.snapshots)]
+        return json.dumps([*findings, [asdict(control) for control in self.controls]])
 
 
 def aside_of(run: RunFolder) -> Aside:
     """Raises `UsageError` for malformed files."""
-    return Aside(tuple(orders_proved(run.read_controls())), tuple(judge_snapshots(run)))
+    controls = tuple(run.read_controls())
+    return Aside(tuple(orders_proved(controls)), tuple(judge_snapshots(run)), controls)
 
 
 def _parse_aside(text: str | None) -> Aside:
     """Of a lake that was made before there were any: nothing."""
-    orders, snapshots = json.loads(text or "[[], []]")
-    return Aside(*(tuple(Finding(p, Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)))
+    orders, snapshots, controls = json.loads(text or "[[], [], []]")
+    found = [tuple(Finding(p, Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)]
+    return Aside(found[0], found[1], tuple(map(parse_control, controls)))
 
 
 @dataclass(frozen=True)

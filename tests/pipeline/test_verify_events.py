@@ -8,7 +8,9 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.run_folder import ControlRecord
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_pipeline.figures import measure_run
 from upheaval_pipeline.ingest import ingest
+from upheaval_pipeline.measure import measure, measure_lake
 from upheaval_pipeline.verify import verify, verify_lake
 
 
@@ -20,6 +22,8 @@ def test_a_good_ledger_is_valid_word_for_word_and_in_a_lake(tmp_path: Path, spar
     assert verify(spark, run.path) == expected
     ingest(spark, [run.path], str(tmp_path / "lake"))
     assert verify_lake(spark, str(tmp_path / "lake"), "run-1").findings == expected.findings
+    assert [snapshot.length_ns for snapshot in measure_run(run).snapshots] == [1]
+    assert measure_lake(spark, str(tmp_path / "lake"), "run-1") == measure_run(run)
 
 
 def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Path, spark: Any) -> None:
@@ -34,3 +38,7 @@ def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Pat
     broken = [finding for finding in expected.findings if finding.verdict is Verdict.INVALID]
     assert len(broken) == 3, expected.findings
     assert verify(spark, tmp_path) == expected
+    figures = measure_run(run)
+    assert figures.timers is not None
+    assert figures.timers.p50 == 3
+    assert measure(spark, tmp_path) == figures

@@ -69,6 +69,11 @@ def _print(run: str, figures: Figures) -> None:
             f"member {caught.member} caught up {size:,} bytes of the log in {duration(length)}, "
             f"from {duration(caught.begin)} on: {caught.rate:,.0f} bytes a second"
         )
+    for snapshot in figures.snapshots:
+        print(f"snapshot at {duration(snapshot.begin)}: on every member after {duration(snapshot.length_ns)}")
+    if figures.timers:
+        late = figures.timers
+        print(f"{late.count} timers fired late by: p50 {late.p50:g} ms, p99 {late.p99:g} ms, most {late.most:g} ms")
     if figures.faults:
         rows = [["fault", "at", "new leader after", "first answer after", "p50/p99 before", "during", "after"]]
         for f in figures.faults:
