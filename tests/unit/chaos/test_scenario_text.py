@@ -1,11 +1,14 @@
 """The text of scenarios: what it says, and where it is wrong."""
 
+import re
+
 import pytest
 
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.scenario import (
     ClusterPlan,
+    GiveOrder,
     Heal,
     Inject,
     WaitCaughtUp,
@@ -196,3 +199,24 @@ def test_a_wrong_name_and_a_wrong_runtime_are_one_line_and_status_2(capsys: pyte
     assert lines[1] == (
         "upheaval: scenario component-killed does not run on the simulated runtime: use --runtime process, docker"
     )
+
+
+def test_orders_are_read_and_the_load_is_for_the_service() -> None:
+    text = "title t\ncluster service=ledger\nwait operations 1\nsnapshot\nsuspend\nresume\nshutdown\nstart\n"
+    scenario = parse_scenario(text, name="orders", where="s")
+    assert scenario.steps[1:] == tuple(map(GiveOrder, ("snapshot", "suspend", "resume", "shutdown", "start")))
+    assert (scenario.cluster.service, scenario.workload.service) == ("ledger", "ledger")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("shutdown", "s:3:1: the cluster ends by shutdown: write `start` behind it"),
+        ("abort\nsnapshot", "s:4:1: nobody takes snapshot after abort: write `start` before it"),
+        ("snapshot now", "s:3:10: unexpected 'now'"),
+        ("cluster service=bank", "s:3:9: service 'bank': use one of workbench, ledger, timers"),
+    ],
+)
+def test_orders_that_nobody_could_take_are_refused(lines: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(message)):
+        parse_scenario(f"title t\nwait operations 1\n{lines}", name="orders", where="s")
