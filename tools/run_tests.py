@@ -65,7 +65,7 @@ SUITES = (
     Suite("integration", "tests/integration", 1, ("strace",), marks="not timing"),
     Suite("plugin", "tests/plugin", 1),
     Suite("aeron", "tests/aeron", 1, ("java",), files=(JAR,), extra=True),
-    Suite("load", "tests/load", 1, modules=("locust",), extra=True),
+    Suite("load", "tests/load", 0, modules=("locust",), extra=True),
     Suite("timing", "tests/integration", 2, marks="timing"),
 )
 

@@ -2,11 +2,10 @@
 
 import gc
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from support.docker_runs import left_of
+from support.docker_runs import left_of, require_whole
 from upheaval import images
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client, connected
@@ -41,13 +40,23 @@ def link_images(engine: Client) -> None:
             images.build(engine, image, base=None, offline=True, say=print)
 
 
-@pytest.fixture
-def cluster(tmp_path: Path, node_image: str, engine: Client) -> Iterator[DockerCluster]:
-    """Three members that serve."""
-    cluster = DockerCluster.create(tmp_path / "run", image=node_image)
+@pytest.fixture(scope="module")
+def shared_cluster(
+    tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: Client
+) -> Iterator[DockerCluster]:
+    """Three members that serve, for the tests of a module."""
+    cluster = DockerCluster.create(tmp_path_factory.mktemp("shared") / "run", image=node_image)
     try:
         cluster.up()
         yield cluster
     finally:
         cluster.down()
     assert left_of(engine, cluster.config.run_id) == []
+
+
+@pytest.fixture
+def cluster(shared_cluster: DockerCluster) -> Iterator[DockerCluster]:
+    """The same for a test that heals what it breaks: whole before it and after it."""
+    require_whole(shared_cluster)
+    yield shared_cluster
+    require_whole(shared_cluster)

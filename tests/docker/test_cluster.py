@@ -60,35 +60,21 @@ def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: Docker
     cluster.wait_until_leader(other_than=leader)
     cluster.member(leader).resume()
     assert cluster.wait_until_caught_up(leader).role != LEADER
-    cluster.down()
-    faults = list(cluster.run.read_faults())
-    assert [fault.what for fault in faults] == ["pause"]
-    assert faults[0].proof.startswith("frozen: container ")
-    assert faults[0].heal_end_ns is not None
+    fault = list(cluster.run.read_faults())[-1]
+    assert fault.what == "pause"
+    assert fault.proof.startswith("frozen: container ")
+    assert fault.heal_end_ns is not None
 
 
 def test_a_signal_ends_a_member_in_an_orderly_way(cluster: DockerCluster) -> None:
     member = cluster.member(0)
     member.send_signal(signal.SIGTERM)
     wait_until(lambda: not member.is_running(), timeout_s=20, describe=lambda: "member 0 does not end")
-    cluster.down()
+    member.collect()
     last = list(cluster.run.member(0).read_trace())[-1]
     assert (last.event, last.fields["status"]) == ("process-end", 0)
-
-
-def test_a_cluster_that_was_down_goes_on_where_it_was(cluster: DockerCluster) -> None:
-    with BlockingClient(cluster.ingress_endpoints(), 10, resolver=cluster.resolver()) as client:
-        client.write("k", b"5")
-    term = cluster.status()[cluster.wait_until_leader()].leadership_term_id
-    cluster.down()
-    again = DockerCluster.open(cluster.folder)
-    try:
-        leader = again.up()
-        assert again.status()[leader].leadership_term_id > term
-        with BlockingClient(again.ingress_endpoints(), 10, resolver=again.resolver()) as client:
-            assert client.read("k") == b"5"
-    finally:
-        again.down()
+    member.start()
+    cluster.wait_until_caught_up(0)
 
 
 def test_sessions_are_limited_as_wished(tmp_path: Path, node_image: str, engine: Client) -> None:
@@ -102,17 +88,6 @@ def test_sessions_are_limited_as_wished(tmp_path: Path, node_image: str, engine:
                 second.write("k", b"2")
     finally:
         cluster.down()
-
-
-def test_what_members_wrote_is_collected(cluster: DockerCluster) -> None:
-    cluster.down()
-    assert json.loads(cluster.run.manifest_file.read_text())["runtime"] == "docker"
-    for member in cluster.members:
-        folder = cluster.run.member(member.member_id)
-        assert any(event.event == "leadership_term" for event in folder.read_trace())
-        assert folder.recording_log.stat().st_size > 0
-        assert list(folder.archive.glob("*.rec"))
-        assert (folder.path / "all.log").is_file()
 
 
 def test_a_users_service_is_copied_in(tmp_path: Path, node_image: str, engine: Client) -> None:
@@ -141,6 +116,8 @@ def test_what_fails_ends_what_it_started_and_nothing_else(cluster: DockerCluster
     assert started == [True]
     assert not cluster.member(0).is_running()
     assert [cluster.member(member_id).incarnation() for member_id in (1, 2)] == kept
+    cluster.member(0).launch()
+    cluster.wait_until_caught_up(0)
 
 
 def test_containers_go_though_the_faults_cannot_be_written(tmp_path: Path, node_image: str, engine: Client) -> None:
@@ -151,3 +128,38 @@ def test_containers_go_though_the_faults_cannot_be_written(tmp_path: Path, node_
     with pytest.raises(EnvironmentFault, match=r"cannot write .*faults\.jsonl"):
         cluster.down()
     assert left_of(engine, cluster.config.run_id) == []
+
+
+# The last tests, because they need the end of the shared cluster.
+
+
+@pytest.fixture(scope="module")
+def term_before(shared_cluster: DockerCluster) -> int:
+    """The term of a cluster that was given a value and went down then."""
+    with BlockingClient(shared_cluster.ingress_endpoints(), 10, resolver=shared_cluster.resolver()) as client:
+        client.write("k", b"5")
+    term = shared_cluster.status()[shared_cluster.wait_until_leader()].leadership_term_id
+    shared_cluster.down()
+    return term
+
+
+def test_what_members_wrote_is_collected(shared_cluster: DockerCluster, term_before: int) -> None:
+    assert term_before >= 0
+    assert json.loads(shared_cluster.run.manifest_file.read_text())["runtime"] == "docker"
+    for member in shared_cluster.members:
+        folder = shared_cluster.run.member(member.member_id)
+        assert any(event.event == "leadership_term" for event in folder.read_trace())
+        assert folder.recording_log.stat().st_size > 0
+        assert list(folder.archive.glob("*.rec"))
+        assert (folder.path / "all.log").is_file()
+
+
+def test_a_cluster_that_was_down_goes_on_where_it_was(shared_cluster: DockerCluster, term_before: int) -> None:
+    again = DockerCluster.open(shared_cluster.folder)
+    try:
+        leader = again.up()
+        assert again.status()[leader].leadership_term_id > term_before
+        with BlockingClient(again.ingress_endpoints(), 10, resolver=again.resolver()) as client:
+            assert client.read("k") == b"5"
+    finally:
+        again.down()

@@ -23,7 +23,7 @@ def load(tmp_path: Path, node_image: str, engine: Client) -> Iterator[LoadComman
 
 
 def test_a_leader_dies_under_load_and_the_run_is_judged(load: LoadCommands) -> None:
-    process = load.start("--runtime", "docker", "--users", "12", "--rate", "5", "--duration", "20s", "--timeout", "3")
+    process = load.start("--runtime", "docker", "--users", "12", "--rate", "5", "--duration", "14s", "--timeout", "3")
     load.wait_until_loaded(process)
     cluster = DockerCluster.open(load.folder)
     assert cluster.config.max_sessions >= 24

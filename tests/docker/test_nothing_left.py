@@ -34,7 +34,7 @@ def running_demo(folder: Path, engine: Client) -> Iterator["tuple[subprocess.Pop
 
 def test_a_demo_is_valid_and_leaves_nothing(tmp_path: Path, node_image: str, engine: Client) -> None:
     folder = tmp_path / "demo"
-    done = upheaval("demo", "--runtime", "docker", "--dir", str(folder))
+    done = upheaval("demo", "--runtime", "docker", "--dir", str(folder), "--operations", "300")
     assert done.returncode == 0, done.stderr
     assert "verdict: valid" in done.stdout
     assert "<html" in (folder / "report.html").read_text(encoding="utf-8")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import left_of
-from support.planted_runs import broken, named_bugs, run, says_so
+from support.planted_runs import LIVE_BUGS, broken, named_bugs, run, says_so
 from upheaval import images
 from upheaval.errors import UsageError
 from upheaval.run_folder import RunFolder
@@ -23,8 +23,8 @@ def node_test_image(engine: Client, node_image: str) -> str:
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("planted", [False, True])
-@pytest.mark.parametrize("bug", CATALOGUE, ids=[bug.name for bug in CATALOGUE])
+@pytest.mark.parametrize("planted", [pytest.param(False, marks=pytest.mark.nightly), True])
+@pytest.mark.parametrize("bug", LIVE_BUGS)
 def test_the_bug_breaks_its_promise(
     bug: PlantedBug, planted: bool, tmp_path: Path, engine: Client, node_test_image: str
 ) -> None:

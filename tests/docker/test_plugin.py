@@ -55,13 +55,20 @@ def bank_image(engine: Client, node_image: str) -> Iterator[str]:
     engine.images.remove(tag)
 
 
-def test_the_tests_of_the_example_pass(tmp_path: Path, python: Path, node_image: str, engine: Client) -> None:
+@pytest.mark.parametrize(
+    ("chosen", "count"),
+    [("survives or without_followers", 2), pytest.param("", 4, marks=pytest.mark.nightly)],
+    ids=["with faults", "all"],
+)
+def test_the_tests_of_the_example_pass(
+    chosen: str, count: int, tmp_path: Path, python: Path, node_image: str, link_images: None, engine: Client
+) -> None:
     bank = copy_of_the_bank(tmp_path / "bank")
-    options = ("-n", "2", "--keep-runs", "--junit-xml", "report.xml")
+    options = ("-n", "2", "--keep-runs", "--junit-xml", "report.xml", "-k", chosen)
     done = pytest_in(bank, python, *ON_DOCKER, *options, timeout_s=TIMEOUT_S)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(ET.parse(bank / "report.xml").findall(".//testcase")) == 4
-    assert len(run_ids(bank)) == 4
+    assert len(ET.parse(bank / "report.xml").findall(".//testcase")) == count
+    assert len(run_ids(bank)) == count
     assert [left for run_id in run_ids(bank) for left in left_of(engine, run_id)] == []
 
 

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from upheaval.runtimes.docker import labels
+from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 
@@ -27,6 +28,13 @@ def wait_for_members(engine: Client, run_id: str, members: int = 3) -> None:
         timeout_s=120,
         describe=lambda: f"no {members} members of {run_id}",
     )
+
+
+def require_whole(cluster: DockerCluster) -> None:
+    """All members run and follow one leader; nobody has to be started for that."""
+    assert all(len(member.incarnation()) == len(member.components) for member in cluster.members)
+    leader = cluster.wait_until_leader()
+    assert {cluster.wait_until_caught_up(m.member_id).leader_member_id for m in cluster.members} == {leader}
 
 
 def command(*arguments: str) -> list[str]:

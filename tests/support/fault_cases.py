@@ -82,6 +82,8 @@ def one_round(stage: Stage, fault: Fault, sabotage: Sabotage) -> FaultRecord:
     records: list[FaultRecord] = []
     saboteur = Saboteur(stage, sabotage)
     driver = FaultDriver(saboteur, records.append)
+    # On a machine that is busy, a leader may have been lost since the last round.
+    stage.wait_until(lambda: stage.leader() is not None, SETTLED_S, "a leader")
     try:
         injected = driver.inject("x", fault)
         healed = driver.heal("x")
