@@ -56,7 +56,7 @@ def test_an_abort_ends_all_members_and_leaves_no_snapshot(cluster: Cluster) -> N
 
 
 def test_what_is_not_taken_is_written_down_as_not_proved(cluster: Cluster) -> None:
-    with pytest.raises(UnknownOutcome, match="not proved: .*the cluster is not suspended"):
+    with pytest.raises(UnknownOutcome, match=r"not proved: .*the cluster is not suspended"):
         cluster.resume_cluster(timeout_s=1)
     cluster.down()
     (control,) = cluster.run.read_controls()
