@@ -18,7 +18,7 @@ from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.history import TIMERS, Function, Operation, Outcome
 from upheaval.jsonfields import Json
-from upheaval_node.service.services.timers import MAX_DELAY_MS, MAX_TIMERS
+from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 
 CROSSING_MS: Final = 100
 """How long a cancellation may take from a service to its consensus module after the client had its answer."""
@@ -104,7 +104,7 @@ class _Judge:
             timer.cancelled_by = entry.id
             self._cancelled += 1
             return True
-        is_refused = not 0 <= entry.value <= MAX_DELAY_MS or len(self._timers) >= MAX_TIMERS
+        is_refused = not 0 <= entry.value <= MAX_DELAY or len(self._timers) >= MAX_TIMERS
         if is_refused or entry.id in self._timers:
             return None
         timer = self._timers[entry.id] = _Timer(entry.position, entry.timestamp + entry.value, entry.key)

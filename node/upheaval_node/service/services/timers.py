@@ -20,7 +20,7 @@ from upheaval_node.service.services.state import Record
 MAX_TIMERS: Final = 30_000
 """Timers known at a time, fired ones included: all of them must fit into one response."""
 
-MAX_DELAY_MS: Final = 1 << 40
+MAX_DELAY: Final = 1 << 40
 
 FIRED: Final = struct.Struct("<qqqi")
 """One value of a READ_TIMERS response: timer id, deadline, time at which it fired last, how often it fired."""
@@ -39,9 +39,10 @@ class _Timer:
 
 
 class Timers(OperationService):
-    """SCHEDULE_TIMER (key: group, value: delay in ms as int64), CANCEL_TIMER (value: timer id as int64), READ_TIMERS.
+    """SCHEDULE_TIMER (key: group, value: delay as int64), CANCEL_TIMER (value: timer id as int64), READ_TIMERS.
 
-    READ_TIMERS (key: group) gives the timers of the group that have fired, in the order of their scheduling.
+    Delays are in the unit of cluster time, milliseconds where nothing else is set. READ_TIMERS (key: group) gives the
+    timers of the group that have fired, in the order of their scheduling.
     """
 
     def __init__(self) -> None:
@@ -68,8 +69,8 @@ class Timers(OperationService):
 
     def _schedule(self, request: Request, position: int) -> Response:
         delay = _long(request)
-        if not 0 <= delay <= MAX_DELAY_MS:
-            raise OperationError(f"delay of {delay} ms, limit is {MAX_DELAY_MS}")
+        if not 0 <= delay <= MAX_DELAY:
+            raise OperationError(f"delay of {delay}, limit is {MAX_DELAY}")
         if request.operation_id in self.timers:
             raise OperationError(f"there is a timer {request.operation_id}")
         if len(self.timers) >= MAX_TIMERS:
