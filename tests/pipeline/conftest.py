@@ -6,18 +6,14 @@ from typing import Any
 
 import pytest
 
+from support.spark_settings import FOR_SMALL_TABLES
 from upheaval_pipeline.session import session
 
 # Compiling well takes longer than these tables.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1")
-SETTINGS = {
-    "spark.sql.shuffle.partitions": "2",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-}
 
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Any]:
-    with session("local[2]", SETTINGS) as started:
+    with session("local[2]", FOR_SMALL_TABLES) as started:
         yield started
