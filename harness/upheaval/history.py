@@ -67,14 +67,13 @@ class Outcome(StrEnum):
 class Operation:
     """One operation of one client slot.
 
-    `value` is what was sent: the value of a write or append, `[expected, new]` of a compare-and-set, the text of
-    an echo, `[to, amount]` of a transfer (`key` is from where), the delay of a timer (cluster time), the id of the timer
-    to cancel, the SHA-256 of a call's payload (`key` is its name), None for reads. `result` is what came back: the value
-    or list read, True or False of a compare-and-set, of a transfer and of a cancellation, the text of an echo,
+    `value` is what was sent: the value of a write or append, `[expected, new]` of a compare-and-set, the text of an
+    echo, `[to, amount]` of a transfer (`key` is from where), the delay of a timer (cluster time), the id of the timer
+    to cancel, the SHA-256 of a call's payload (`key` is its name), None for reads. `result` is what came back: the
+    value or list read, True or False of a compare-and-set, of a transfer and of a cancellation, the text of an echo,
     `[name, balance]` of each account (name empty: in flight), the deadline of a timer, `[id, deadline, fired at, how
-    often]` of each timer of a group that has fired, None otherwise. Times are nanoseconds
-    of the host's monotonic clock: `invoke_ns` right before the first offer, `complete_ns` after the response was
-    decoded (None without one).
+    often]` of each timer of a group that has fired, None otherwise. Times are nanoseconds of the host's monotonic
+    clock: `invoke_ns` right before the first offer, `complete_ns` after the response was decoded (None without one).
     `position` is the log position that the service reported (None without a response).
     """
 
