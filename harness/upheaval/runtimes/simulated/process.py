@@ -54,7 +54,7 @@ class SimulatedProcess:
         self.on_ended: Callable[[Agent], None] | None = None
         """Told of an agent that ended in an orderly way, which gets no more turns; without it the process ends."""
         self.on_cycle: Callable[[], None] | None = None
-        """Told after every cycle; what it raises ends the simulation."""
+        """Told after every cycle, also one in which it died; what it raises ends the simulation."""
         self._random = world.stream(f"schedule/{name}").random
         self._turns: list[_Turn] = []
         self._is_told = True
@@ -150,6 +150,8 @@ class SimulatedProcess:
         except (ProcessDied, SimulationError):
             if self._is_alive:
                 raise
+            if self.on_cycle is not None:
+                self.on_cycle()
         except TerminationError as termination:
             self._end(None if termination.expected else termination)
         except Exception as failure:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it
