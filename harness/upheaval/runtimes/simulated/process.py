@@ -148,7 +148,7 @@ class SimulatedProcess:
             if self.on_cycle is not None:
                 self.on_cycle()
         except (ProcessDied, SimulationError):
-            if self._is_alive:
+            if self.alive:
                 raise
             if self.on_cycle is not None:
                 self.on_cycle()
