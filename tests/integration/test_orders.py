@@ -17,11 +17,11 @@ def test_a_cluster_by_hand_takes_snapshots_and_ends_by_itself(
     assert main(["up", "--dir", folder, "--components", "split", "--service", "ledger"]) == 0
     try:
         for order in ("snapshot", "suspend", "resume", "shutdown"):
-            assert main([order, folder]) == 0
+            assert main([order, "--dir", folder]) == 0
         assert main(["up", "--dir", folder]) == 0
-        assert main(["abort", folder]) == 0
+        assert main(["abort", "--dir", folder]) == 0
         capsys.readouterr()
-        assert main(["snapshot", folder, "--timeout", "1"]) == 3
+        assert main(["snapshot", "--dir", folder, "--timeout", "1"]) == 3
         assert "no member is running" in capsys.readouterr().err
     finally:
         main(["down", "--dir", folder])

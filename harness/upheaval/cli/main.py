@@ -176,7 +176,7 @@ def _add_member_commands(commands: "_Commands[_Parser]") -> None:
     start.set_defaults(command=_start)
     for word, text in _ORDERS.items():
         order = commands.add_parser(word, help=text)
-        order.add_argument("run", type=Path, metavar="RUN", help="the folder of a running cluster")
+        order.add_argument("--dir", required=True, type=Path)
         order.add_argument("--timeout", type=_seconds, default=30.0, help="seconds until it has taken effect")
         order.set_defaults(command=_order, order=word)
     down = commands.add_parser("down", help="end the cluster; its folder stays")
@@ -272,7 +272,7 @@ def _start(options: argparse.Namespace) -> int:
 def _order(options: argparse.Namespace) -> int:
     from upheaval.cli import members
 
-    return members.order(options.run, options.order, options.timeout)
+    return members.order(options.dir, options.order, options.timeout)
 
 
 def _down(options: argparse.Namespace) -> int:
