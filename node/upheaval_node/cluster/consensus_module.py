@@ -307,12 +307,13 @@ class ConsensusModule(ConsensusSide):
             signal = archive.signals.popleft()
             for replication in self._replications:
                 replication.on_signal(signal)
-            if self._recording.on_signal(signal) and self._election is None and self._state is ModuleState.ACTIVE:
-                self._on_recording_stopped(now, signal.position)
+            self._recording.on_signal(signal)
+        if self._recording.has_stopped and self._election is None and self._state in READS_LOG:
+            self._on_recording_stopped(now)
 
-    def _on_recording_stopped(self, now: Now, position: int) -> None:
+    def _on_recording_stopped(self, now: Now) -> None:
         image = self._log.image
-        is_end = image is not None and image.end_of_stream_position == position
+        is_end = image is not None and image.end_of_stream_position == self._recording.stop_position
         self.enter_election(now, f"log recording stopped: eos={is_end}", is_graceful=is_end)
 
     # --- end ---

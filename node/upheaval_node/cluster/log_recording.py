@@ -81,6 +81,8 @@ class LogRecording:
         self._recording_id = NULL_VALUE
         self.stop_position = NULL_POSITION
         """Where the recording stopped last."""
+        self.has_stopped = False
+        """Whether the archive has said so since the recording was started last."""
         self.start_position = NULL_POSITION
         self._format: LogFormat | None = None
         self._counter: Counter | None = None
@@ -145,6 +147,7 @@ class LogRecording:
             if found is not None:
                 self.recording_id, self._counter = found
                 self._format = log_format
+                self.has_stopped = False
                 return
             yield
 
@@ -152,13 +155,11 @@ class LogRecording:
         if self._start_call is not None and error.correlation_id == self._start_call.correlation_id:
             self._start_error = error.text
 
-    def on_signal(self, signal: am.RecordingSignalEvent) -> bool:
-        """Whether the recording of the log stopped."""
-        if signal.signal is not am.RecordingSignal.STOP or signal.recording_id != self.recording_id:
-            return False
-        self.stop_position = signal.position
-        self._counter = None
-        return True
+    def on_signal(self, signal: am.RecordingSignalEvent) -> None:
+        if signal.signal is am.RecordingSignal.STOP and signal.recording_id == self.recording_id:
+            self.stop_position = signal.position
+            self.has_stopped = True
+            self._counter = None
 
     def stop(self) -> StepGenerator[int]:
         """Stop recording and return where it stopped, -1 when there never was a recording."""

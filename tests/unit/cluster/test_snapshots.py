@@ -71,6 +71,24 @@ def test_every_member_takes_the_snapshot_at_the_same_place_and_goes_on() -> None
     assert client.received == [b"before", b"behind"]
 
 
+@pytest.mark.parametrize("state", [ModuleState.SNAPSHOT, ModuleState.SUSPENDED])
+def test_a_leader_whose_recording_stops_meanwhile_records_again(state: ModuleState) -> None:
+    """As on a full disk: a leader that records nothing would lead for ever without committing anything."""
+    world, leader = started()
+    client = world.client()
+    world.echo(client, [b"before"])
+    toggle(leader, ControlToggle.SNAPSHOT if state is ModuleState.SNAPSHOT else ControlToggle.SUSPEND)
+    world.until(lambda: leader.module.state is state)
+    leader.module._archive.stop_recording_by_identity(leader.module._recording.recording_id)
+    world.advance(100)
+    if leader.module.state is ModuleState.SUSPENDED:
+        world.until(lambda: leader.module._recording.position is not None)
+        toggle(leader, ControlToggle.RESUME)
+    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._recording.position is not None)
+    world.echo(client, [b"behind"])
+    assert client.received == [b"before", b"behind"]
+
+
 def test_members_start_from_the_snapshot_and_replay_what_is_behind_it() -> None:
     world, _ = started(3)
     client = world.client()
