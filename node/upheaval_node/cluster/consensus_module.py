@@ -266,6 +266,8 @@ class ConsensusModule(ConsensusSide):
             work += self._ingress.poll(now, log, self._term_id)
             self._latency.on_append(now, position, log.position)
         appended = self._recording.position
+        if appended is None and self._recording.has_stopped:
+            appended = self._recording.stop_position
         if appended is not None:
             self._context.own.record(self._term_id, appended, now.ns)
             work += self.update_leader_position(now, appended, self.quorum_position(now, (self._term_id,)))
@@ -308,8 +310,13 @@ class ConsensusModule(ConsensusSide):
             for replication in self._replications:
                 replication.on_signal(signal)
             self._recording.on_signal(signal)
-        if self._recording.has_stopped and self._election is None and self._state in READS_LOG:
+        if self._recording.has_stopped and self._election is None and self._needs_recording():
             self._on_recording_stopped(now)
+
+    def _needs_recording(self) -> bool:
+        """A snapshot is finished first, unless the recording ended before the entry that asks for it."""
+        is_lost = self._state is ModuleState.SNAPSHOT and self._recording.stop_position < self._snapshot_position
+        return is_lost or self._state in READS_LOG
 
     def _on_recording_stopped(self, now: Now) -> None:
         image = self._log.image

@@ -5,7 +5,7 @@ import pytest
 from support.cluster_world import ClusterWorld, KeepingService, Member
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.counters import CONTROL_TOGGLE, SNAPSHOT_COUNT, cluster_key
-from upheaval_node.errors import DecodeError
+from upheaval_node.errors import DecodeError, StorageError
 from upheaval_node.files.recording_log import Entry
 from upheaval_node.service.api import Cluster, SnapshotImage, SnapshotPublication
 from upheaval_node.settings import MS
@@ -85,6 +85,24 @@ def test_a_leader_whose_recording_stops_meanwhile_records_again(state: ModuleSta
         world.until(lambda: leader.module._recording.position is not None)
         toggle(leader, ControlToggle.RESUME)
     world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._recording.position is not None)
+    world.echo(client, [b"behind"])
+    assert client.received == [b"before", b"behind"]
+
+
+def test_a_snapshot_whose_entry_is_not_recorded_is_given_up() -> None:
+    world, leader = started()
+    client = world.client()
+    world.echo(client, [b"before"])
+
+    def refuse_once() -> None:
+        leader.storage.before_change = None
+        raise StorageError("no space left on device")
+
+    leader.storage.before_change = refuse_once
+    toggle(leader, ControlToggle.SNAPSHOT)
+    world.until(lambda: leader.storage.before_change is None)
+    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._recording.position is not None)
+    assert snapshots(leader) == []
     world.echo(client, [b"behind"])
     assert client.received == [b"before", b"behind"]
 
