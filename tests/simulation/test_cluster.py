@@ -181,3 +181,19 @@ def test_one_seed_is_run_from_the_command_line(tmp_path: Path, capsys: pytest.Ca
     assert main(["--seed", "1", "--faults", "1", "--dir", str(folder)]) == 0
     assert "converged: True" in capsys.readouterr().out
     assert verify_run(folder).verdict is Verdict.VALID
+
+
+def test_a_follower_with_a_full_disk_tries_again_at_intervals_and_follows_when_there_is_room() -> None:
+    """It asks its leader for a replay each time, so that without pauses it would be the leader's main work."""
+    cluster = started(seed=31)
+    leader = cluster.leader()
+    assert leader is not None
+    follower = cluster.members[(leader + 1) % 3]
+    load = cluster.start_load(LOAD)
+    follower.disk.is_full = True
+    cluster.world.run_for(4 * SECOND)
+    attempts = sum('"state":"FOLLOWER_CATCHUP_INIT"' in line for line in cluster.journal.lines[follower.member_id])
+    assert 4 <= attempts <= 4 * 20 + 2
+    follower.disk.is_full = False
+    settle(cluster, load)
+    cluster.require_no_failure()

@@ -23,6 +23,8 @@ class BallotStates(ElectionBase):
     def _init(self, now: Now) -> int:
         if self._truncate_position is not None and not self._finish_truncation(now, self._truncate_position):
             return 0
+        if now.ns < self._retry_at_ns:
+            return 0
         if not (self._is_first_init and self._is_node_startup):
             self._abandon_log_work()
             append_position = self._agent.prepare_for_new_leadership(now, self.log_position)

@@ -81,6 +81,8 @@ class ElectionBase:
         self._barred_since_ns: int | None = None
 
         self._tick_ns = now.ns
+        self._last_error_ns = LONG_AGO
+        self._retry_at_ns = LONG_AGO
         self._state_change_ns = now.ns
         self._last_update_ns = LONG_AGO
         self._last_commit_update_ns = LONG_AGO
@@ -107,8 +109,10 @@ class ElectionBase:
         heartbeat = self._timeouts.leader_heartbeat_interval_ns
         status = self._timeouts.election_status_interval_ns
         match self.state:
-            case ElectionState.INIT | ElectionState.LEADER_INIT | ElectionState.CLOSED:
+            case ElectionState.LEADER_INIT | ElectionState.CLOSED:
                 return MAX_POSITION
+            case ElectionState.INIT:
+                return self._retry_at_ns if self._retry_at_ns > self._tick_ns else MAX_POSITION
             case ElectionState.CANVASS:
                 due = self._last_update_ns + status
             case ElectionState.NOMINATE:
@@ -124,7 +128,13 @@ class ElectionBase:
         return max(due, self._tick_ns + SHORTEST_WAIT_NS)
 
     def handle_error(self, now: Now, error: Exception) -> None:
-        """Any failure but the end of the node: forget the attempt and start again from INIT."""
+        """Any failure but the end of the node: forget the attempt and start again from INIT.
+
+        At once after the first, then at intervals: what fails again and again, as on a full disk, costs the others.
+        """
+        if now.ns - self._last_error_ns < self._timeouts.election_ns:
+            self._retry_at_ns = now.ns + self._timeouts.election_status_interval_ns
+        self._last_error_ns = now.ns
         self.log_position = self._agent.commit_position
         if self.state is ElectionState.INIT:
             self._is_first_init = False
