@@ -181,19 +181,36 @@ for host in sys.argv[1:]:
 
 
 def test_a_toxic_on_the_links_of_the_leader_is_felt(platform: Project) -> None:
-    leader = platform.await_leader()
-    latency = {"latency": round(LATENCY_S * 1000)}
-    # Upstream: on the way from the leader, which dials.
-    toxic = {"type": "latency", "name": "slow", "stream": "upstream", "attributes": latency}
-    log_links = [f"/proxies/{leader}-to-{other}-log/toxics" for other in range(3) if other != leader]
+    slowed: dict[int, list[str]] = {}
     with platform.client() as client:
         assert min(seconds_of_a_write(client) for _ in range(5)) < LATENCY_S
-        for link in log_links:
-            ask(platform.toxiproxy, link, json.dumps(toxic).encode())
+
+        def is_slow() -> bool:
+            """Whoever leads by now has slow links, and a write takes their time."""
+            leader = platform.await_leader()
+            if leader not in slowed:
+                slowed[leader] = slow_log_links(platform, leader)
+            return seconds_of_a_write(client) >= LATENCY_S
+
+        wait_until(is_slow, timeout_s=20, describe=lambda: f"writes are fast, the links of {list(slowed)} are slow")
         assert min(seconds_of_a_write(client) for _ in range(3)) >= LATENCY_S
-        for link in log_links:
+        for link in [link for links in slowed.values() for link in links]:
             ask(platform.toxiproxy, f"{link}/slow", method="DELETE")
         wait_until(lambda: seconds_of_a_write(client) < LATENCY_S, timeout_s=20, describe=lambda: "still slow")
+
+
+def slow_log_links(platform: Project, leader: int) -> list[str]:
+    """Latency on the log's way from the leader, which dials: upstream. Returns the toxics' paths."""
+    toxic = {
+        "type": "latency",
+        "name": "slow",
+        "stream": "upstream",
+        "attributes": {"latency": round(LATENCY_S * 1000)},
+    }
+    links = [f"/proxies/{leader}-to-{other}-log/toxics" for other in range(3) if other != leader]
+    for link in links:
+        ask(platform.toxiproxy, link, json.dumps(toxic).encode())
+    return links
 
 
 def seconds_of_a_write(client: BlockingClient) -> float:
