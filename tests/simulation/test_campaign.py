@@ -7,12 +7,13 @@ import pytest
 
 from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
 from upheaval.campaign.invariants import Invariants
-from upheaval.campaign.seed import SeedOutcome, try_seed
+from upheaval.campaign.seed import JUDGED, SeedOutcome, SeedRun, run_seed, try_seed
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, draw_swarm
 from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.history import Function, Operation, Outcome
+from upheaval.run_folder import RunFolder
 from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import World
@@ -49,7 +50,7 @@ def test_seeds_are_given_as_a_range(text: str, seeds: range) -> None:
     assert parse_seeds(text) == seeds
 
 
-@pytest.mark.parametrize("text", ["", "a..b", "5..3", "1..", "..2", "-1..2"])
+@pytest.mark.parametrize("text", ["", "a..b", "5..3", "1..", "..2", "-1..2", f"1..{'9' * 19}", "9" * 5000])
 def test_what_is_no_range_is_refused(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(UsageError):
         parse_seeds(text)
@@ -68,7 +69,9 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(tmp_path: Path) ->
     text = as_text(summary)
     assert "kill_leader" in text
     assert "CANVASS>NOMINATE" in text
-    assert set(summary.untaken_by_rule) < set(summary.untaken_moves)
+    assert "CANVASS>NOMINATE" not in summary.untaken_moves
+    assert set(summary.untaken_moves).isdisjoint(summary.moves)
+    assert summary.untaken_moves
 
 
 def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,6 +79,24 @@ def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(capsys
     captured = capsys.readouterr()
     assert "upheaval campaign --seeds 1..1 --planted vote-not-persisted --dir runs/seed-1" in captured.err
     assert captured.out.startswith("1 seeds: 0 count, 0 thin, 1 failed")
+
+
+def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -> None:
+    """With the protocol trace, and as the same execution as without it."""
+    bug = "commit-position-goes-back"
+    outcome = run_seed(1, bug, tmp_path / "kept")
+    assert (outcome.promise, outcome.detail) == (INVARIANTS, try_seed(1, bug, tmp_path).detail)
+    assert RunFolder(tmp_path / "kept").read_manifest().planted == bug
+    assert main(["trace", str(tmp_path / "kept"), "--message", "CommitPosition"]) == 0
+
+
+def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
+    run = SeedRun(1, tmp_path)
+    run.cluster.write()
+    run.cluster.run.history_file.write_text("no history\n")
+    run._judge()
+    assert (run.outcome.verdict, run.outcome.promise) == ("unknown", JUDGED)
+    assert "history.jsonl:1" in run.outcome.detail
 
 
 def test_a_seed_is_the_same_execution_again(tmp_path: Path) -> None:

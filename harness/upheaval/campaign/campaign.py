@@ -18,17 +18,20 @@ from upheaval.campaign.seed import SeedOutcome, try_seed
 from upheaval.errors import UsageError
 from upheaval.jsonfields import Json
 from upheaval.owned_folder import owned_folder
-from upheaval_node.cluster.election_states import LEGAL_MOVES, MOVES
+from upheaval_node.cluster.election_states import LEGAL_MOVES
 
 SEEDS_FILE: Final = "seeds.jsonl"
 SUMMARY_FILE: Final = "summary.json"
+SEED_DIGITS: Final = 18
 
 
 def parse_seeds(text: str) -> range:
-    """`A..B`, both included, or one number. Raises `UsageError`."""
+    """`A..B`, both included, or one number, of at most `SEED_DIGITS` digits. Raises `UsageError`."""
     first, separator, last = text.partition("..")
     if not first.isdecimal() or (separator and not last.isdecimal()):
         raise UsageError(f"seeds are given as A..B, such as 1..500, not {text!r}")
+    if max(len(first), len(last)) > SEED_DIGITS:
+        raise UsageError(f"a seed has at most {SEED_DIGITS} digits")
     seeds = range(int(first), int(last if separator else first) + 1)
     if not seeds:
         raise UsageError(f"there is no seed in {text}")
@@ -76,15 +79,9 @@ class Summary:
 
     @property
     def untaken_moves(self) -> list[str]:
-        """Moves of the table of elections that no member made; failures are `STATE>INIT`."""
+        """Moves of the table of elections that no member made, failures (`STATE>INIT`) among them."""
         legal = {f"{old.name}>{new.name}" for old, targets in LEGAL_MOVES.items() for new in targets}
         return sorted(legal - set(self.moves))
-
-    @property
-    def untaken_by_rule(self) -> list[str]:
-        """Those of them that are no failures."""
-        ruled = {f"{old.name}>{new.name}" for old, targets in MOVES.items() for new in targets}
-        return [move for move in self.untaken_moves if move in ruled]
 
     def to_fields(self) -> dict[str, Json]:
         return {

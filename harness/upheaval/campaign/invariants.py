@@ -53,7 +53,6 @@ class Invariants:
         self._stood: dict[tuple[int, int], int] = {}
         self._read_lines: dict[int, int] = {}
         self.highest_commit = 0
-        self.checks = 0
         cluster.on_cycle = self.check
 
     @property
@@ -83,7 +82,6 @@ class Invariants:
             # What it committed in its last cycle may have been answered; its disk is another one by now.
             self.highest_commit = max(self.highest_commit, watch.commit.get())
             return
-        self.checks += 1
         self._check_votes(member)
         # The role comes with the election, the term with its end.
         if watch.role.get() == Role.LEADER and watch.election.get() == ElectionState.CLOSED:

@@ -34,6 +34,7 @@ SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
 FAULTS_MIN: Final = 3
 ENDED: Final = "the seed ran to its end"
+JUDGED: Final = "the seed's run folder can be judged"
 
 
 @dataclass(slots=True)
@@ -91,7 +92,7 @@ class SeedOutcome:
 class SeedRun:
     """One seed, from the start of its cluster to its verdict."""
 
-    def __init__(self, seed: int, folder: Path, planted: str | None = None) -> None:
+    def __init__(self, seed: int, folder: Path, planted: str | None = None, *, traces_protocol: bool = False) -> None:
         self.swarm = draw_swarm(seed)
         self.world = World(seed)
         self.cluster = SimulatedCluster(
@@ -101,6 +102,7 @@ class SeedRun:
             service=self.swarm.service,
             folder=RunFolder(folder),
             planted=planted,
+            traces_protocol=traces_protocol,
         )
         self.invariants = Invariants(self.cluster)
         self.outcome = SeedOutcome(self.swarm)
@@ -119,6 +121,7 @@ class SeedRun:
             self._judge()
         except PromiseBroken as error:
             self._fail(Verdict.INVALID, INVARIANTS, str(error))
+            cluster.write()
         except HarnessError as error:
             self._fail(Verdict.UNKNOWN, ENDED, str(error))
             cluster.write()
@@ -207,7 +210,12 @@ class SeedRun:
 
     def _judge(self) -> None:
         """The worst finding of the run's folder, unless something worse was found before."""
-        for finding in verify_run(self.cluster.run.path).findings:
+        try:
+            findings = verify_run(self.cluster.run.path).findings
+        except HarnessError as error:
+            self._fail(Verdict.UNKNOWN, JUDGED, str(error))
+            return
+        for finding in findings:
             self._fail(finding.verdict, finding.promise, finding.detail)
 
     def _fail(self, verdict: Verdict, promise: str, detail: str) -> None:
@@ -217,14 +225,14 @@ class SeedRun:
 
 
 def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
-    """Run and judge one seed, and leave its run folder there."""
-    return SeedRun(seed, folder, planted).run()
+    """Run and judge one seed, and leave its run folder there, with the protocol trace."""
+    return SeedRun(seed, folder, planted, traces_protocol=True).run()
 
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:
     """Run and judge one seed below `scratch`, and leave nothing there."""
     folder = scratch / f"seed-{seed}"
     try:
-        return run_seed(seed, planted, folder)
+        return SeedRun(seed, folder, planted).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
