@@ -2,8 +2,8 @@
 
 ORDER is snapshot, suspend, resume, shutdown, abort, or `status` for none. Only the leader takes an order; what came of
 it is seen by `status` on every member. Prints one JSON object: `refused` (empty when the order was taken),
-`module_state`, `snapshot_count`, `snapshot_position`. Exit status 0: taken; 1: refused. Without a FOLDER it is that of
-the member's container.
+`module_state`, `snapshot_count`, `snapshot_position`. Exit status 0: taken; 1: refused; 2: the folder cannot be read.
+Without a FOLDER it is that of the member's container.
 """
 
 import argparse
@@ -16,6 +16,7 @@ from typing import Final
 
 from upheaval_node.cluster import orders
 from upheaval_node.cluster.orders import ORDERS, ControlStatus
+from upheaval_node.errors import NodeError
 from upheaval_node.files import layout
 from upheaval_node.runtime.shared_counters import attach_cnc
 
@@ -23,7 +24,10 @@ STATUS: Final = "status"
 
 
 def control_status(folder: str) -> ControlStatus:
-    """What the member in a folder says; one that is down has only its recording log."""
+    """What the member in a folder says; one that is down has only its recording log.
+
+    Raises `OSError` and `DecodeError` when its files are there and cannot be read.
+    """
     cnc = attach_cnc(os.path.join(folder, layout.CNC))
     try:
         return orders.read_control(None if cnc is None else cnc.counters(), _recording_log(folder))
@@ -47,7 +51,7 @@ def _recording_log(folder: str) -> bytes:
     try:
         with open(os.path.join(folder, layout.RECORDING_LOG), "rb") as stream:
             return stream.read()
-    except OSError:
+    except FileNotFoundError:
         return b""
 
 
@@ -57,8 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("order", choices=[*ORDERS, STATUS])
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER")
     options = parser.parse_args(arguments)
-    refused = "" if options.order == STATUS else give_order(options.folder, options.order)
-    print(json.dumps({"refused": refused, **asdict(control_status(options.folder))}))
+    try:
+        refused = "" if options.order == STATUS else give_order(options.folder, options.order)
+        status = control_status(options.folder)
+    except (OSError, NodeError) as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps({"refused": refused, **asdict(status)}))
     return 1 if refused else 0
 
 
