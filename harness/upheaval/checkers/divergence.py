@@ -7,7 +7,7 @@ the entry is the first one behind which a record that differs at the end never h
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from upheaval.checkers.replay import ExpectedState, LoggedMessage, Replay
+from upheaval.checkers.replay import HEADER_WORD, ExpectedState, LoggedMessage, Replay, StateImage
 from upheaval.service_messages import call_digest, decode_operation
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.protocol import cluster_messages as cm
@@ -17,18 +17,7 @@ from upheaval_node.service.services.state import Record, read_state
 # Trying costs the square of the number of entries; more than this many are not tried.
 TRIED_MAX: Final = 1_500
 
-_HEADER_WORD: Final = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
 _Key = tuple[int, str]
-
-
-class _Messages:
-    """Implements `api.SnapshotImage`."""
-
-    def __init__(self, messages: Sequence[bytes]) -> None:
-        self._messages = iter(messages)
-
-    def read(self) -> bytes | None:
-        return next(self._messages, None)
 
 
 def first_divergence(
@@ -85,15 +74,17 @@ def _by_records(
             elif after.get(key) != state.get(key):
                 suspects.setdefault(key, entry)
         state = after
-    key, entry = min(suspects.items(), key=lambda item: item[1].position, default=(differing[0], entries[0]))
-    values = f"member {member_id} has {_value(has.get(key))}, the replay {_value(should.get(key))}"
-    return f"the first divergent entry is {_shown(entry)}: of record {key[1]!r} {values}"
+    key = min(suspects, key=lambda one: suspects[one].position, default=differing[0])
+    values = f"of record {key[1]!r} member {member_id} has {_value(has.get(key))}, the replay {_value(should.get(key))}"
+    if key not in suspects:
+        return f"no entry since the last equal state touches what differs: {values}"
+    return f"the first divergent entry is {_shown(suspects[key])}: {values}"
 
 
 def _records(messages: Sequence[bytes]) -> Mapping[_Key, list[bytes]]:
     found: dict[_Key, list[bytes]] = {}
     record: Record
-    for record in read_state(_Messages(messages)):
+    for record in read_state(StateImage(messages)):
         found.setdefault((record.kind, record.key), []).append(record.value)
     return found
 
@@ -103,14 +94,13 @@ def _value(values: list[bytes] | None) -> str:
 
 
 def _shown(entry: LoggedMessage) -> str:
-    """An entry for people."""
+    """An entry for people: one that changes a state, so that a schema explains it."""
     content = entry.content
-    if content[:8] == _HEADER_WORD:
+    if content[:8] == HEADER_WORD:
         payload = content[session_header.LENGTH :]
         try:
             operation_id, function, key, value = decode_operation(payload)
         except DecodeError:
             return f"the message with payload {call_digest(payload)[:16]} at position {entry.position}"
         return f"operation id={operation_id} {function} {key} {value!r} at position {entry.position}"
-    decoded = cm.SCHEMA.decode(content)
-    return f"{type(decoded).__name__} at position {entry.position}"
+    return f"{type(cm.SCHEMA.decode(content)).__name__} at position {entry.position}"

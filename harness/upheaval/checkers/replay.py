@@ -17,7 +17,7 @@ from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUnit
 from upheaval_node.service.loader import SHORT_NAMES, load_service
 
-_HEADER_WORD: Final = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
+HEADER_WORD: Final = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
 _LONGEST_MESSAGE: Final = 64 * 1024
 
 
@@ -111,8 +111,8 @@ class _Writer:
         return len(self.messages)
 
 
-class _Reader:
-    """Implements `api.SnapshotImage`."""
+class StateImage:
+    """Implements `api.SnapshotImage` for messages that are there already."""
 
     def __init__(self, messages: Sequence[bytes]) -> None:
         self._messages = iter(messages)
@@ -137,7 +137,7 @@ class Replay:
             self._cluster.sessions = {each: _Session(each) for each in state.sessions}
             self._cluster.timers = dict(state.timers)
             self._cluster.offered = state.offered
-        self._service.on_start(self._cluster, None if state is None else _Reader(state.messages))
+        self._service.on_start(self._cluster, None if state is None else StateImage(state.messages))
 
     def state(self) -> ExpectedState:
         writer = _Writer()
@@ -152,7 +152,7 @@ class Replay:
         """Whether the log asks for a snapshot here. What fails in the service counts as applied, as in a member."""
         self._cluster.log_position = message.position
         content = message.content
-        if content[:8] == _HEADER_WORD:
+        if content[:8] == HEADER_WORD:
             self._apply_message(content, message.position)
             return False
         try:

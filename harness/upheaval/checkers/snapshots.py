@@ -191,6 +191,9 @@ def _equal_replay(found: Snapshots, events: LogEvents, expected: Mapping[int, Ex
         if position > log_end:
             detail = f"there is a snapshot at position {position}, but the log ends at {log_end}"
             return Finding(SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail)
+        if position not in events.snapshots:
+            detail = f"there is a snapshot at position {position}, where the log asks for none"
+            return Finding(SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail)
         opened = tuple(sorted(facts.session_id for facts in events.sessions.values() if facts.is_open_at(position)))
         for snapshot in every:
             if snapshot.position == position:

@@ -241,6 +241,15 @@ def test_a_snapshot_that_misses_a_timer_is_found(tmp_path: Path) -> None:
     assert "misses timer" in finding.detail
 
 
+def test_a_snapshot_that_the_log_does_not_ask_for_is_found(tmp_path: Path) -> None:
+    log = workbench_log()
+    position = log.snapshots[1][0].position
+    log.snapshots[1][0].position = position + 64
+    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.INVALID
+    assert f"at position {position + 64}, where the log asks for none" in finding.detail
+
+
 def test_a_snapshot_with_the_wrong_number_of_messages_is_found(tmp_path: Path) -> None:
     log = ledger_log()
     module = log.snapshots[0][1].module
@@ -273,6 +282,18 @@ def test_the_first_entry_is_named_at_which_a_member_left_the_others(times: int, 
     assert f"at position {victim.position}" in finding.detail
     assert f"member 1 {words}" in finding.detail
     assert verify_run(tmp_path).finding(SNAPSHOT_IS_REPLAY).verdict is Verdict.INVALID
+
+
+def test_no_entry_is_blamed_for_a_record_that_none_touched(tmp_path: Path) -> None:
+    log = workbench_log()
+    log.add(b"\xff" * 16)
+    log.ask(Function.WRITE, "other", 2)
+    log.snapshot()
+    snapshot = log.snapshots[1][-1]
+    snapshot.service = [*snapshot.service[:3], *state_with(log, log.operations[1].id, 0)]
+    finding = judged(log, tmp_path, STATES_AGREE)
+    assert finding.verdict is Verdict.INVALID
+    assert "no entry since the last equal state touches what differs: of record 'l' member 1 has" in finding.detail
 
 
 def test_a_snapshot_that_is_gone_is_unknown(tmp_path: Path) -> None:
