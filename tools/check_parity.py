@@ -214,6 +214,8 @@ def drawn_rows(text: str, shown: parity.Shown, inventory: dict[str, parity.Row])
     if not colon:
         return [text]
     rows = parity.counted(inventory, shown)
+    if not (seed.isdecimal() and count.isdecimal()):
+        raise SystemExit(f"check_parity: rows are given as SEED:COUNT, all, or one name, not {text!r}")
     return sorted(Random(int(seed)).sample(rows, min(int(count), len(rows))))
 
 

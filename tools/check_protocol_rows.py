@@ -181,10 +181,18 @@ def triable(text: str) -> list[Row]:
     return [row for row in rows(text) if row.kind != "field" and row.code]
 
 
+def _draw(text: str) -> tuple[int, int]:
+    seed, _, count = text.partition(":")
+    return int(seed), int(count)
+
+
+_draw.__name__ = "SEED:N"  # what argparse calls the type in its message
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="run no test")
-    parser.add_argument("--rows", metavar="SEED:N", help="try N rows, drawn by seed")
+    parser.add_argument("--rows", type=_draw, metavar="SEED:N", help="try N rows, drawn by seed")
     parser.add_argument("--only", metavar="TEXT", help="try rows whose name has this text")
     options = parser.parse_args(arguments)
     text = PAGE.read_text(encoding="utf-8")
@@ -192,9 +200,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.quick and not problems:
         chosen = [row for row in triable(text) if options.only is None or options.only in row.name]
         if options.rows is not None:
-            seed, _, count = options.rows.partition(":")
-            chosen = Random(f"protocol rows/{seed}").sample(chosen, min(int(count), len(chosen)))
-        if run_tests(sorted({name for row in chosen for name in row.tests})) != 0:
+            seed, count = options.rows
+            chosen = Random(f"protocol rows/{seed}").sample(chosen, min(count, len(chosen)))
+        if not chosen:
+            # Without a test to run, pytest would run all of them.
+            problems.append("there is no such row to try")
+        elif run_tests(sorted({name for row in chosen for name in row.tests})) != 0:
             problems.append("the tests of the rows fail although nothing was taken away")
         for row in chosen:
             problem = is_noticed(row)

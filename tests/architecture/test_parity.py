@@ -46,6 +46,12 @@ def test_tests_that_show_a_row_fail_when_their_check_is_inverted(rows: str) -> N
     assert check_parity.check(rows, collected(), said.append) == 0, "\n".join(said)
 
 
+@pytest.mark.parametrize("rows", ["x:5", "1:", "1:-1"])
+def test_a_draw_that_is_none_is_refused_in_one_line(rows: str) -> None:
+    with pytest.raises(SystemExit, match="rows are given as"):
+        check_parity.check(rows, [])
+
+
 def inverted(source: str) -> str:
     (function,) = ast.parse(source).body
     assert isinstance(function, ast.FunctionDef)

@@ -63,6 +63,19 @@ def test_a_row_whose_tests_see_nothing_is_told_from_one_whose_tests_do() -> None
     assert rows.is_noticed(rows.Row("message", 1, "x", sees.code, other)) == ""
 
 
+def test_without_a_row_nothing_is_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert rows.main(["--only", "no row has this name"]) == 1
+    assert capsys.readouterr().err == "there is no such row to try\n"
+
+
+@pytest.mark.parametrize("draw", ["x", "1:", "1:x"])
+def test_a_draw_that_is_none_is_refused(draw: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        rows.main(["--rows", draw])
+    assert raised.value.code == 2
+    assert "Traceback" not in capsys.readouterr().err
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("row", rows.triable(TEXT), ids=lambda row: f"{row.name}-{row.line}")
 def test_some_test_of_the_row_notices_that_its_code_does_nothing(row: rows.Row) -> None:
