@@ -1,18 +1,23 @@
 """Aeron's ArchiveTool on what our members recorded: log and snapshots, of members killed and shut down."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from support.aeron_tools import CHECKSUM, archive_properties, archive_tool, fields_of, java
+from upheaval.waits import wait_until
 from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.reader import RecordedFrame, Recording, read_recordings
+from upheaval_node.files.mark_file import LIVENESS_TIMEOUT_MS
 from upheaval_node.types import FRAME_HEADER_LENGTH
 
 from .conftest import CopyOf, Members
 
 MEMBERS = ("killed", "stopped")
+# Where a mark file has its activityTimestamp.
+ACTIVITY = slice(16, 24)
 # Aeron's names in a descriptor, and ours.
 NAMES = {
     "recordingId": "recording_id",
@@ -34,6 +39,11 @@ NAMES = {
 
 def _entries(member: Path) -> list[RecordingEntry]:
     return [recording.entry for recording in read_recordings(member / "archive")]
+
+
+def _silent_for_ms(member: Path) -> int:
+    mark = (member / "archive" / "archive-mark.dat").read_bytes()
+    return time.time_ns() // 1_000_000 - int.from_bytes(mark[ACTIVITY], "little", signed=True)
 
 
 def _contents(recordings: list[Recording]) -> list[list[tuple[int, bytes]]]:
@@ -127,6 +137,12 @@ def test_checksums_that_the_tool_wrote_are_right_for_it_and_leave_our_messages_a
 def test_aerons_archive_starts_where_a_killed_member_ended(copy_of: CopyOf) -> None:
     member = copy_of("killed")
     ends = [recording.end_position for recording in read_recordings(member / "archive")]
+    # Aeron takes an archive for running until its mark file has been left alone for a while.
+    wait_until(
+        lambda: _silent_for_ms(member) > LIVENESS_TIMEOUT_MS,
+        timeout_s=20,
+        describe=lambda: f"its archive showed itself {_silent_for_ms(member)} ms ago",
+    )
     started = java(
         "io.aeron.archive.ArchivingMediaDriver",
         properties={**archive_properties(member), "aeron.archive.segment.file.length": 1 << 20},
