@@ -233,6 +233,6 @@ def _object(body: bytes) -> Mapping[str, object]:
 
 def _address(text: object) -> str:
     host, separator, port = str(text).rpartition(":")
-    if not separator or not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not separator or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
         raise _Refused(HTTPStatus.BAD_REQUEST, f"{text!r} is no address of the form host:port")
     return f"{host or '127.0.0.1'}:{port}"

@@ -44,6 +44,7 @@ _SIZE: Final = re.compile(r"([0-9]{1,18})([kmg]?)", re.ASCII | re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DURATION: Final = re.compile(r"([0-9]{1,18})(ns|us|ms|s|)", re.ASCII)
 _DURATION_UNITS: Final = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _OF_CLIENTS: Final = (ENDPOINT, CONTROL, CONTROL_MODE, RESPONSE_CORRELATION_ID, ALIAS)
 # What separates keys and values; a part that holds one of them could not be parsed back.
@@ -169,7 +170,7 @@ def client_channel(response_channel: str) -> str:
 def split_endpoint(endpoint: str) -> tuple[str, int]:
     """Host and port of `host:port`; an IPv6 host keeps no brackets. Raises `UsageError`."""
     host, colon, port = endpoint.rpartition(":")
-    if not colon or not host or not port.isascii() or not port.isdigit() or not 0 <= int(port) <= 65535:
+    if not colon or not host or not _PORT.fullmatch(port) or int(port) > 65535:
         raise UsageError(f"{endpoint!r} is no host:port")
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], int(port)

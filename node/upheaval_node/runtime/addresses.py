@@ -34,7 +34,8 @@ def host_and_port(address: str) -> tuple[str, int]:
     """Split `host:port` or `[v6]:port`. Raises `NetworkError` for anything else."""
     host, separator, port_text = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not separator or not host or not port_text.isascii() or not port_text.isdigit() or int(port_text) > 65535:
+    is_number = port_text.isascii() and port_text.isdigit() and len(port_text) <= 5
+    if not separator or not host or not is_number or int(port_text) > 65535:
         raise NetworkError(f"{address!r} is no address of the form host:port")
     return host, int(port_text)
 

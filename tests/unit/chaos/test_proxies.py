@@ -195,6 +195,7 @@ def test_an_upstream_that_is_not_there_ends_the_connection(api: str, dial: Dial)
         ("POST", "/proxies", '{"name": "p", "upstream": "127.0.0.1:1"}', 409),
         ("POST", "/proxies", '{"name": "q"}', 400),
         ("POST", "/proxies", '{"name": "q", "upstream": "nowhere"}', 400),
+        ("POST", "/proxies", '{"name": "q", "upstream": "h:' + "9" * 5000 + '"}', 400),
         ("POST", "/proxies", "{", 400),
         ("POST", "/proxies", "[]", 400),
         ("POST", "/proxies/p/toxics", '{"type": "magic"}', 400),

@@ -124,7 +124,9 @@ def test_endpoints() -> None:
     assert split_endpoint("[fe80::1]:65535") == ("fe80::1", 65535)
 
 
-@pytest.mark.parametrize("endpoint", ["", "h", "h:", ":1", "h:65536", "h:-1", "h:x", "fe80::1:80", "h:٣"])
+@pytest.mark.parametrize(
+    "endpoint", ["", "h", "h:", ":1", "h:65536", "h:-1", "h:x", "fe80::1:80", "h:٣", f"h:{'9' * 5000}"]
+)
 def test_what_is_no_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(UsageError):
         split_endpoint(endpoint)

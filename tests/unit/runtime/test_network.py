@@ -115,6 +115,12 @@ def test_a_foreign_address_cannot_be_listened_on(network: SelectorNetwork) -> No
         network.listen("192.0.2.1:1234", lambda _: Recorder())
 
 
+@pytest.mark.parametrize("address", ["h", "h:x", "h:65536", f"h:{'9' * 5000}"])
+def test_what_is_no_address_is_refused(network: SelectorNetwork, address: str) -> None:
+    with pytest.raises(NetworkError, match="is no address of the form host:port"):
+        network.listen(address, lambda _: Recorder())
+
+
 @pytest.mark.parametrize("address", ADDRESSES)
 def test_what_was_sent_before_a_close_arrives_although_input_was_left_unread(
     network: SelectorNetwork, address: str
