@@ -19,6 +19,7 @@ EXACT_LIBRARY: Final = LIBRARY / "exact"
 MARK: Final = "exact"
 """The first statement of an exact script."""
 MEMBERS_MAX: Final = 9
+NUMBER_DIGITS: Final = 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +169,13 @@ class _Parser:
         return self._as_number(self._take(what), what)
 
     def _as_number(self, word: str, what: str) -> int:
-        if not word.isascii() or not word.isdigit():
+        if not word.isascii() or not word.isdigit() or len(word) > NUMBER_DIGITS:
             self._fail(f"{what} must be a number, not {word!r}")
         return int(word)
 
     def _as_member(self, word: str) -> int:
         prefix, _, digits = word.rpartition("-")
-        if prefix != "member" or not digits.isdigit() or int(digits) >= self._members:
+        if prefix != "member" or digits not in map(str, range(self._members)):
             self._fail(f"{word!r} is no member: use member-0 to member-{self._members - 1}")
         return int(digits)
 

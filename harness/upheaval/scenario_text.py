@@ -66,6 +66,7 @@ ONE_WAY: Final = "->"
 _WORD: Final = re.compile(r"\S+")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 _LARGEST: Final = 1_000_000_000
+_DIGITS: Final = 10
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 
 T = TypeVar("T")
@@ -122,7 +123,8 @@ class _Line:
         return self.number(self.take(what), what)
 
     def number(self, word: str, what: str, least: int = 1) -> int:
-        if not word.isascii() or not word.isdigit() or not least <= int(word) <= _LARGEST:
+        is_number = word.isascii() and word.isdigit() and len(word) <= _DIGITS
+        if not is_number or not least <= int(word) <= _LARGEST:
             self.fail(f"{what} must be a number from {least} to {_LARGEST}, not {word!r}")
         return int(word)
 
@@ -367,7 +369,7 @@ class _Parser:
         if word in list(Selector):
             return Members(Selector(word))
         prefix, _, digits = word.rpartition("-")
-        if prefix != "member" or not digits.isascii() or not digits.isdigit():
+        if prefix != "member" or not digits.isascii() or not digits.isdigit() or len(digits) > _DIGITS:
             line.fail(f"{word!r} is no target: use one of {', '.join(Selector)}, member-N", column)
         if int(digits) >= self._cluster.members:
             line.fail(f"there is no {word}: this cluster has {self._cluster.members} members", column)

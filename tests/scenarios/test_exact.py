@@ -106,6 +106,8 @@ def test_a_script_that_does_not_get_to_its_end_is_unknown(tmp_path: Path) -> Non
     [
         ("begin", "test:1: 'begin' is no statement"),
         ("kill member-7", "test:1: 'member-7' is no member"),
+        ("kill member-²", "test:1: 'member-²' is no member"),
+        (f"client fill {'9' * 5000}", "test:1: position must be a number"),
         ("client fill x", "test:1: position must be a number, not 'x'"),
         ("start member-0 follower=1", "test:1: unknown option 'follower'"),
         ("wait sent Nothing from=member-0 to=member-1", "test:1: there is no message 'Nothing'"),

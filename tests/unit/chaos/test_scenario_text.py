@@ -81,6 +81,8 @@ def test_every_statement_is_read() -> None:
         ("wiat operations 10", "1:1: 'wiat' is no statement"),
         ("  wait  operation 10", "1:9: 'operation' is no condition"),
         ("wait operations ten", "1:17: number of operations must be a number"),
+        (f"wait operations {'9' * 5000}", "1:17: number of operations must be a number"),
+        (f"inject a kill member-{'9' * 5000}", "1:15: 'member-9"),
         ("wait operations", "1:16: number of operations is missing"),
         ("wait operations 10 more", "1:20: unexpected 'more'"),
         ("wait caught-up x", "1:16: no fault is called 'x'"),
