@@ -81,6 +81,12 @@ def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(capsys
     assert captured.out.startswith("1 seeds: 0 count, 0 thin, 1 failed")
 
 
+def test_a_kept_run_writes_no_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["campaign", "--seeds", "1", "--dir", str(tmp_path / "a"), "--out", str(tmp_path / "b")]) == 2
+    assert len(capsys.readouterr().err.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -> None:
     """With the protocol trace, and as the same execution as without it."""
     bug = "commit-position-goes-back"

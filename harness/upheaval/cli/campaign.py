@@ -22,7 +22,7 @@ def campaign(options: argparse.Namespace) -> int:
         raise UsageError("--workers takes 1 to 64")
     planted = None if options.planted is None else bug_named(options.planted).name
     if options.dir is not None:
-        return _one(seeds, options.dir, planted)
+        return _one(seeds, options.dir, planted, has_out=options.out is not None)
     line, begin = ProgressLine(), time.monotonic()
 
     def show(outcome: SeedOutcome, summary: Summary) -> None:
@@ -46,10 +46,12 @@ def campaign(options: argparse.Namespace) -> int:
     return 1 if summary.failed else 0
 
 
-def _one(seeds: range, folder: Path, planted: str | None) -> int:
+def _one(seeds: range, folder: Path, planted: str | None, *, has_out: bool) -> int:
     """One seed whose run folder stays."""
     if len(seeds) != 1:
         raise UsageError("--dir keeps the run of one seed: use --seeds N..N")
+    if has_out:
+        raise UsageError("--dir keeps the run of one seed and writes no lines: leave --out out")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there already and not an empty folder: give another --dir")
     outcome = run_seed(seeds[0], planted, folder)
