@@ -28,8 +28,6 @@ ROOT: Final = Path(__file__).parents[1]
 PAGE: Final = ROOT / "docs" / "protocol.md"
 TESTS: Final = ROOT / "tests"
 KINDS: Final = ("message", "circumstance", "field", "interval")
-NOTHING: Final = "nothing"
-"""What stands for code where nothing is done, or nothing is there yet; such a row is not tried."""
 TIMEOUT_S: Final = 600
 
 DOCUMENTED: Final = {
