@@ -6,6 +6,7 @@ bytes of a recording log; knows neither processes nor files.
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Final
 
 from upheaval_node import counters as counter_types
@@ -69,14 +70,16 @@ def give_order(counters: Counters, word: str) -> str:
     if order is ControlToggle.RESUME:
         if state != ModuleState.SUSPENDED or value not in (ControlToggle.NEUTRAL, ControlToggle.SUSPEND):
             return "the cluster is not suspended"
-    elif value != ControlToggle.NEUTRAL or state != ModuleState.ACTIVE:
-        return f"the control toggle is {_name(value)}, not NEUTRAL"
+    elif value != ControlToggle.NEUTRAL:
+        return f"the control toggle is {_named(ControlToggle, value)}, not NEUTRAL"
+    elif state != ModuleState.ACTIVE:
+        return f"the consensus module is {_named(ModuleState, state)}, not ACTIVE"
     toggle.set(order)
     return ""
 
 
-def _name(value: int) -> str:
-    return ControlToggle(value).name if value in {each.value for each in ControlToggle} else str(value)
+def _named(names: type[IntEnum], value: int | None) -> str:
+    return names(value).name if value in {each.value for each in names} else str(value)
 
 
 def _value(counters: Counters, type_id: int) -> int | None:

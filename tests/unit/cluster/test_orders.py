@@ -1,0 +1,46 @@
+"""The control toggle of a leader: which order it takes in which state, and why it does not."""
+
+import pytest
+
+from upheaval_node.cluster.module_state import ControlToggle, ModuleState
+from upheaval_node.cluster.orders import give_order
+from upheaval_node.counters import CONSENSUS_MODULE_STATE, CONTROL_TOGGLE, Counter, Counters
+
+
+def module(toggle: ControlToggle, state: ModuleState) -> tuple[Counters, Counter]:
+    counters = Counters.in_memory(4)
+    counters.allocate(CONSENSUS_MODULE_STATE, b"", "state", state)
+    return counters, counters.allocate(CONTROL_TOGGLE, b"", "toggle", toggle)
+
+
+@pytest.mark.parametrize(
+    ("toggle", "state", "word"),
+    [
+        (ControlToggle.NEUTRAL, ModuleState.ACTIVE, "snapshot"),
+        (ControlToggle.NEUTRAL, ModuleState.SUSPENDED, "resume"),
+        (ControlToggle.SUSPEND, ModuleState.SUSPENDED, "resume"),
+    ],
+)
+def test_an_order_that_suits_is_taken(toggle: ControlToggle, state: ModuleState, word: str) -> None:
+    counters, counter = module(toggle, state)
+    assert give_order(counters, word) == ""
+    assert counter.get() == ControlToggle[word.upper()]
+
+
+@pytest.mark.parametrize(
+    ("toggle", "state", "word", "why"),
+    [
+        (ControlToggle.INACTIVE, ModuleState.ACTIVE, "snapshot", "the control toggle is INACTIVE, not NEUTRAL"),
+        (ControlToggle.SUSPEND, ModuleState.SUSPENDED, "abort", "the control toggle is SUSPEND, not NEUTRAL"),
+        (ControlToggle.NEUTRAL, ModuleState.SUSPENDED, "snapshot", "the consensus module is SUSPENDED, not ACTIVE"),
+        (ControlToggle.NEUTRAL, ModuleState.ACTIVE, "resume", "the cluster is not suspended"),
+    ],
+)
+def test_an_order_that_does_not_suit_says_why(toggle: ControlToggle, state: ModuleState, word: str, why: str) -> None:
+    counters, counter = module(toggle, state)
+    assert give_order(counters, word) == why
+    assert counter.get() == toggle
+
+
+def test_without_a_module_nothing_takes_an_order() -> None:
+    assert give_order(Counters.in_memory(1), "snapshot") == "there is no consensus module"
