@@ -22,6 +22,9 @@ def parse_object(text: str) -> dict[str, Json]:
     """Decode one JSON object. Raises `FieldError` with the reason."""
     try:
         value: Json = json.loads(text)
+        if "\\ud" in text or "\\uD" in text:
+            # Half of a surrogate pair is no text: it could not be printed.
+            json.dumps(value, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         raise FieldError(f"not JSON: {error}") from None
     if not isinstance(value, dict):

@@ -25,6 +25,7 @@ SEND: Final = "send"
 RECEIVE: Final = "receive"
 CONSENSUS: Final = "consensus"
 CLOSED: Final = "CLOSED"
+NS_MAX: Final = (1 << 63) - 1
 UNKNOWN: Final = "?"
 """The state of an election of which nothing is seen: that of another process, or before the trace begins."""
 
@@ -176,7 +177,7 @@ def _read_file(path: Path, member_id: int) -> Iterator[Entry]:
                 raise FieldError("field 'fields' must be an object")
             event = jsonfields.text(record, "event")
             # Events of a duty cycle have the time at which it began, messages that at which they passed.
-            latest_ns = max(latest_ns, jsonfields.integer(record, "ts"))
+            latest_ns = max(latest_ns, jsonfields.integer_within(record, "ts", 0, NS_MAX))
             yield Entry(
                 member_id,
                 latest_ns,

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -17,11 +18,21 @@ def add_command(commands: Any) -> None:
     parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
     parser.add_argument("--member", type=int, action="append", metavar="N", help="this member only; may be repeated")
     parser.add_argument("--message", action="append", metavar="NAME", help="such as NewLeadershipTerm; may be repeated")
-    parser.add_argument("--from", dest="from_s", type=float, metavar="T", help="seconds since the first entry")
-    parser.add_argument("--to", dest="to_s", type=float, metavar="T", help="seconds since the first entry")
+    parser.add_argument("--from", dest="from_s", type=_seconds, metavar="T", help="seconds since the first entry")
+    parser.add_argument("--to", dest="to_s", type=_seconds, metavar="T", help="seconds since the first entry")
     parser.add_argument("--notation", choices=NOTATIONS, default=PLAIN, help="seed: messages sent, as the documents do")
     parser.add_argument("--json", action="store_true", help="one object a line, as they stand in the run folder")
     parser.set_defaults(command=lambda options: trace(options))
+
+
+def _seconds(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+_seconds.__name__ = "number of seconds"  # what argparse calls the type in its message
 
 
 def trace(options: argparse.Namespace) -> int:

@@ -208,6 +208,28 @@ def test_what_its_writer_did_not_finish_is_left_out_and_what_is_malformed_is_nam
         lines_of(run)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"ts":%s,"component":"c","event":"x","fields":{}}' % ("9" * 400),
+        '{"ts":-1,"component":"c","event":"x","fields":{}}',
+        r'{"ts":1,"component":"\ud800","event":"x","fields":{}}',
+    ],
+)
+def test_what_cannot_be_shown_is_named(run: RunFolder, line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    (run.member(0).path / "protocol.jsonl").write_text(f"{line}\n")
+    assert main(["trace", str(run.path)]) == 2
+    (said,) = capsys.readouterr().err.splitlines()
+    assert "protocol.jsonl:1: " in said
+
+
+def test_a_time_that_is_none_is_refused(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main(["trace", str(run.path), "--from", "nan"])
+    assert raised.value.code == 2
+    assert "invalid number of seconds value: 'nan'" in capsys.readouterr().err
+
+
 def test_the_older_of_two_files_comes_first(run: RunFolder) -> None:
     path = run.member(1).path / "protocol.jsonl"
     lines = path.read_text().splitlines(keepends=True)
