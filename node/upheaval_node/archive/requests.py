@@ -263,7 +263,15 @@ class Requests:
             return
         stripped = channels.strip(channels.parse(message.channel))
         self._catalog.record_channel(entry, message.channel, str(stripped))
-        session.send_ok(correlation_id)
+        requester = Requester(session, correlation_id)
+
+        def forced(error: Exception | None) -> None:
+            if error is None:
+                requester.ok()
+            else:
+                requester.error(f"recording {recording_id}: {error}", ErrorCode.STORAGE_SPACE)
+
+        self._catalog.force(forced)
 
     def _find_last(self, session: ControlSession, message: am.FindLastMatchingRecordingRequest) -> None:
         if message.min_recording_id < 0:

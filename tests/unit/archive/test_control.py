@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from support.archive_world import ArchiveWorld, Member
 from support.media_world import offer
+from upheaval_node.archive.catalog import decode_catalog
 from upheaval_node.archive.client import ArchiveClient, ClientState, PendingCall
 from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
 from upheaval_node.counters import ARCHIVE_CONTROL_SESSION, Counter
@@ -382,6 +383,17 @@ def test_a_recording_is_found_under_the_channel_that_it_was_given() -> None:
     unknown = member.client.update_channel(9, "aeron:ipc")
     world.until(lambda: unknown.done)
     assert (unknown.error, unknown.error_code) == ("unknown", ErrorCode.UNKNOWN_RECORDING)
+
+
+def test_a_channel_that_was_given_is_durable_when_it_is_answered() -> None:
+    world = ArchiveWorld()
+    member = world.member(settings=ArchiveSettings(file_sync_level=1))
+    started(world, member)
+    world.call(member.client.update_channel(0, "aeron:ipc?alias=other"))
+    member.storage.power_cut()
+    catalog = member.storage.open("archive/archive.catalog")
+    (entry,) = decode_catalog(catalog.read(0, catalog.size())).entries
+    assert entry.original_channel == "aeron:ipc?alias=other"
 
 
 def test_a_counter_tells_who_is_connected_while_it_is() -> None:
