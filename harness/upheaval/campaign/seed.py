@@ -126,6 +126,9 @@ class SeedRun:
             self._fail(Verdict.UNKNOWN, ENDED, str(error))
             cluster.write()
             self._judge()
+        except Exception as defect:
+            defect.add_note(f"in seed {self.swarm.seed} of a campaign")
+            raise
         finally:
             MOVE_WATCHERS.remove(self._on_move)
         outcome.seconds = (self.world.now_ns - START_NS) / SECOND

@@ -16,6 +16,8 @@ from upheaval_node.service.services.state import Record, read_state
 
 # Trying costs the square of the number of entries; more than this many are not tried.
 TRIED_MAX: Final = 1_500
+# The states behind all entries are read for the records in them, up to so many records in all.
+RECORDS_READ_MAX: Final = 20_000_000
 
 _Key = tuple[int, str]
 
@@ -62,6 +64,9 @@ def _by_records(
     differing = [key for key in {**should, **has} if has.get(key) != should.get(key)]
     if not differing or not entries:
         return f"member {member_id} differs from the replay behind position {0 if before is None else before.position}"
+    if len(entries) * len(right.messages) > RECORDS_READ_MAX:
+        names = ", ".join(repr(name) for _, name in differing[:3])
+        return f"member {member_id} differs in {names}; {len(entries)} entries since the last equal state are too many"
     replay = Replay(service, before)
     state = _records(replay.state().messages)
     suspects: dict[_Key, LoggedMessage] = {}
