@@ -1,7 +1,6 @@
 """The files in compose/ with plain docker commands: start, send, kill a member, send again, take down."""
 
 import dataclasses
-import ipaddress
 import json
 import os
 import shutil
@@ -184,16 +183,16 @@ def test_a_toxic_on_the_links_of_the_leader_is_felt(platform: Project) -> None:
     slowed: dict[int, list[str]] = {}
     with platform.client() as client:
         assert min(seconds_of_a_write(client) for _ in range(5)) < LATENCY_S
-
-        def is_slow() -> bool:
-            """Whoever leads by now has slow links, and a write takes their time."""
+        times: list[float] = []
+        while len(times) < 3:
             leader = platform.await_leader()
             if leader not in slowed:
                 slowed[leader] = slow_log_links(platform, leader)
-            return seconds_of_a_write(client) >= LATENCY_S
-
-        wait_until(is_slow, timeout_s=20, describe=lambda: f"writes are fast, the links of {list(slowed)} are slow")
-        assert min(seconds_of_a_write(client) for _ in range(3)) >= LATENCY_S
+            seconds = seconds_of_a_write(client)
+            # On a busy machine another member may lead meanwhile, whose links are fast.
+            if platform.leader() == leader:
+                times.append(seconds)
+        assert min(times) >= LATENCY_S, times
         for link in [link for links in slowed.values() for link in links]:
             ask(platform.toxiproxy, f"{link}/slow", method="DELETE")
         wait_until(lambda: seconds_of_a_write(client) < LATENCY_S, timeout_s=20, describe=lambda: "still slow")
@@ -259,17 +258,16 @@ def test_prometheus_sees_every_member_and_the_proxy(platform: Project) -> None:
 
 
 def test_subnets_that_somebody_has_are_not_drawn(engine: Client) -> None:
-    (taken,) = free_subnets(engine, SUBNETS, 1)
-    within = str(ipaddress.IPv4Network(taken).supernet())
+    within = "10.215.0.0/27"
+    taken, free = sorted(free_subnets(engine, within, 2))
     pool = docker_sdk.types.IPAMConfig(pool_configs=[docker_sdk.types.IPAMPool(subnet=taken)])
     network = engine.networks.create(new_name(), ipam=pool)
     try:
-        (other,) = {*free_subnets(engine, within, 1), *free_subnets(engine, within, 1)}
+        assert [free_subnets(engine, within, 1) for _ in range(3)] == [[free]] * 3
         with pytest.raises(EnvironmentFault, match=f"no 2 subnets of {within} are free"):
             free_subnets(engine, within, 2)
     finally:
         network.remove()
-    assert other != taken
 
 
 def test_what_a_killed_test_run_left_is_removed_and_nothing_else(engine: Client, node_image: str) -> None:
