@@ -1,7 +1,9 @@
 """The catalog of recordings: one descriptor a recording, in the layout of Aeron's `archive.catalog`.
 
-The whole file is kept as an image in memory; every change goes to the image and with one write to the file. The
-module knows nothing of segments, sessions or messages other than the descriptor.
+The whole file is kept as an image in memory; every change goes to the image and with one write to the file. A change
+that moves other entries makes a new file, which takes the place of the old one when it is durable: neither the end of
+the process nor a power cut tears what was there. The module knows nothing of segments, sessions or messages other than
+the descriptor.
 """
 
 import struct
@@ -17,6 +19,8 @@ from upheaval_node.protocol.frames import is_valid_mtu, is_valid_term_length
 from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE, align
 
 FILE_NAME: Final = "archive.catalog"
+NEW_FILE_NAME: Final = "archive.catalog.new"
+"""What becomes the catalog when it is complete; one that is found at a start never did."""
 
 VERSION: Final = 3 << 16 | 1 << 8
 HEADER_LENGTH: Final = 32
@@ -210,7 +214,11 @@ class Catalog:
     def __init__(
         self, storage: Storage, directory: str, *, capacity: int, sync_level: int, checksum: Checksum | None = None
     ) -> None:
-        path = f"{directory}/{FILE_NAME}"
+        self._storage = storage
+        self._directory = directory
+        path, new_path = f"{directory}/{FILE_NAME}", f"{directory}/{NEW_FILE_NAME}"
+        if storage.exists(new_path):
+            storage.remove(new_path)
         is_new = not storage.exists(path)
         self._file = storage.open(path, create=True)
         self._sync_level = sync_level
@@ -319,20 +327,22 @@ class Catalog:
         return {entry.recording_id for entry in self._raw if entry.state == am.RecordingState.DELETED}
 
     def replace(self, entry: RecordingEntry) -> None:
-        """Write an entry whose texts or lengths changed. One that grew shifts those behind it to the right."""
+        """Write an entry whose texts or lengths changed. One that grew shifts those behind it to the right.
+
+        That is durable when the call returns. Raises `StorageError`; the file then is what it was.
+        """
         start, old_end = entry.offset, entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length
         data = entry.encode(entry.length, self._checksum)
         growth = len(data) - (old_end - start)
         if growth == 0:
             self._rewrite(entry)
             return
-        self._ensure_capacity(len(self._image) + growth)
-        self._image[start:old_end] = data
+        self._capacity = self._capacity_for(len(self._image) + growth)
+        self._replace_file(self._image[:start] + data + self._image[old_end:])
         entry.length = len(data) - DESCRIPTOR_HEADER_LENGTH
         for other in self._raw:
             if other.offset > start:
                 other.offset += growth
-        self._write(start, len(self._image))
 
     def descriptor_message(self, entry: RecordingEntry, control_session_id: int, correlation_id: int) -> bytes:
         """The RecordingDescriptor message: the stored descriptor with the ids of the request in front (Aeron)."""
@@ -392,11 +402,35 @@ class Catalog:
     def _write(self, start: int, end: int) -> None:
         self._file.write(start, (bytes(self._image[start:end]),))
 
+    def _replace_file(self, image: bytearray) -> None:
+        """A new file with this image instead of the one there is; what was open is given back when it is synced."""
+        new_path = f"{self._directory}/{NEW_FILE_NAME}"
+        file = self._storage.open(new_path, create=True)
+        try:
+            file.truncate(0)
+            file.truncate(self._capacity)
+            file.write(0, (bytes(image),))
+            # Also where nothing else is synced: a new name for bytes that a power cut takes would lose every entry.
+            file.sync(max(self._sync_level, 1))
+            self._storage.rename(new_path, f"{self._directory}/{FILE_NAME}")
+        except StorageError:
+            file.close()
+            raise
+        old, self._file, self._image = self._file, file, image
+        old.close()
+        self._storage.sync_directory(self._directory)
+
     def _ensure_capacity(self, needed: int) -> None:
-        if needed <= self._capacity:
-            return
-        while self._capacity < needed:
-            self._capacity = min(self._capacity + (self._capacity >> 1), MAX_CAPACITY)
-            if self._capacity == MAX_CAPACITY and needed > MAX_CAPACITY:
-                raise UsageError("the catalog is full")
-        self._file.truncate(self._capacity)
+        capacity = self._capacity_for(needed)
+        if capacity > self._capacity:
+            self._file.truncate(capacity)
+            self._capacity = capacity
+
+    def _capacity_for(self, needed: int) -> int:
+        """How long the file shall be to hold so much."""
+        if needed > MAX_CAPACITY:
+            raise UsageError("the catalog is full")
+        capacity = self._capacity
+        while capacity < needed:
+            capacity = min(capacity + (capacity >> 1), MAX_CAPACITY)
+        return capacity

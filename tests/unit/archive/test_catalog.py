@@ -1,5 +1,6 @@
 """The catalog has Aeron's layout to the byte and survives damage."""
 
+import contextlib
 import json
 from pathlib import Path
 from random import Random
@@ -16,6 +17,10 @@ from upheaval_node.protocol import archive_messages as am
 GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "golden.json").read_text())
 GOLDEN_CATALOG = bytes.fromhex(GOLDEN["catalogFirst832Hex"])
 PATH = "archive/archive.catalog"
+
+
+class ProcessEndedError(Exception):
+    """The process is killed in the middle of a change."""
 
 
 def entry(**changes: object) -> RecordingEntry:
@@ -96,6 +101,51 @@ def test_an_entry_that_grows_moves_those_behind_it() -> None:
     assert read.entries[0].original_channel == first.original_channel
     assert read.entries[1].original_channel == "aeron:ipc?alias=second"
     assert read.entries[1].stop_position == 320
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, 1 << 30), st.integers(0, 4), st.booleans())
+def test_an_entry_that_grows_never_tears_the_others(seed: int, change: int, is_power_cut: bool) -> None:
+    storage = MemoryStorage()
+    made = catalog(storage, sync_level=1)
+    first = made.add(entry())
+    others = [made.add(entry(original_channel=f"aeron:ipc?alias={number}")) for number in range(20)]
+    made.force(lambda _: None)
+    storage.run_syncs()
+    first.original_channel = "aeron:ipc?alias=" + "x" * 500
+    changes = iter(range(change))
+
+    def end() -> None:
+        if next(changes, None) is None:
+            raise ProcessEndedError
+
+    storage.before_change = end
+    with contextlib.suppress(ProcessEndedError):
+        made.replace(first)
+    storage.before_change = None
+    if is_power_cut:
+        storage.power_cut(Random(seed))
+
+    reopened = catalog(storage, sync_level=1)
+    assert reopened.problems == ()
+    assert [item.original_channel for item in reopened.entries()][1:] == [item.original_channel for item in others]
+    assert storage.names("archive") == ["archive.catalog"]
+
+
+def test_a_force_during_a_change_of_the_file_is_answered() -> None:
+    storage = MemoryStorage()
+    made = catalog(storage, sync_level=1)
+    first = made.add(entry())
+    done: list[Exception | None] = []
+    made.force(done.append)
+    first.original_channel = "aeron:ipc?alias=" + "x" * 500
+    made.replace(first)
+    made.force(done.append)
+    storage.run_syncs()
+    storage.run_syncs()
+
+    assert done == [None, None]
+    assert storage.count_open == 1
 
 
 def test_an_entry_that_shrinks_keeps_its_place() -> None:
