@@ -6,22 +6,17 @@ each answer must be. This module knows nothing of files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from heapq import merge
 from typing import Final
 
 from upheaval.checkers.events import Clock, ServiceMessage
-from upheaval.checkers.model import same
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.requests_and_events import Broken, judge_in_log_order, require_answer
+from upheaval.checkers.verdict import Finding
 from upheaval.checkers.witness import LogEntry
 from upheaval.history import LEDGER, Function, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval_node.service.services.ledger import INITIAL_BALANCE, MAX_ACCOUNTS, MAX_AMOUNT
 
 MONEY_CONSERVED: Final = "money is conserved"
-
-
-class _Broken(Exception):
-    """The first thing that breaks the promise, in one line."""
 
 
 def judge_ledger(
@@ -32,22 +27,7 @@ def judge_ledger(
 ) -> list[Finding]:
     """One finding; none for a log without requests to the service. Entries and messages are in log order."""
     requests = [entry for entry in entries if entry.f in LEDGER]
-    if not requests:
-        return []
-    judge = _Judge(operations)
-    moments: list[tuple[int, int]] = []
-    try:
-        both: list[Iterable[LogEntry | ServiceMessage]] = [requests, messages]
-        for entry in merge(*both, key=lambda one: one.position):
-            moments.append((entry.position, entry.timestamp))
-            if isinstance(entry, ServiceMessage):
-                judge.credit(entry)
-            else:
-                judge.request(entry)
-        judge.require_none_lost(Clock(moments, time_unit))
-    except _Broken as broken:
-        return [Finding(MONEY_CONSERVED, Verdict.INVALID, str(broken))]
-    return [Finding(MONEY_CONSERVED, Verdict.VALID, judge.shown())]
+    return judge_in_log_order(MONEY_CONSERVED, _Judge(operations), requests, messages, time_unit)
 
 
 class _Judge:
@@ -62,20 +42,17 @@ class _Judge:
         operation = self._operations.get(entry.id)
         if operation is None or operation.outcome is not Outcome.OK:
             return
-        result = operation.result
         if entry.f is Function.BALANCES:
-            self._require_sum(result, entry)
+            self._require_sum(operation.result, entry)
             self._reads += 1
-        is_refused = isinstance(result, dict)
-        if (is_refused and expected is not None) or (not is_refused and not same(result, expected)):
-            raise _Broken(f"{operation} at position {entry.position}: the log before it gives {expected!r}")
+        require_answer(operation, expected, entry.position)
 
     def _require_sum(self, result: Json, entry: LogEntry) -> None:
         rows = [row for row in result if isinstance(row, list)] if isinstance(result, list) else []
         numbers = [row[1] for row in rows if len(row) == 2 and isinstance(row[1], int)]
         accounts = sum(row[0] != "" for row in rows)
         if sum(numbers) != accounts * INITIAL_BALANCE:
-            raise _Broken(
+            raise Broken(
                 f"the balances read by operation id={entry.id} at position {entry.position} are {sum(numbers)} "
                 f"together, {accounts} accounts began with {accounts * INITIAL_BALANCE}"
             )
@@ -104,13 +81,13 @@ class _Judge:
         rows: list[Json] = [[name, self._accounts[name]] for name in sorted(self._accounts)]
         return [flight, *rows]
 
-    def credit(self, message: ServiceMessage) -> None:
+    def event(self, message: ServiceMessage) -> None:
         credit = message.credit
         if credit is None:
             return
         entry, target, amount = self._flight.pop(credit.transfer_id, (None, "", 0))
         if entry is None or (target, amount) != (credit.account, credit.amount):
-            raise _Broken(
+            raise Broken(
                 f"{credit.amount} for account {credit.account} by transfer {credit.transfer_id} at position "
                 f"{message.position}: that transfer has nothing in flight, so money was made"
             )
@@ -119,7 +96,7 @@ class _Judge:
     def require_none_lost(self, clock: Clock) -> None:
         for entry, target, amount in self._flight.values():
             if clock.owes(entry.position, entry.timestamp):
-                raise _Broken(
+                raise Broken(
                     f"{amount} of transfer {entry.id} at position {entry.position} never came to account {target}: "
                     f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms behind it"
                 )

@@ -9,12 +9,11 @@ lies before it that a client sent only after the cancellation had been answered.
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from heapq import merge
 from typing import Final
 
 from upheaval.checkers.events import Clock, TimerFired
-from upheaval.checkers.model import same
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.requests_and_events import Broken, judge_in_log_order, require_answer
+from upheaval.checkers.verdict import Finding
 from upheaval.checkers.witness import LogEntry
 from upheaval.history import TIMERS, Function, Operation, Outcome
 from upheaval.jsonfields import Json
@@ -37,31 +36,12 @@ class _Timer:
     fired_position: int = -1
 
 
-class _Broken(Exception):
-    """The first thing that breaks the promise, in one line."""
-
-
 def judge_timers(
     operations: Mapping[int, Operation], entries: Sequence[LogEntry], fired: Iterable[TimerFired], time_unit: int = 0
 ) -> list[Finding]:
     """One finding; none for a log without requests to the service. Entries and events are in log order."""
     requests = [entry for entry in entries if entry.f in TIMERS]
-    if not requests:
-        return []
-    judge = _Judge(operations, time_unit)
-    moments: list[tuple[int, int]] = []
-    try:
-        both: list[Iterable[LogEntry | TimerFired]] = [requests, fired]
-        for entry in merge(*both, key=lambda one: one.position):
-            moments.append((entry.position, entry.timestamp))
-            if isinstance(entry, TimerFired):
-                judge.fire(entry)
-            else:
-                judge.request(entry)
-        judge.require_none_lost(Clock(moments, time_unit))
-    except _Broken as broken:
-        return [Finding(TIMERS_KEPT, Verdict.INVALID, str(broken))]
-    return [Finding(TIMERS_KEPT, Verdict.VALID, judge.shown())]
+    return judge_in_log_order(TIMERS_KEPT, _Judge(operations, time_unit), requests, fired, time_unit)
 
 
 class _Judge:
@@ -83,9 +63,7 @@ class _Judge:
             self._invoked.append(operation.invoke_ns)
             self._entered.append(entry.timestamp)
         self._judged += 1
-        is_refused = isinstance(operation.result, dict)
-        if (is_refused and expected is not None) or (not is_refused and not same(operation.result, expected)):
-            raise _Broken(f"{operation} at position {entry.position}: the log before it gives {expected!r}")
+        require_answer(operation, expected, entry.position)
 
     def _apply(self, entry: LogEntry) -> Json:
         """What the service answers; None when it refuses."""
@@ -110,15 +88,15 @@ class _Judge:
         timer = self._timers[entry.id] = _Timer(entry.position, entry.timestamp + entry.value, entry.key)
         return timer.deadline
 
-    def fire(self, event: TimerFired) -> None:
+    def event(self, event: TimerFired) -> None:
         timer = self._timers.get(event.timer_id)
         what = f"timer {event.timer_id} fired at position {event.position}"
         if timer is None:
-            raise _Broken(f"{what}, but nobody had scheduled it")
+            raise Broken(f"{what}, but nobody had scheduled it")
         if timer.fired_position >= 0:
-            raise _Broken(f"{what}, but it had fired at position {timer.fired_position}")
+            raise Broken(f"{what}, but it had fired at position {timer.fired_position}")
         if event.timestamp < timer.deadline:
-            raise _Broken(f"{what} at time {event.timestamp}, its deadline is {timer.deadline}")
+            raise Broken(f"{what} at time {event.timestamp}, its deadline is {timer.deadline}")
         timer.fired_position = event.position
         if timer.cancelled_by is None:
             timer.fired_at = event.timestamp
@@ -127,7 +105,7 @@ class _Judge:
         self._crossed += 1
         known_at = self._known_at(timer.cancelled_by)
         if known_at is not None and event.timestamp - known_at > CROSSING_MS * self._clock.unit:
-            raise _Broken(
+            raise Broken(
                 f"{what} at time {event.timestamp}, but operation id={timer.cancelled_by} had cancelled it, "
                 f"and was answered before time {known_at}"
             )
@@ -144,7 +122,7 @@ class _Judge:
         for timer_id, timer in self._timers.items():
             is_over = timer.fired_position >= 0 or timer.cancelled_by is not None
             if not is_over and clock.owes(timer.position, timer.deadline):
-                raise _Broken(
+                raise Broken(
                     f"timer {timer_id}, scheduled at position {timer.position} for time {timer.deadline}, never fired: "
                     f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms behind that"
                 )

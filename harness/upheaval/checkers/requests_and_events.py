@@ -1,0 +1,75 @@
+"""How a promise is judged that ties the requests of clients to events that the service made of them.
+
+The walk through both in log order, what an answer must be, and the finding at the end; what is promised stands in
+`timers` and `ledger`. This module knows neither of them, and no files.
+"""
+
+from collections.abc import Iterable, Sequence
+from heapq import merge
+from typing import Protocol, TypeVar
+
+from upheaval.checkers.events import Clock
+from upheaval.checkers.model import same
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.witness import LogEntry
+from upheaval.history import Operation
+from upheaval.jsonfields import Json
+
+
+class Broken(Exception):
+    """The first thing that breaks the promise, in one line."""
+
+
+class Event(Protocol):
+    """Something in the log that no client asked for there and then."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
+E = TypeVar("E", bound=Event)
+E_contra = TypeVar("E_contra", bound=Event, contravariant=True)
+
+
+class Judge(Protocol[E_contra]):
+    """What follows the log for one promise. All but `shown` raise `Broken`."""
+
+    def request(self, entry: LogEntry) -> None: ...
+    def event(self, event: E_contra) -> None: ...
+    def require_none_lost(self, clock: Clock) -> None:
+        """The log has ended."""
+        ...
+
+    def shown(self) -> str:
+        """What the verdict rests on."""
+        ...
+
+
+def judge_in_log_order(
+    promise: str, judge: Judge[E], requests: Sequence[LogEntry], events: Iterable[E], time_unit: int
+) -> list[Finding]:
+    """One finding; none without requests. Both are in log order, their timestamps in `time_unit`."""
+    if not requests:
+        return []
+    moments: list[tuple[int, int]] = []
+    both: list[Iterable[LogEntry | E]] = [requests, events]
+    try:
+        for entry in merge(*both, key=lambda one: one.position):
+            moments.append((entry.position, entry.timestamp))
+            if isinstance(entry, LogEntry):
+                judge.request(entry)
+            else:
+                judge.event(entry)
+        judge.require_none_lost(Clock(moments, time_unit))
+    except Broken as broken:
+        return [Finding(promise, Verdict.INVALID, str(broken))]
+    return [Finding(promise, Verdict.VALID, judge.shown())]
+
+
+def require_answer(operation: Operation, expected: Json, position: int) -> None:
+    """`expected` is what the log before `position` gives, None for a refusal. Raises `Broken`."""
+    is_refused = isinstance(operation.result, dict)
+    if (is_refused and expected is not None) or (not is_refused and not same(operation.result, expected)):
+        raise Broken(f"{operation} at position {position}: the log before it gives {expected!r}")
