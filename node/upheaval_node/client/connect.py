@@ -6,10 +6,11 @@ a client does with its session afterwards.
 
 from collections.abc import Callable
 from random import Random
-from typing import Final, NamedTuple, Protocol, assert_never
+from typing import Final, NamedTuple, assert_never
 
 from upheaval_node.client.ingress import Ingress, parse_told_endpoints
 from upheaval_node.client.states import LEGAL_CONNECT_MOVES, ConnectState
+from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.media.api import Break, Image, Media, Message, Subscription
 from upheaval_node.protocol import channel as channels
@@ -41,26 +42,6 @@ class ClusterError(NodeError):
 
 class AuthenticationError(ClusterError):
     """The cluster did not accept the credentials."""
-
-
-class CredentialsSupplier(Protocol):
-    """What a client shows of itself (Aeron: CredentialsSupplier)."""
-
-    def encoded_credentials(self) -> bytes: ...
-
-    def on_challenge(self, encoded_challenge: bytes) -> bytes:
-        """The answer to a challenge of the cluster's authenticator."""
-        ...
-
-
-class NoCredentials:
-    """Empty credentials and empty answers."""
-
-    def encoded_credentials(self) -> bytes:
-        return b""
-
-    def on_challenge(self, encoded_challenge: bytes) -> bytes:  # noqa: ARG002 - there is nothing to answer with
-        return b""
 
 
 class Established(NamedTuple):

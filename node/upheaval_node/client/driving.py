@@ -10,10 +10,10 @@ from random import Random
 from typing import Final, TypedDict, Unpack
 
 from upheaval_node.client import operations
-from upheaval_node.client.connect import CredentialsSupplier
 from upheaval_node.client.ingress import parse_ingress_endpoints
 from upheaval_node.client.operations import Response, Status
 from upheaval_node.client.session import ClusterClient
+from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageError
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import Resolver, StaticResolver

@@ -18,13 +18,12 @@ from upheaval_node.client.connect import (
     POLL_LIMIT,
     RETRY_INTERVAL_NS,
     Connector,
-    CredentialsSupplier,
-    NoCredentials,
     is_response_channel,
     response_channel,
 )
 from upheaval_node.client.ingress import Ingress, parse_ingress_endpoints, parse_told_endpoints
 from upheaval_node.client.states import LEGAL_MOVES, ClientState, ConnectState
+from upheaval_node.credentials import CredentialsSupplier, NoCredentials
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageError
 from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Image, Media, Message, Subscription
 from upheaval_node.ports import Buffer
