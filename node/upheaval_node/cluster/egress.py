@@ -3,9 +3,13 @@
 One attempt each; whoever owes an event asks again. Knows nothing of when an event is due.
 """
 
+from dataclasses import dataclass
+
+from upheaval_node.cluster.authentication import MAX_PRINCIPAL_LENGTH
 from upheaval_node.cluster.members import ingress_endpoints
 from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext
-from upheaval_node.cluster.session import ClusterSession
+from upheaval_node.cluster.session import ClusterSession, SessionState
+from upheaval_node.errors import UsageError
 from upheaval_node.protocol import cluster_messages as cm
 
 
@@ -49,3 +53,30 @@ class EgressPublisher:
                 encoded_challenge=encoded_challenge,
             )
         )
+
+
+@dataclass(slots=True)
+class AuthenticationProxy:
+    """Implements `authentication.SessionProxy`."""
+
+    session: ClusterSession
+    egress: EgressPublisher
+
+    @property
+    def session_id(self) -> int:
+        return self.session.id
+
+    def authenticate(self, principal: bytes = b"") -> None:
+        if len(principal) > MAX_PRINCIPAL_LENGTH:
+            raise UsageError(f"principal of {len(principal)} bytes")
+        self.session.principal = principal
+        self.session.enter(SessionState.AUTHENTICATED)
+
+    def challenge(self, encoded_challenge: bytes) -> bool:
+        if not self.egress.send_challenge(self.session, encoded_challenge):
+            return False
+        self.session.enter(SessionState.CHALLENGED)
+        return True
+
+    def reject(self) -> None:
+        self.session.reject(cm.EventCode.AUTHENTICATION_REJECTED, "session failed authentication")

@@ -34,6 +34,11 @@ CLIENT_PROTOCOL_VERSION: Final = 3 << 8
 TraceValue = int | str | bool | None
 
 
+def version_text(version: int) -> str:
+    """A semantic version as people write it."""
+    return f"{version >> 16 & 0xFF}.{version >> 8 & 0xFF}.{version & 0xFF}"
+
+
 class ModuleCounters:
     """The counters that a consensus module publishes."""
 

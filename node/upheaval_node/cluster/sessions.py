@@ -8,13 +8,12 @@ session life cycle. Knows nothing of how messages arrive.
 import struct
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Final, Protocol
 
-from upheaval_node.cluster.authentication import MAX_PRINCIPAL_LENGTH, Authenticator, AuthorisationService
-from upheaval_node.cluster.egress import EgressPublisher
+from upheaval_node.cluster.authentication import Authenticator, AuthorisationService
+from upheaval_node.cluster.egress import AuthenticationProxy, EgressPublisher
 from upheaval_node.cluster.log_publisher import LogPublisher
-from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext
+from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext, version_text
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.counters import CLUSTER_SESSION
@@ -48,33 +47,6 @@ class Leadership(Protocol):
     def send_to_leader(self, now: Now, message: Message) -> bool:
         """On a follower: hand the message to the member that leads."""
         ...
-
-
-@dataclass(slots=True)
-class _Proxy:
-    """Implements `authentication.SessionProxy`."""
-
-    session: ClusterSession
-    egress: EgressPublisher
-
-    @property
-    def session_id(self) -> int:
-        return self.session.id
-
-    def authenticate(self, principal: bytes = b"") -> None:
-        if len(principal) > MAX_PRINCIPAL_LENGTH:
-            raise UsageError(f"principal of {len(principal)} bytes")
-        self.session.principal = principal
-        self.session.enter(SessionState.AUTHENTICATED)
-
-    def challenge(self, encoded_challenge: bytes) -> bool:
-        if not self.egress.send_challenge(self.session, encoded_challenge):
-            return False
-        self.session.enter(SessionState.CHALLENGED)
-        return True
-
-    def reject(self) -> None:
-        self.session.reject(cm.EventCode.AUTHENTICATION_REJECTED, "session failed authentication")
 
 
 class SessionManager:
@@ -122,7 +94,8 @@ class SessionManager:
         session = self._new_session(now, self.next_session_id, request)
         self.next_session_id += 1
         if request.version >> 16 != CLIENT_PROTOCOL_VERSION >> 16:
-            text = f"invalid client version {_version(request.version)}, cluster is {_version(CLIENT_PROTOCOL_VERSION)}"
+            ours = version_text(CLIENT_PROTOCOL_VERSION)
+            text = f"invalid client version {version_text(request.version)}, cluster is {ours}"
             self._reject(session, text)
         elif len(self.pending) + len(self.sessions) >= self._context.settings.max_sessions:
             self._reject(session, "concurrent session limit")
@@ -434,7 +407,7 @@ class SessionManager:
             session.close()
 
     def _advance(self, now: Now, session: ClusterSession) -> None:
-        proxy = _Proxy(session, self._egress)
+        proxy = AuthenticationProxy(session, self._egress)
         if not session.is_connected:
             return
         if session.state is SessionState.CONNECTING:
@@ -544,7 +517,3 @@ class SessionManager:
         except UsageError:
             # For observers only: a member without free counters serves its clients all the same.
             session.counter = None
-
-
-def _version(version: int) -> str:
-    return f"{version >> 16 & 0xFF}.{version >> 8 & 0xFF}.{version & 0xFF}"
