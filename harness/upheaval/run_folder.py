@@ -97,10 +97,10 @@ class FaultRecord:
 
     @property
     def is_proved(self) -> bool:
-        return bool(self.proof) and not self.proof.startswith(NOT_PROVED)
+        return _is_proof(self.proof)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return _line(asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +121,18 @@ class ControlRecord:
 
     @property
     def is_proved(self) -> bool:
-        return bool(self.proof) and not self.proof.startswith(NOT_PROVED)
+        return _is_proof(self.proof)
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), separators=(",", ":"))
+        return _line(asdict(self))
+
+
+def _is_proof(text: str) -> bool:
+    return bool(text) and not text.startswith(NOT_PROVED)
+
+
+def _line(fields: Mapping[str, Json]) -> str:
+    return json.dumps(fields, separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,6 @@ from upheaval_pipeline.frames import Frames, fingerprints, whole_frames
 from upheaval_pipeline.pieces import Piece, read_piece
 from upheaval_pipeline.tables import RECORDING, Row, canonical, reject_row, text
 
-_HEADER_WORD: Final = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
 _REQUEST: Final = FRAME_HEADER_LENGTH + session_header.LENGTH
 _REQUEST_LENGTH: Final = 20
 _WHOLE: Final = FLAG_BEGIN | FLAG_END
@@ -242,7 +241,7 @@ def _header_fields(term: pa.Array, session: pa.Array, timestamp: pa.Array) -> pa
 
 def _said(message: bytes) -> _Said:
     """What one message says, whatever it is."""
-    if message[:8] == _HEADER_WORD and len(message) >= session_header.LENGTH:
+    if message[:8] == session_header.HEADER_BYTES and len(message) >= session_header.LENGTH:
         term, session, timestamp = session_header.unpack_session_header(message)
         header = f'{{"leadership_term_id":{term},"cluster_session_id":{session},"timestamp":{timestamp}}}'
         payload = message[session_header.LENGTH :]

@@ -146,18 +146,13 @@ def fault_rows(folder: Path, run: str) -> Iterator[Row]:
 
 
 def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
-    """The events of a member. A last line that its writer did not finish is left out, as everywhere."""
+    """The events of a member."""
     path = RunFolder(folder).member(member).trace
-    for number, (_, line) in enumerate(read_lines(path), start=1):
-        if not line.endswith(b"\n"):
-            return
-        try:
-            fields = _object(line)
-            ts, event = jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event")
-            _require_int64(ts)
-        except FieldError as error:
-            yield _reject(TRACE, (run, member), path, number, error)
+    for number, entry in _entries(path):
+        if isinstance(entry, FieldError):
+            yield _reject(TRACE, (run, member), path, number, entry)
             continue
+        fields, ts, event = entry
         yield (
             run,
             member,
@@ -177,38 +172,51 @@ def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
 
 
 def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Row]:
-    """What one file of a protocol trace holds. A last line that its writer did not finish is left out."""
+    """What one file of a protocol trace holds."""
     path = RunFolder(folder).member(member).path / name
-    for number, (_, line) in enumerate(read_lines(path), start=1):
-        if not line.endswith(b"\n"):
-            return
-        try:
-            entry = _object(line)
-            ts, event = jsonfields.integer(entry, "ts"), jsonfields.text(entry, "event")
-            _require_int64(ts)
-        except FieldError as error:
-            yield _reject(PROTOCOL, (run, member, name), path, number, error)
+    for number, entry in _entries(path):
+        if isinstance(entry, FieldError):
+            yield _reject(PROTOCOL, (run, member, name), path, number, entry)
             continue
+        fields, ts, event = entry
         yield (
             run,
             member,
             name,
             number,
-            _long(entry.get("n")),
+            _long(fields.get("n")),
             ts,
-            _long(entry.get("epoch_ms")),
+            _long(fields.get("epoch_ms")),
             text(event),
-            _string(entry.get("component")),
-            _long(entry.get("pid")),
-            _long(entry.get("stream_id")),
-            _string(entry.get("stream")),
-            _long(entry.get("to")),
-            _string(entry.get("peer")),
-            _long(entry.get("position")),
-            _string(entry.get("message")),
-            canonical(entry.get("fields")),
+            _string(fields.get("component")),
+            _long(fields.get("pid")),
+            _long(fields.get("stream_id")),
+            _string(fields.get("stream")),
+            _long(fields.get("to")),
+            _string(fields.get("peer")),
+            _long(fields.get("position")),
+            _string(fields.get("message")),
+            canonical(fields.get("fields")),
             None,
         )
+
+
+def _entries(path: Path) -> Iterator[tuple[int, tuple[dict[str, Json], int, str] | FieldError]]:
+    """The lines of a trace with their numbers: fields, time and event of each, or what is wrong with it.
+
+    A last line that its writer did not finish is left out, as everywhere.
+    """
+    for number, (_, line) in enumerate(read_lines(path), start=1):
+        if not line.endswith(b"\n"):
+            return
+        try:
+            fields = _object(line)
+            ts, event = jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event")
+            _require_int64(ts)
+        except FieldError as error:
+            yield number, error
+        else:
+            yield number, (fields, ts, event)
 
 
 def reject_row(columns: str, place: Row, line: int | None, reason: str) -> Row:

@@ -7,7 +7,7 @@ the entry is the first one behind which a record that differs at the end never h
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from upheaval.checkers.replay import HEADER_WORD, ExpectedState, LoggedMessage, Replay, StateImage
+from upheaval.checkers.replay import ExpectedState, LoggedMessage, Replay, StateImage
 from upheaval.service_messages import call_digest, decode_operation
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.protocol import cluster_messages as cm
@@ -101,7 +101,7 @@ def _value(values: list[bytes] | None) -> str:
 def _shown(entry: LoggedMessage) -> str:
     """An entry for people: one that changes a state, so that a schema explains it."""
     content = entry.content
-    if content[:8] == HEADER_WORD:
+    if content[:8] == session_header.HEADER_BYTES:
         payload = content[session_header.LENGTH :]
         try:
             operation_id, function, key, value = decode_operation(payload)

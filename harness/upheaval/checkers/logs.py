@@ -21,8 +21,6 @@ from upheaval_node.protocol import session_header
 LOGS_COMPLETE = "every log reaches its final position"
 LOGS_EQUAL = "logs are equal up to the commit position"
 
-_HEADER_WORD = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
-
 
 @dataclass(frozen=True, slots=True)
 class TermEntry:
@@ -159,7 +157,7 @@ def _describe(segment: Segment, offset: int) -> str:
 def _read_entries(segment: Segment, witness: WitnessLog) -> None:
     """Append what the messages of a segment say."""
     for end, message in messages(segment):
-        if message[:8] == _HEADER_WORD:
+        if message[:8] == session_header.HEADER_BYTES:
             _read_operation(message, end, witness)
             continue
         try:

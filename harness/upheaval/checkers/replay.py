@@ -17,7 +17,6 @@ from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUnit
 from upheaval_node.service.loader import SHORT_NAMES, load_service
 
-HEADER_WORD: Final = session_header.HEADER_WORD.to_bytes(8, "little", signed=True)
 _LONGEST_MESSAGE: Final = 64 * 1024
 
 
@@ -152,7 +151,7 @@ class Replay:
         """Whether the log asks for a snapshot here. What fails in the service counts as applied, as in a member."""
         self._cluster.log_position = message.position
         content = message.content
-        if content[:8] == HEADER_WORD:
+        if content[:8] == session_header.HEADER_BYTES:
             self._apply_message(content, message.position)
             return False
         try:

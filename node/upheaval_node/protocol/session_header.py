@@ -24,11 +24,10 @@ TERM_LONG: Final = HEADER_LONG + LEADERSHIP_TERM_ID_OFFSET // 8
 SESSION_LONG: Final = HEADER_LONG + CLUSTER_SESSION_ID_OFFSET // 8
 TIMESTAMP_LONG: Final = HEADER_LONG + TIMESTAMP_OFFSET // 8
 
-_HEADER_FIELDS: Final = struct.pack("<HHHH", 24, TEMPLATE_ID, 111, 17)
-
-# The message header of our own schema version as one little-endian int64: equal means that this fast path applies;
-# anything else (another message, another writer version) goes through the codec.
-HEADER_WORD: Final = int.from_bytes(_HEADER_FIELDS, "little", signed=True)
+# The message header of our own schema version, and the same as one little-endian int64: equal means that this fast path
+# applies; anything else (another message, another writer version) goes through the codec.
+HEADER_BYTES: Final = struct.pack("<HHHH", 24, TEMPLATE_ID, 111, 17)
+HEADER_WORD: Final = int.from_bytes(HEADER_BYTES, "little", signed=True)
 
 _STRUCT: Final = struct.Struct("<qqqq")
 _BODY: Final = struct.Struct("<qqq")
