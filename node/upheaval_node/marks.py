@@ -68,23 +68,52 @@ class MarkKeeper:
             mark.close()
 
 
-def _driver_directory(config: MemberConfig) -> str:
+def _driver_directory(folder: str) -> str:
     """Where Aeron's tools look for `cnc.dat`: with the member's folder, because they run anywhere."""
-    return f"{config.folder}/{layout.DRIVER_DIRECTORY}"
+    return f"{folder}/{layout.DRIVER_DIRECTORY}"
 
 
 def archive_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
+    return archive_mark_of(
+        storage,
+        archive_id=config.member_id,
+        endpoint=config.endpoints.archive,
+        folder=config.folder,
+        pid=pid,
+        now_ms=now_ms,
+    )
+
+
+def archive_mark_of(storage: Storage, *, archive_id: int, endpoint: str, folder: str, pid: int, now_ms: int) -> Mark:
+    """The mark file of an archive that listens on `endpoint`."""
     header = ArchiveMarkHeader(
         pid=pid,
         control_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
         local_control_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
         events_stream_id=_RECORDING_EVENTS_STREAM_ID,
-        archive_id=config.member_id,
-        control_channel=f"aeron:tcp?endpoint={config.endpoints.archive}",
+        archive_id=archive_id,
+        control_channel=f"aeron:tcp?endpoint={endpoint}",
         local_control_channel="aeron:ipc",
-        aeron_directory=_driver_directory(config),
+        aeron_directory=_driver_directory(folder),
     )
     return MarkFile(storage, layout.ARCHIVE_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
+
+
+def backup_mark(storage: Storage, *, cluster_id: int, folder: str, pid: int, now_ms: int) -> Mark:
+    """The mark file of a backup agent, which lies where a member has that of its consensus module."""
+    header = ClusterMarkHeader(
+        component_type=ClusterComponentType.BACKUP,
+        pid=pid,
+        archive_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
+        service_stream_id=NULL_VALUE,
+        consensus_module_stream_id=NULL_VALUE,
+        ingress_stream_id=NULL_VALUE,
+        member_id=NULL_VALUE,
+        service_id=NULL_VALUE,
+        cluster_id=cluster_id,
+        aeron_directory=_driver_directory(folder),
+    )
+    return MarkFile(storage, layout.CLUSTER_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
 
 
 def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
@@ -98,7 +127,7 @@ def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int
         member_id=config.member_id,
         service_id=NULL_VALUE,
         cluster_id=config.settings.cluster.cluster_id,
-        aeron_directory=_driver_directory(config),
+        aeron_directory=_driver_directory(config.folder),
         control_channel="aeron:ipc?term-length=128k",
         ingress_channel=f"aeron:tcp?endpoint={config.endpoints.ingress}",
     )
@@ -117,7 +146,7 @@ def service_mark(config: MemberConfig, storage: Storage, service_id: int, *, pid
         member_id=config.member_id,
         service_id=service_id,
         cluster_id=cluster_id,
-        aeron_directory=_driver_directory(config),
+        aeron_directory=_driver_directory(config.folder),
         control_channel="aeron:ipc?term-length=128k",
         service_name=f"clustered-service-{cluster_id}-{service_id}",
     )

@@ -70,7 +70,7 @@ class MemberConfig:
 
 def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
     """The configuration that a JSON object states. Raises `UsageError` naming the field that is wrong."""
-    reader = _Fields(values)
+    reader = Fields(values)
     services = tuple(reader.texts("service", ("echo",)))
     settings = profile_settings(reader.text("profile", "aeron"), sync_level=reader.integer("sync_level", 0))
     cluster = replace(
@@ -122,7 +122,7 @@ def apply_overrides(settings: Settings, overrides: Mapping[str, object], path: s
     return changed
 
 
-class _Fields:
+class Fields:
     """Reads the fields of a JSON object with their types, and knows which nobody read."""
 
     def __init__(self, values: Mapping[str, object]) -> None:

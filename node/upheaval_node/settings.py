@@ -92,6 +92,12 @@ class ClusterSettings:
     snapshot_term_length: int = 16 * MIB
     """An eighth of it bounds one message of a snapshot."""
 
+    accept_standby_snapshots: bool = False
+    """Whether notices of snapshots that a standby took are written into the recording log."""
+
+    standby_snapshot_delay_ns: int = 0
+    """How long such a notice waits when the log is committed up to its snapshot."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberSettings:
@@ -103,10 +109,73 @@ class MemberSettings:
     cluster: ClusterSettings = field(default_factory=ClusterSettings)
 
 
-def profile_settings(name: str, *, sync_level: int = 0) -> MemberSettings:
-    """The settings of a named profile. Raises `UsageError` for an unknown name or sync level."""
+@dataclass(frozen=True, slots=True)
+class BackupSettings:
+    """Intervals and time-outs of a backup agent (backup reference: configuration)."""
+
+    query_interval_ns: int = 3600 * S
+    """From one round of copying to the next query of a member."""
+
+    response_timeout_ns: int = 5 * S
+    """How long a member may take to answer a query before the next one is asked."""
+
+    progress_timeout_ns: int = 10 * S
+    """How long a round may stand still before it is given up."""
+
+    cool_down_interval_ns: int = 30 * S
+    """From giving up a round to the next query."""
+
+    replication_progress_timeout_ns: int = 10 * S
+    """How long the copy of a snapshot may stand still; its position is looked at ten times as often."""
+
+    file_sync_level: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class BackupNodeSettings:
+    """Everything that a backup is configured with, endpoints apart."""
+
+    profile: str = "aeron"
+    media: MediaSettings = field(default_factory=MediaSettings)
+    archive: ArchiveSettings = field(default_factory=ArchiveSettings)
+    backup: BackupSettings = field(default_factory=BackupSettings)
+
+
+def _check_sync_level(sync_level: int) -> None:
     if sync_level not in (0, 1, 2):
         raise UsageError(f"sync level must be 0, 1 or 2, not {sync_level}")
+
+
+def backup_profile_settings(name: str, *, sync_level: int = 0) -> BackupNodeSettings:
+    """The settings of a backup by the name of its profile. Raises `UsageError` for an unknown name or sync level."""
+    _check_sync_level(sync_level)
+    if name == "aeron":
+        settings = BackupNodeSettings()
+    elif name == "test":
+        settings = BackupNodeSettings(
+            profile="test",
+            media=MediaSettings(redial_interval_ns=20 * MS, image_liveness_timeout_ns=2 * S),
+            archive=ArchiveSettings(segment_length=MIB),
+            backup=BackupSettings(
+                query_interval_ns=2 * S,
+                response_timeout_ns=500 * MS,
+                progress_timeout_ns=3 * S,
+                cool_down_interval_ns=500 * MS,
+                replication_progress_timeout_ns=2 * S,
+            ),
+        )
+    else:
+        raise UsageError(f"unknown profile {name!r}: use aeron or test")
+    return replace(
+        settings,
+        archive=replace(settings.archive, file_sync_level=sync_level),
+        backup=replace(settings.backup, file_sync_level=sync_level),
+    )
+
+
+def profile_settings(name: str, *, sync_level: int = 0) -> MemberSettings:
+    """The settings of a named profile. Raises `UsageError` for an unknown name or sync level."""
+    _check_sync_level(sync_level)
     if name == "aeron":
         settings = MemberSettings()
     elif name == "test":
@@ -124,6 +193,7 @@ def profile_settings(name: str, *, sync_level: int = 0) -> MemberSettings:
                 ),
                 log_term_length=64 * KIB,
                 snapshot_term_length=MIB,
+                accept_standby_snapshots=True,
             ),
         )
     else:

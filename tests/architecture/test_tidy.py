@@ -25,6 +25,7 @@ CORE = (
     "node/upheaval_node/media",
     "node/upheaval_node/archive",
     "node/upheaval_node/cluster",
+    "node/upheaval_node/backup",
     "node/upheaval_node/service",
     "node/upheaval_node/client",
 )

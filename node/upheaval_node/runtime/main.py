@@ -4,22 +4,14 @@ Parses, runs, and turns the end into a numbered exit status; see `exit_status`.
 """
 
 import argparse
-import contextlib
-import faulthandler
-import gc
-import json
 import os
-import signal
 import sys
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from upheaval_node.errors import NetworkError, NodeError, PeerError, StorageError, TerminationError, UsageError
 from upheaval_node.member_config import MemberConfig, config_from_fields
-from upheaval_node.runtime.exit_status import ExitStatus
-from upheaval_node.runtime.mark_lock import AlreadyRunning
-from upheaval_node.runtime.process import ALL, ComponentLost, MemberProcess
+from upheaval_node.runtime.process import ALL, MemberProcess
+from upheaval_node.runtime.programs import enter_folder, read_json_object, run_program
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -30,77 +22,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--component", default=ALL, metavar="NAME", help="all (default), archive, consensus, service, or service-N"
     )
     options = parser.parse_args(arguments)
-    process: MemberProcess | None = None
-    is_stop_requested = False
 
-    def stop(*_: object) -> None:
-        nonlocal is_stop_requested
-        is_stop_requested = True
-        if process is not None:
-            process.request_stop()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stop)
-    try:
+    def make() -> MemberProcess:
         config = read_config(options.config)
-        os.makedirs(config.folder, exist_ok=True)
-        os.chdir(config.folder)
+        enter_folder(config.folder)
         sys.path[:0] = config.python_path
-        process = MemberProcess(config, options.component)
-        if is_stop_requested:
-            process.request_stop()
-        faulthandler.register(signal.SIGUSR1)
-        gc.freeze()
-        status, reason = process.run(), ""
-    except Exception as error:  # noqa: BLE001 - this is where every end gets its number
-        status, reason = status_of(error), f"{type(error).__name__}: {error}"
-        if status == ExitStatus.INTERNAL_ERROR:
-            traceback.print_exc()
-        with contextlib.suppress(OSError):
-            print(f"upheaval-member {options.component}: {error} (exit status {int(status)})", file=sys.stderr)
-    if process is not None:
-        process.record_end(status, reason)
-    return int(status)
+        return MemberProcess(config, options.component)
+
+    return run_program(f"upheaval-member {options.component}", make)
 
 
 def read_config(path: str) -> MemberConfig:
     """The configuration in a JSON file; a relative folder is relative to the file. Raises `UsageError`."""
-    try:
-        with open(path, encoding="utf-8") as stream:
-            values = json.load(stream)
-    except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}") from error
-    except ValueError as error:
-        raise UsageError(f"{path} is no JSON: {error}") from error
-    if not isinstance(values, Mapping):
-        raise UsageError(f"{path} holds no JSON object")
-    config = config_from_fields(values)
+    config = config_from_fields(read_json_object(path))
     base = os.path.dirname(os.path.abspath(path))
     python_path = tuple(os.path.join(base, directory) for directory in config.python_path)
     return replace(config, folder=os.path.join(base, config.folder), python_path=python_path)
-
-
-def status_of(error: Exception) -> ExitStatus:
-    """The exit status that stands for an error which ended the process."""
-    match error:
-        case AlreadyRunning():
-            return ExitStatus.ALREADY_RUNNING
-        case ComponentLost():
-            return ExitStatus.COMPONENT_LOST
-        case TerminationError():
-            return ExitStatus.TERMINATED
-        case UsageError():
-            return ExitStatus.USAGE
-        case NetworkError():
-            return ExitStatus.ADDRESS_UNAVAILABLE
-        case StorageError() | OSError():
-            return ExitStatus.STORAGE_FAILED
-        case PeerError():
-            return ExitStatus.PEER_FAULT
-        case NodeError():
-            return ExitStatus.TERMINATED
-        case _:
-            return ExitStatus.INTERNAL_ERROR
 
 
 if __name__ == "__main__":

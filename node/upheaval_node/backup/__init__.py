@@ -1,0 +1,1 @@
+"""The backup agent: copies of the newest snapshots and of the log, kept outside the cluster's members."""

@@ -1,0 +1,111 @@
+"""Which agents make a backup: mark files, media driver, archive and backup agent, in one process. No I/O here.
+
+The runtimes build backups from this function as they build members from `upheaval_node.member`. Agents come in the
+order in which they take their turns; they are closed in the opposite one (`close_backup`).
+"""
+
+import zlib
+from collections.abc import Sequence
+
+from upheaval_node.archive.archive import Archive
+from upheaval_node.backup.agent import BackupAgent
+from upheaval_node.backup.config import BackupConfig
+from upheaval_node.counters import BACKUP_QUERY_DEADLINE, RECORDING_POSITION
+from upheaval_node.credentials import CredentialsSupplier, NoCredentials
+from upheaval_node.marks import MarkKeeper, archive_mark_of, backup_mark
+from upheaval_node.media.component import ComponentMedia
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.member import MemberPorts
+
+BackupNodeAgent = MarkKeeper | MediaDriver | Archive | BackupAgent
+"""What a backup is made of: agents with an orderly end."""
+
+
+def build_backup(
+    config: BackupConfig, ports: MemberPorts, credentials: CredentialsSupplier | None = None
+) -> list[BackupNodeAgent]:
+    """All agents of a backup. The last one is its `BackupAgent`."""
+    marks = backup_marks(config, ports)
+    try:
+        driver, archive, media = build_backup_archive(config, ports)
+        agent = build_backup_agent(config, ports, media, credentials)
+    except Exception:
+        marks.signal_failed_start()
+        raise
+    marks.signal_ready(ports.now_ms)
+    return [marks, driver, archive, agent]
+
+
+def backup_marks(config: BackupConfig, ports: MemberPorts) -> MarkKeeper:
+    """The mark files of agent and archive. Raises `UsageError` for a folder that a member has used."""
+    pid, now_ms, folder = ports.pid, ports.now_ms, config.folder
+    return MarkKeeper(
+        [
+            backup_mark(ports.storage, cluster_id=config.cluster_id, folder=folder, pid=pid, now_ms=now_ms),
+            archive_mark_of(
+                ports.storage,
+                archive_id=archive_id_of(config.name),
+                endpoint=config.endpoints.archive,
+                folder=folder,
+                pid=pid,
+                now_ms=now_ms,
+            ),
+        ]
+    )
+
+
+def build_backup_archive(config: BackupConfig, ports: MemberPorts) -> tuple[MediaDriver, Archive, ComponentMedia]:
+    """Media driver and archive, and the media as the backup agent shall have them."""
+    driver = MediaDriver(
+        ports.network,
+        ports.resolver or StaticResolver(config.names),
+        config.settings.media,
+        ports.random("media"),
+        ports.counters,
+        name=config.name,
+        errors=ports.errors,
+    )
+    views = ComponentMedia(driver), ComponentMedia(driver)
+    archive = Archive(
+        ports.media_of(views[0], "archive", sees_logs=False),
+        ports.storage,
+        ports.counters,
+        config.settings.archive,
+        ports.random("archive"),
+        ports.errors,
+        control_channel=f"aeron:tcp?endpoint={config.endpoints.archive}",
+        archive_id=archive_id_of(config.name),
+    )
+    archive.bell = views[0].bell
+    return driver, archive, views[1]
+
+
+def build_backup_agent(
+    config: BackupConfig, ports: MemberPorts, media: ComponentMedia, credentials: CredentialsSupplier | None
+) -> BackupAgent:
+    """The agent on the media of `build_backup_archive`. Raises `DecodeError` for a damaged recording log."""
+    agent = BackupAgent(
+        ports.media_of(media, "backup"),
+        ports.storage,
+        ports.counters,
+        config,
+        ports.tracer_of("backup"),
+        ports.random("backup"),
+        ports.errors,
+        credentials or NoCredentials(),
+    )
+    agent.bell = media.bell
+    ports.counters.ring(media.bell, RECORDING_POSITION, BACKUP_QUERY_DEADLINE)
+    return agent
+
+
+def archive_id_of(name: str) -> int:
+    """An id for the archive of a backup, unlike those of members, which are their member ids."""
+    return 1 << 32 | zlib.crc32(name.encode())
+
+
+def close_backup(agents: Sequence[BackupNodeAgent]) -> None:
+    """End in order: backup agent, archive, media, and the mark files last."""
+    for agent in reversed(agents):
+        agent.close()
