@@ -75,7 +75,7 @@ class SnapshotSide(ModuleBase):
     ) -> StepGenerator[None]:
         """Record the module's part and, when everything is complete, say so in the recording log."""
         context = self._context
-        term = self.recording_log.get_term_entry(state.leadership_term_id)
+        term_base = self._base_of_term(state.leadership_term_id)
         channel = Channel("ipc", {"alias": "snapshot", "term-length": str(self._settings.snapshot_term_length)})
         own = yield from write_recording(
             context.media,
@@ -93,9 +93,12 @@ class SnapshotSide(ModuleBase):
             length = found.stop_position - found.start_position
             recordings.append((service_id, WholeRecording(recording_id, length)))
         for service_id, recording in reversed(recordings[1:]):
-            self._append_snapshot(service_id, recording, state, term.term_base_log_position, timestamp)
-        self._append_snapshot(MODULE_ID, own, state, term.term_base_log_position, timestamp)
+            self._append_snapshot(service_id, recording, state, term_base, timestamp)
+        self._append_snapshot(MODULE_ID, own, state, term_base, timestamp)
         self.counters.snapshot_count.increment()
+
+    def _base_of_term(self, leadership_term_id: int) -> int:
+        return self.recording_log.get_term_entry(leadership_term_id).term_base_log_position
 
     def _append_snapshot(
         self, service_id: int, recording: WholeRecording, state: ModuleSnapshot, term_base: int, timestamp: int

@@ -46,9 +46,9 @@ def recover(
         yield
     extent = yield from _extent(recording_log, recording)
     log_end = MAX_POSITION if extent is None else extent.stop_position
-    snapshot = yield from _newest_snapshot(context, recording_log, log_end, time)
+    snapshot = yield from newest_snapshot(context, recording_log, log_end, time)
     plan = recording_log.create_recovery_plan(context.settings.service_count, extent)
-    yield from _start_services(context, acks, recording_log, plan.snapshots)
+    yield from start_services(context, acks, recording_log, plan.snapshots)
     return Recovered(plan, plan.appended_log_position, snapshot)
 
 
@@ -81,7 +81,7 @@ def _forget_lost_terms(recording_log: RecordingLog, stop_position: int) -> None:
 # --- snapshots ---
 
 
-def _newest_snapshot(
+def newest_snapshot(
     context: ModuleContext, recording_log: RecordingLog, log_end: int, time: ClusterTime
 ) -> StepGenerator[ModuleSnapshot | None]:
     """The newest one that can be relied on; those that cannot are invalid from now on."""
@@ -137,7 +137,7 @@ def _read(context: ModuleContext, entry: Entry) -> StepGenerator[list[bytes]]:
 # --- services ---
 
 
-def _start_services(
+def start_services(
     context: ModuleContext, acks: ServiceAcks, recording_log: RecordingLog, snapshots: tuple[Entry, ...]
 ) -> StepGenerator[None]:
     """Publish the recovery state, from which the services start, until all of them have acknowledged it."""

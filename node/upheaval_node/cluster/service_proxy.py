@@ -37,9 +37,10 @@ class ServiceProxy:
     acks could not be told apart; until then its stream must stay open.
     """
 
-    def __init__(self, context: ModuleContext, acks: ServiceAcks) -> None:
+    def __init__(self, context: ModuleContext, acks: ServiceAcks, *, is_standby: bool = False) -> None:
         self._context = context
         self._acks = acks
+        self._is_standby = is_standby
         self._has_services = context.settings.service_count > 0
         self._joining_at: int | None = None
         self._publication = context.media.add_publication(CONTROL_CHANNEL, SERVICE_STREAM_ID)
@@ -76,7 +77,7 @@ class ServiceProxy:
             log_stream_id=stream_id,
             is_startup=is_startup,
             role=role,
-            is_standby=False,
+            is_standby=self._is_standby,
             log_channel=channel,
         )
         while not self.send(message):

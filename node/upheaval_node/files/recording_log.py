@@ -203,7 +203,10 @@ class RecordingLog:
         *,
         recorded_length: int = NULL_VALUE,
     ) -> Entry:
-        """Append a SNAPSHOT, or make an invalidated entry for the same one valid again. The module's goes last."""
+        """Append a SNAPSHOT, or make an invalidated entry for the same one valid again. The module's goes last.
+
+        One that there is already stays as it is: whoever has the same log has the same snapshot at the same place.
+        """
         return self._append_snapshot(
             Entry(
                 recording_id,
@@ -229,7 +232,8 @@ class RecordingLog:
     ) -> Entry:
         """The same for a snapshot that a standby took; `archive_endpoint` tells where it can be fetched.
 
-        An invalidated entry comes to life again only if its endpoint is the same too: Aeron fails to rewrite one.
+        An invalidated entry comes to life again only if its endpoint is the same too: Aeron fails to rewrite one. What
+        is said again of the same snapshot replaces what was said before.
         """
         if not archive_endpoint:
             raise UsageError("a standby snapshot needs an archive endpoint")
@@ -375,11 +379,15 @@ class RecordingLog:
     def _append_snapshot(self, entry: Entry) -> Entry:
         _check_recording_id(entry.recording_id)
         for known in self._entries:
-            if not known.is_valid and known.is_same_snapshot(entry):
-                revived = replace(entry, entry_index=known.entry_index, offset=known.offset)
-                self._write(revived.offset, encode_entry(revived))
-                self._replace(known, revived)
-                return revived
+            if not known.is_same_snapshot(entry):
+                continue
+            if known.is_valid and (known.is_valid_snapshot or known.recording_id == entry.recording_id):
+                # A set has one entry for each service; Aeron appends a second one.
+                return known
+            revived = replace(entry, entry_index=known.entry_index, offset=known.offset)
+            self._write(revived.offset, encode_entry(revived))
+            self._replace(known, revived)
+            return revived
         return self._append(entry)
 
     def _append(self, entry: Entry) -> Entry:
