@@ -222,6 +222,8 @@ class ClusterWorld:
         self.storages = [MemoryStorage() for _ in range(count)]
         self.members: dict[int, Member] = {}
         self.clients: list[Client] = []
+        # Whoever else is on the network.
+        self.parties: list[Agent] = []
         # Members whose process stands still (SIGSTOP): their connections live on.
         self.paused: set[int] = set()
 
@@ -310,6 +312,8 @@ class ClusterWorld:
             work += self._run(member, now)
         for client in self.clients:
             work += client.driver.do_work(now) + client.session.do_work(now) + client.poll()
+        for party in self.parties:
+            work += party.do_work(now)
         return work + self.network.step()
 
     @staticmethod

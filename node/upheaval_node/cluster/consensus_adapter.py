@@ -18,7 +18,12 @@ FRAGMENT_LIMIT: Final = 10
 
 
 class ConsensusHandler(Protocol):
-    """One method a message of the consensus stream. Raises `NodeError` for what goes wrong."""
+    """One method a message of the consensus stream. Raises `NodeError` for what goes wrong.
+
+    `peer` is where the message comes from that is being handled.
+    """
+
+    peer: str
 
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None: ...
     def on_request_vote(self, now: Now, message: cm.RequestVote) -> None: ...
@@ -41,6 +46,7 @@ class ConsensusAdapter:
 
     def __init__(self, context: ModuleContext, handler: ConsensusHandler) -> None:
         self._context = context
+        self._handler = handler
         channel = Channel("tcp", {"endpoint": context.own.endpoints.consensus, "alias": "consensus"})
         self._subscription = context.media.add_subscription(str(channel), CONSENSUS_STREAM_ID)
         self._now = Now(0, 0)
@@ -82,4 +88,5 @@ class ConsensusAdapter:
         handle = self._handlers.get(type(message))
         if handle is not None:
             self._context.tracer.emit(now, "receive", **trace_fields(message))
+            self._handler.peer = received.image.source_identity
             handle(now, message)

@@ -131,7 +131,7 @@ class ConsensusModule(ConsensusSide):
             )
         if self._snapshot is not None or self._state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
-        if self._sessions.needs_ticks or self._node_control.is_busy:
+        if self._sessions.needs_ticks or self._backups.needs_ticks or self._node_control.is_busy:
             deadline = min(deadline, self._slow_tick_deadline_ns)
         # What could not be sent is looked at again soon, but the loop must not spin on it.
         return max(deadline, now.ns + RETRY_AFTER_ERROR_NS)
@@ -173,6 +173,9 @@ class ConsensusModule(ConsensusSide):
 
     def _slow_tick(self, now: Now) -> int:
         work = self._sessions.answer_waiting(now)
+        is_active = self._election is None and self._state is ModuleState.ACTIVE
+        work += self._backups.process(now, is_active=is_active)
+        work += self._notices.poll(now, self.commit_position)
         self._catchups.poll(now)
         self._release_abandoned()
         if self._election is None:
@@ -358,6 +361,7 @@ class ConsensusModule(ConsensusSide):
         if self._recording.recording_id != NULL_VALUE and self._archive.is_connected:
             self._archive.stop_recording_by_identity(self._recording.recording_id)
         self._sessions.close()
+        self._backups.close()
         self._publisher.close()
         if self._consensus is not None:
             self._consensus.close()

@@ -15,6 +15,7 @@ from upheaval_node.cluster.authentication import (
     authenticator_named,
     authorisation_named,
 )
+from upheaval_node.cluster.backup_sessions import BackupSessions
 from upheaval_node.cluster.catchup_replays import CatchupReplays
 from upheaval_node.cluster.cluster_time import ClusterTime
 from upheaval_node.cluster.commit_latency import CommitLatency
@@ -37,6 +38,7 @@ from upheaval_node.cluster.pending_messages import PendingMessages
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.cluster.sessions import SessionManager
+from upheaval_node.cluster.standby_notices import StandbyNotices
 from upheaval_node.cluster.timers import Timers
 from upheaval_node.counters import Counters
 from upheaval_node.errors import DecodeError, UsageError
@@ -62,6 +64,12 @@ class ModuleBase(ABC):
     ingress_extension: IngressExtension | None = None
     """Set before the first turn: takes what clients send in messages of another schema."""
 
+    peer = ""
+    """Where the consensus message comes from that is being handled."""
+
+    is_standby = False
+    """Whether this module only reads a log that others agree on; its services are told so."""
+
     def __init__(
         self,
         media: Media,
@@ -77,6 +85,7 @@ class ModuleBase(ABC):
         archive_control_stream_id: int = 10,
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
+        recording_log: RecordingLog | None = None,
     ) -> None:
         """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
         self.members = parse_members(members)
@@ -91,7 +100,7 @@ class ModuleBase(ABC):
         self._random = random
         self._time = ClusterTime(cluster.time_unit)
         self.app_version = cluster.app_version
-        self.recording_log = RecordingLog(storage, sync_level=cluster.file_sync_level)
+        self.recording_log = recording_log or RecordingLog(storage, sync_level=cluster.file_sync_level)
         self.node_state = NodeState(storage, sync_level=cluster.file_sync_level)
         archive = ArchiveClient(
             media,
@@ -131,11 +140,9 @@ class ModuleBase(ABC):
 
     def _make_parts(self, authenticator: Authenticator, authorisation: AuthorisationService) -> None:
         self._acks = ServiceAcks(self._settings.service_count)
-        self._services = ServiceProxy(self._context, self._acks)
+        self._services = ServiceProxy(self._context, self._acks, is_standby=self.is_standby)
         # Log position of a change of the module state, and the state before it, until it is committed.
         self._uncommitted_states: deque[tuple[int, ModuleState]] = deque()
-        # Log position of a timer's expiry, and its id, until it is committed.
-        self._uncommitted_timers: deque[tuple[int, int]] = deque()
         self._timers = Timers()
         self._pending_messages = [PendingMessages(service_id) for service_id in range(self._settings.service_count)]
         self._recording = LogRecording(self._context)
@@ -145,6 +152,10 @@ class ModuleBase(ABC):
         self._follower_log = FollowerLog(self._context, self._recording, self._services, self._log)
         self._catchups = CatchupReplays(self._context)
         self._sessions = SessionManager(self._context, self, authenticator, authorisation)
+        self._notices = StandbyNotices(self._context, self.recording_log)
+        self._backups = BackupSessions(
+            self._context, self, self.recording_log, authenticator, authorisation, self._notices.queue
+        )
         self._publisher = ConsensusPublisher(self._context)
         self._node_control = NodeControl(self._context, self.recording_log)
         self._ingress: IngressAdapter | None = None

@@ -4,11 +4,12 @@ Holds no state of the cluster. Counter types, keys and labels are those of Aeron
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Final
 
 from upheaval_node import counters as counter_types
 from upheaval_node.archive.client import ArchiveClient
+from upheaval_node.cluster.ignored_messages import IgnoredMessages
 from upheaval_node.cluster.members import ClusterMember
 from upheaval_node.counters import Counter, Counters, cluster_key, cluster_label
 from upheaval_node.media.api import Media
@@ -59,6 +60,8 @@ class ModuleCounters:
         self.leadership_term_id = make(counter_types.LEADERSHIP_TERM_ID, "Cluster leadership term id", -1)
         self.open_sessions = make(counter_types.OPEN_SESSIONS, "Upheaval open sessions")
         self.log_recording_id = make(counter_types.LOG_RECORDING_ID, "Upheaval log recording id", NULL_VALUE)
+        self.standby_snapshots = make(counter_types.STANDBY_SNAPSHOTS_RECEIVED, "Cluster standby snapshots received")
+        self.ignored_messages = make(counter_types.IGNORED_MESSAGES, "Upheaval ignored consensus messages")
 
     def _allocate(self, type_id: int, name: str, initial: int = 0) -> Counter:
         key = cluster_key(self._cluster_id)
@@ -102,6 +105,10 @@ class ModuleContext:
     tracer: Tracer
     errors: ErrorSink
     cluster_time: Callable[[Now], int]
+    ignored: IgnoredMessages = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.ignored = IgnoredMessages(self.published.ignored_messages, self.report)
 
     @property
     def own(self) -> ClusterMember:

@@ -4,9 +4,11 @@ An election gets every message that concerns it; outside of one, a higher term b
 consensus messages outside an election, catch-up on the leader's side. Knows no streams.
 """
 
+from upheaval_node.cluster.backup_sessions import Request
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.leadership_terms import next_term_when_running
 from upheaval_node.cluster.module_election import CATCHUP_FLAG, ElectionSide
+from upheaval_node.cluster.module_state import TAKES_REQUESTS
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_UINT8
@@ -154,18 +156,29 @@ class ConsensusSide(ElectionSide):
             self._follower_log.remove_catchup_destination()
 
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
-        """A client that was challenged by the leader answered to a follower, which passed it on."""
-        if self.active_log is not None:
+        """Of a backup that this member challenged, or of a client that the leader did, passed on by a follower."""
+        if message.cluster_session_id < 0:
+            self._backups.on_challenge_response(now, message)
+        elif self.active_log is not None:
             self._sessions.on_challenge_response(now, message)
 
     def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None:
-        self._context.report(now, "backup", f"query {message.correlation_id} is not answered: there is no backup")
+        self._take_request(now, message)
 
     def on_heartbeat_request(self, now: Now, message: cm.HeartbeatRequest) -> None:
-        self._context.report(now, "backup", f"heartbeat {message.correlation_id} is not answered: there is no standby")
+        self._take_request(now, message)
 
     def on_standby_snapshot(self, now: Now, message: cm.StandbySnapshot) -> None:
-        self._context.report(now, "backup", f"standby snapshot {message.correlation_id} is not recorded")
+        self._take_request(now, message)
+
+    def _take_request(self, now: Now, message: Request) -> None:
+        """Not taken in an election or before and after service: whoever asks goes on to another member."""
+        is_taken = self._election is None and self._state in TAKES_REQUESTS
+        if is_taken and not self._backups.on_request(now, self.peer, message):
+            self._ignore(now, "too many requests", str(message))
+
+    def _ignore(self, now: Now, kind: str, text: str) -> None:
+        self._context.ignored.note(now, self.peer, kind, text)
 
     def _note_leader_update(self, now: Now, term_id: int) -> None:
         """In an election this is what tells a member that a leader may still be there."""

@@ -36,6 +36,9 @@ CLOSED to the one before the uncommitted change."""
 READS_LOG: Final = frozenset({M.ACTIVE, M.SUSPENDED})
 """In SNAPSHOT and later, entries wait until the services are done with what came before."""
 
+TAKES_REQUESTS: Final = frozenset({M.ACTIVE, M.SUSPENDED, M.SNAPSHOT})
+"""Backups and standbys may ask; they are answered once the module is ACTIVE."""
+
 
 class ControlToggle(IntEnum):
     """Values of the cluster control toggle (counter type 202)."""

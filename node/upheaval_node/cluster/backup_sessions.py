@@ -1,0 +1,236 @@
+"""What backups and standbys ask of a member on the consensus stream: queries, heartbeats, notices of snapshots.
+
+Theory of operation. Each request is a session of its own that never opens: its answer goes to the response channel that
+it names, once the authenticator and the authorisation have accepted it, and then it is over. Leader and followers serve
+them alike, while ACTIVE. How many wait is bounded, in all and for each peer; what is too much is not answered. Source:
+Aeron Cluster, backup-type sessions. Knows nothing of elections, nor how messages arrive.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from upheaval_node.cluster.authentication import Authenticator, AuthorisationService
+from upheaval_node.cluster.egress import AuthenticationProxy, EgressPublisher
+from upheaval_node.cluster.members import encode_members
+from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext, version_text
+from upheaval_node.cluster.session import ClusterSession, SessionState
+from upheaval_node.errors import NodeError
+from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import client_channel
+from upheaval_node.types import MAX_POSITION, Now
+
+MAX_WAITING: Final = 32
+"""Requests that wait on one member; each may hold a connection."""
+
+MAX_WAITING_OF_PEER: Final = 8
+
+Request = cm.BackupQuery | cm.HeartbeatRequest | cm.StandbySnapshot
+StandbyNotice = tuple[cm.StandbySnapshotSnapshot, ...]
+
+ACTIONS: Final[dict[type[Request], str]] = {
+    cm.BackupQuery: "BackupQuery",
+    cm.HeartbeatRequest: "Heartbeat",
+    cm.StandbySnapshot: "StandbySnapshot",
+}
+"""What a request is called in answers."""
+
+
+class Leadership(Protocol):
+    """What an answer says of the cluster."""
+
+    @property
+    def leadership_term_id(self) -> int: ...
+    @property
+    def leader_member_id(self) -> int: ...
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    session: ClusterSession
+    request: Request
+    peer: str
+
+
+class BackupSessions:
+    """The requests of one member that wait for their answers. `on_standby_notice` takes what is accepted of standbys.
+
+    A session has the first free one of the ids -1, -2, ..., which its challenge and the response to that name. Aeron
+    calls all of them -1, so that an authenticator cannot tell two that come together from each other.
+    """
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        leadership: Leadership,
+        recording_log: RecordingLog,
+        authenticator: Authenticator,
+        authorisation: AuthorisationService,
+        on_standby_notice: Callable[[Now, StandbyNotice], None],
+    ) -> None:
+        self._context = context
+        self._leadership = leadership
+        self._recording_log = recording_log
+        self._authenticator = authenticator
+        self._authorisation = authorisation
+        self._on_standby_notice = on_standby_notice
+        self._egress = EgressPublisher(context)
+        self._timeout_ns = context.settings.timeouts.session_ns
+        self._waiting: list[_Waiting] = []
+
+    @property
+    def needs_ticks(self) -> bool:
+        """Whether something waits for a connection, which nothing announces."""
+        return bool(self._waiting)
+
+    def on_request(self, now: Now, peer: str, request: Request) -> bool:
+        """Take a request of `peer`; False where too many wait."""
+        of_peer = sum(each.peer == peer for each in self._waiting)
+        if len(self._waiting) >= MAX_WAITING or of_peer >= MAX_WAITING_OF_PEER:
+            return False
+        session = ClusterSession(
+            self._free_id(), request.correlation_id, request.response_stream_id, request.response_channel, now.ns
+        )
+        try:
+            session.response_channel = client_channel(request.response_channel)
+            session.connect(self._context.media)
+        except NodeError as error:
+            self._context.report(now, "backup", f"{ACTIONS[type(request)]} {request.correlation_id}: {error}")
+            session.close()
+            return True
+        session.enter(SessionState.CONNECTING)
+        if not isinstance(request, cm.HeartbeatRequest) and request.version >> 16 != CLIENT_PROTOCOL_VERSION >> 16:
+            ours = version_text(CLIENT_PROTOCOL_VERSION)
+            text = f"invalid client version {version_text(request.version)}, cluster={ours}"
+            session.reject(cm.EventCode.ERROR, text)
+        else:
+            self._authenticator.on_connect_request(now, session.id, request.encoded_credentials)
+        self._waiting.append(_Waiting(session, request, peer))
+        return True
+
+    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
+        for each in self._waiting:
+            session = each.session
+            if session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED:
+                session.time_of_last_activity_ns = now.ns
+                session.correlation_id = message.correlation_id
+                self._authenticator.on_challenge_response(now, session.id, message.encoded_credentials)
+
+    def process(self, now: Now, *, is_active: bool) -> int:
+        """Go on with everything that waits. Only refusals are sent while the member is not ACTIVE or elects."""
+        work = 0
+        for each in list(self._waiting):
+            session = each.session
+            before = session.state
+            is_over = now.ns > session.time_of_last_activity_ns + self._timeout_ns
+            if not is_over and session.is_connected:
+                is_over = self._try_to_advance(now, each, is_active=is_active)
+            if is_over:
+                self._waiting.remove(each)
+                session.close()
+            work += session.state is not before
+        return work
+
+    def close(self) -> None:
+        for each in self._waiting:
+            each.session.close()
+        self._waiting.clear()
+
+    # --- steps ---
+
+    def _free_id(self) -> int:
+        taken = {each.session.id for each in self._waiting}
+        return next(-number for number in range(1, MAX_WAITING + 1) if -number not in taken)
+
+    def _try_to_advance(self, now: Now, waiting: _Waiting, *, is_active: bool) -> bool:
+        try:
+            return self._advance(now, waiting, is_active=is_active)
+        except NodeError as error:
+            self._context.report(now, "backup", f"{ACTIONS[type(waiting.request)]}: {error}")
+            return True
+
+    def _advance(self, now: Now, waiting: _Waiting, *, is_active: bool) -> bool:
+        """One step of a session that is connected; whether it is over."""
+        session = waiting.session
+        if session.state is not SessionState.REJECTED:
+            if not is_active:
+                return False
+            self._authenticate(now, session)
+        if session.state is SessionState.AUTHENTICATED and self._authorise(waiting):
+            return self._answer(now, waiting)
+        if session.state is SessionState.REJECTED:
+            leadership = self._leadership
+            return self._egress.send_event(
+                session,
+                leadership.leadership_term_id,
+                leadership.leader_member_id,
+                session.event_code,
+                session.event_detail,
+            )
+        return False
+
+    def _authenticate(self, now: Now, session: ClusterSession) -> None:
+        proxy = AuthenticationProxy(session, self._egress)
+        if session.state is SessionState.CONNECTING:
+            session.enter(SessionState.CONNECTED)
+        if session.state is SessionState.CONNECTED:
+            self._authenticator.on_connected_session(now, proxy)
+        elif session.state is SessionState.CHALLENGED:
+            self._authenticator.on_challenged_session(now, proxy)
+
+    def _authorise(self, waiting: _Waiting) -> bool:
+        session, request = waiting.session, waiting.request
+        if isinstance(request, cm.StandbySnapshot) and not self._context.settings.accept_standby_snapshots:
+            session.reject(cm.EventCode.ERROR, "Not configured to accept StandbySnapshot")
+            return False
+        schema_id = cm.SCHEMA.table.schema_id
+        if self._authorisation.is_authorised(schema_id, request.TEMPLATE_ID, None, session.principal):
+            return True
+        session.reject(cm.EventCode.AUTHENTICATION_REJECTED, f"Not authorised for {ACTIONS[type(request)]}")
+        return False
+
+    def _answer(self, now: Now, waiting: _Waiting) -> bool:
+        """Whether everything is said. Aeron does not answer a notice of a standby, nor do we."""
+        session, request = waiting.session, waiting.request
+        match request:
+            case cm.BackupQuery():
+                response = self._backup_response(session.correlation_id, request.log_position)
+                return response is not None and session.send(response)
+            case cm.HeartbeatRequest():
+                return session.send(cm.HeartbeatResponse(correlation_id=session.correlation_id))
+            case cm.StandbySnapshot():
+                self._on_standby_notice(now, request.snapshots)
+                return True
+
+    def _backup_response(self, correlation_id: int, log_position: int) -> cm.BackupResponse | None:
+        """None while there is no term yet."""
+        term = self._recording_log.find_last_term()
+        if term is None:
+            return None
+        context = self._context
+        position = MAX_POSITION if log_position < 0 else log_position
+        snapshots = self._recording_log.find_snapshot_at_or_before_or_lowest(position, context.settings.service_count)
+        return cm.BackupResponse(
+            correlation_id=correlation_id,
+            log_recording_id=term.recording_id,
+            log_leadership_term_id=term.leadership_term_id,
+            log_term_base_log_position=term.term_base_log_position,
+            last_leadership_term_id=term.leadership_term_id,
+            last_term_base_log_position=term.term_base_log_position,
+            commit_position_counter_id=context.published.commit_position.id,
+            leader_member_id=self._leadership.leader_member_id,
+            member_id=context.member_id,
+            snapshots=tuple(
+                cm.BackupResponseSnapshot(
+                    recording_id=entry.recording_id,
+                    leadership_term_id=entry.leadership_term_id,
+                    term_base_log_position=entry.term_base_log_position,
+                    log_position=entry.log_position,
+                    timestamp=entry.timestamp,
+                    service_id=entry.service_id,
+                )
+                for entry in snapshots
+            ),
+            cluster_members=encode_members(context.members.values()),
+        )

@@ -1,0 +1,146 @@
+"""Notices of standbys that have taken a snapshot: kept until the log is committed that far, then written down.
+
+A notice becomes one STANDBY_SNAPSHOT entry of the recording log for each of its recordings: where it can be fetched,
+nothing more. What is in a notice is checked against the log of this member, and one that was written down before is
+not written again, because a set counts only when it has each service once. Source: Aeron Cluster, standby snapshot
+notifications. Knows nothing of who sent a notice.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval_node.cluster.module_context import ModuleContext
+from upheaval_node.errors import UsageError
+from upheaval_node.files.recording_log import EntryType, RecordingLog
+from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NULL_POSITION, Now
+
+MAX_NOTICES: Final = 64
+"""Notices that wait. Another one takes the place of the one that has the longest to wait, which may be itself."""
+
+MAX_ENDPOINTS: Final = 16
+"""Archives of standbys that the recording log keeps entries of; no other one is written down."""
+
+MAX_ENDPOINT_LENGTH: Final = 256
+
+Snapshots = tuple[cm.StandbySnapshotSnapshot, ...]
+
+
+@dataclass(slots=True)
+class _Notice:
+    snapshots: Snapshots
+    due_ns: int | None = None
+
+    @property
+    def position(self) -> int:
+        return self.snapshots[0].log_position
+
+
+class StandbyNotices:
+    def __init__(self, context: ModuleContext, recording_log: RecordingLog) -> None:
+        self._context = context
+        self._recording_log = recording_log
+        self._delay_ns = context.settings.standby_snapshot_delay_ns
+        self._notices: list[_Notice] = []
+
+    @property
+    def is_waiting_for_time(self) -> bool:
+        return any(each.due_ns is not None for each in self._notices)
+
+    def queue(self, now: Now, snapshots: Snapshots) -> None:
+        """Keep a notice; one that cannot be right is reported."""
+        if not snapshots:
+            return
+        problem = self._problem(snapshots)
+        if problem:
+            self._context.report(now, "standby snapshot", problem)
+            return
+        self._notices.append(_Notice(snapshots))
+        if len(self._notices) > MAX_NOTICES:
+            self._notices.remove(max(self._notices, key=lambda each: each.position))
+
+    def poll(self, now: Now, commit_position: int) -> int:
+        """Write down what is due. In elections too, because it changes nothing that they go by."""
+        work = 0
+        for notice in [each for each in self._notices if each.position <= commit_position]:
+            if notice.due_ns is None:
+                notice.due_ns = now.ns + self._delay_ns
+            if now.ns >= notice.due_ns:
+                self._notices.remove(notice)
+                self._write(now, notice.snapshots)
+                work += 1
+        return work
+
+    def _problem(self, snapshots: Snapshots) -> str:
+        """What is wrong with a notice, whatever the log is; empty for nothing."""
+        service_ids = sorted(each.service_id for each in snapshots)
+        if service_ids != list(range(CONSENSUS_MODULE_ID, self._context.settings.service_count)):
+            return f"a notice with snapshots of services {service_ids[:16]}"
+        head = snapshots[0]
+        if head.log_position < 0 or head.log_position % FRAME_ALIGNMENT:
+            return f"a notice of position {head.log_position}"
+        for each in snapshots:
+            if (each.log_position, each.leadership_term_id) != (head.log_position, head.leadership_term_id):
+                return f"a notice of positions {head.log_position} and {each.log_position}"
+            if each.archive_endpoint != head.archive_endpoint or each.recording_id < 0:
+                return f"recording {each.recording_id} in {each.archive_endpoint[:MAX_ENDPOINT_LENGTH]!r}"
+        return _endpoint_problem(head.archive_endpoint)
+
+    def _write(self, now: Now, snapshots: Snapshots) -> None:
+        head = snapshots[0]
+        problem = self._problem_in_log(head)
+        if problem:
+            self._context.report(now, "standby snapshot", problem)
+            return
+        known = {
+            entry.service_id
+            for entry in self._recording_log.entries
+            if entry.is_valid
+            and entry.type is EntryType.STANDBY_SNAPSHOT
+            and (entry.archive_endpoint, entry.log_position) == (head.archive_endpoint, head.log_position)
+        }
+        for each in snapshots:
+            if each.service_id not in known:
+                self._recording_log.append_standby_snapshot(
+                    each.recording_id,
+                    each.leadership_term_id,
+                    each.term_base_log_position,
+                    each.log_position,
+                    each.timestamp,
+                    each.service_id,
+                    each.archive_endpoint,
+                )
+        self._context.published.standby_snapshots.increment()
+        position, endpoint = head.log_position, head.archive_endpoint
+        self._context.tracer.emit(now, "standby_snapshot", log_position=position, endpoint=endpoint)
+
+    def _problem_in_log(self, head: cm.StandbySnapshotSnapshot) -> str:
+        """Why a notice does not fit the log that is committed here; empty if it does."""
+        term = self._recording_log.find_term_entry(head.leadership_term_id)
+        where = f"a notice of term {head.leadership_term_id} from {head.term_base_log_position} at {head.log_position}"
+        if term is None or head.term_base_log_position != term.term_base_log_position:
+            return where
+        end = MAX_POSITION if term.log_position == NULL_POSITION else term.log_position
+        if not term.term_base_log_position <= head.log_position <= end:
+            return where
+        latest: dict[str, int] = {}
+        for entry in self._recording_log.entries:
+            if entry.type is EntryType.STANDBY_SNAPSHOT:
+                latest[entry.archive_endpoint] = max(latest.get(entry.archive_endpoint, 0), entry.log_position)
+        if head.archive_endpoint not in latest and len(latest) >= MAX_ENDPOINTS:
+            return f"{head.archive_endpoint!r} is one archive too many"
+        return ""
+
+
+def _endpoint_problem(endpoint: str) -> str:
+    shown = endpoint[:MAX_ENDPOINT_LENGTH]
+    if len(endpoint) > MAX_ENDPOINT_LENGTH or not endpoint.isascii() or not endpoint.isprintable():
+        return f"archive endpoint {shown!r}"
+    try:
+        split_endpoint(endpoint)
+        Channel("tcp").with_(endpoint=endpoint)
+    except UsageError as error:
+        return f"archive endpoint {shown!r}: {error}"
+    return ""

@@ -1,0 +1,106 @@
+"""A backup or standby as members see it: a host that asks on their consensus stream and hears the answers."""
+
+from random import Random
+
+from support.cluster_world import ClusterWorld, Member
+from upheaval_node.cluster.authentication import AcceptEveryone, SessionProxy
+from upheaval_node.media.api import Message, Publication
+from upheaval_node.media.driver import MediaDriver
+from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import codec
+from upheaval_node.types import MAX_POSITION, Now
+
+VERSION = 3 << 8
+STREAM = 108
+
+
+class Party:
+    """Listens at `name`:1."""
+
+    def __init__(self, world: ClusterWorld, name: str = "backup") -> None:
+        self.world = world
+        self.channel = f"aeron:tcp?endpoint={name}:1"
+        self.driver = MediaDriver(
+            world.network, StaticResolver(), world.settings.media, Random(world.random.random()), name=name
+        )
+        self.heard: list[codec.Message] = []
+        self._subscription = self.driver.add_subscription(self.channel, STREAM)
+        self._publications: dict[int, Publication] = {}
+        world.parties.append(self)
+
+    def do_work(self, now: Now) -> int:
+        return self.driver.do_work(now) + self._subscription.poll(self._take, 100)
+
+    def next_deadline_ns(self) -> int:
+        return self.driver.next_deadline_ns()
+
+    def _take(self, received: Message) -> None:
+        message = cm.SCHEMA.decode(received.payload)
+        assert message is not None
+        self.heard.append(message)
+
+    def publication(self, member: Member) -> Publication:
+        found = self._publications.get(member.id)
+        if found is None:
+            found = self.driver.add_publication(f"aeron:tcp?endpoint=m{member.id}:2", STREAM)
+            self._publications[member.id] = found
+            self.world.until(lambda: found.is_connected)
+        return found
+
+    def send(self, member: Member, message: codec.Message) -> None:
+        publication = self.publication(member)
+        encoded = cm.SCHEMA.encode(message)
+        self.world.until(lambda: publication.offer(encoded) > 0)
+
+    def ask(self, member: Member, message: codec.Message) -> codec.Message:
+        """The next thing that is heard after sending."""
+        count = len(self.heard)
+        self.send(member, message)
+        self.world.until(lambda: len(self.heard) > count)
+        return self.heard[count]
+
+    # --- requests ---
+
+    def query(
+        self, correlation_id: int = 5, *, position: int = MAX_POSITION, version: int = VERSION, credentials: bytes = b""
+    ) -> cm.BackupQuery:
+        return cm.BackupQuery(correlation_id, STREAM, version, position, self.channel, credentials)
+
+    def heartbeat(self, correlation_id: int = 6, credentials: bytes = b"") -> cm.HeartbeatRequest:
+        return cm.HeartbeatRequest(correlation_id, STREAM, self.channel, credentials)
+
+    def notice(
+        self, *snapshots: cm.StandbySnapshotSnapshot, correlation_id: int = 7, version: int = VERSION
+    ) -> cm.StandbySnapshot:
+        return cm.StandbySnapshot(correlation_id, version, STREAM, snapshots, self.channel, b"")
+
+
+class Challenges(AcceptEveryone):
+    """Accepts whoever answers the challenge `who?` with the secret, as the principal of that name."""
+
+    def __init__(self) -> None:
+        self._answers: dict[int, bytes] = {}
+
+    def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:
+        proxy.challenge(b"who?")
+
+    def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
+        self._answers[session_id] = encoded_credentials
+
+    def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:
+        answer = self._answers.pop(proxy.session_id, None)
+        if answer == b"secret":
+            proxy.authenticate(b"principal")
+        elif answer is not None:
+            proxy.reject()
+
+
+class PrincipalOnly:
+    """Allows the principal everything and others nothing; keeps what it was asked."""
+
+    asked: list[tuple[int, int, int | None, bytes]] = []
+
+    def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:
+        self.asked.append((schema_id, template_id, request_type, principal))
+        return principal == b"principal"
