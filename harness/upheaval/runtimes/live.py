@@ -18,10 +18,18 @@ from pathlib import Path
 from typing import ClassVar, Final, Generic, Self, TypeVar
 
 from upheaval.cluster import COMPONENTS, MemberStatus
+from upheaval.companions import (
+    CompanionConfig,
+    check_companion,
+    companion_name,
+    load_companions,
+    note_companion,
+)
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.run_folder import SPLIT, Converge, FaultRecord, Manifest, RunFolder
 from upheaval.runtimes import ports
 from upheaval.runtimes.cluster_file import ClusterConfig
+from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import Conditions
 from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.member_status import with_leaders
@@ -213,6 +221,33 @@ class LiveCluster(ABC, Generic[Member_co]):
     def is_running(self) -> bool:
         """Whether any member runs."""
         return any(self.for_all(LiveMember.is_running))
+
+    def companions(self) -> list[LiveCompanion]:
+        """The nodes beside the members that were ever started here, running or not."""
+        return [self.make_companion(config) for config in load_companions(self.folder)]
+
+    def companion(self, name: str) -> LiveCompanion:
+        """Raises `UsageError` for one that was never started here."""
+        found = next((each for each in self.companions() if each.name == companion_name(name)), None)
+        if found is None:
+            raise UsageError(f"{self.folder} has no {name}: start it first")
+        return found
+
+    def add_companion(self, config: CompanionConfig) -> LiveCompanion:
+        """A handle to start one with; one that is there already goes on with what it has, asked for otherwise."""
+        check_companion(config)
+        companion = self.make_companion(entry_for(self.folder, config))
+        note_companion(self.folder, companion.config)
+        return companion
+
+    @abstractmethod
+    def make_companion(self, config: CompanionConfig) -> LiveCompanion:
+        """The handle of one."""
+
+    def note_companions(self) -> None:
+        """Keep up to where those that run have the log, before they end."""
+        for companion in self.companions():
+            companion.note_position()
 
     def status(self) -> list[MemberStatus]:
         return with_leaders(self.for_all(_status))

@@ -51,7 +51,7 @@ def read_member_status(folder: Path, member_id: int, run_id: str) -> MemberStatu
     if not status.alive:
         return status
     try:
-        counters = _read_counters(folder / layout.CNC, pids["archive"])
+        counters = read_counters(folder / layout.CNC, pids["archive"])
     except (OSError, NodeError):
         counters = None
     if counters is None:
@@ -67,7 +67,7 @@ def with_leaders(statuses: Iterable[MemberStatus]) -> list[MemberStatus]:
     return [replace(status, leader_member_id=leaders.get(status.leadership_term_id, -1)) for status in found]
 
 
-def _read_counters(path: Path, driver_pid: int) -> Counters | None:
+def read_counters(path: Path, driver_pid: int) -> Counters | None:
     """A copy of the counters of a `cnc.dat`; None when its driver is not this process: what it says is old.
 
     Read and not mapped: a member that starts makes the file anew, and to read a mapped file that was cut ends the

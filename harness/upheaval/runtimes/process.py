@@ -15,12 +15,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from upheaval import companion_system
 from upheaval.cluster import COMPONENTS, MemberStatus
+from upheaval.companions import CompanionConfig, CompanionStatus
 from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.run_folder import SPLIT, TOGETHER, write_atomically
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.cluster_file import ClusterConfig
+from upheaval.runtimes.companion_status import status_in_folder
+from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest, with_base_port
 from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.member_status import member_pids
@@ -52,7 +56,7 @@ class _Spawned:
     """A process that this handle started. Where its part of the log file begins tells its last words from others'."""
 
     pid: int
-    member_id: int
+    who: str
     log: Path
     log_start: int
 
@@ -143,6 +147,67 @@ class ProcessMember(LiveMember):
         )
 
 
+class ProcessCompanion(LiveCompanion):
+    """A companion: one process."""
+
+    def __init__(self, cluster: "ProcessCluster", config: CompanionConfig) -> None:
+        super().__init__(cluster.run, config)
+        self._cluster = cluster
+
+    def processes(self) -> list[FoundProcess]:
+        """Its live processes."""
+        return [found for found in processes_of(self._cluster.config.run_id) if found.component == self.name]
+
+    def status(self) -> CompanionStatus:
+        pid = next((found.pid for found in self.processes()), None)
+        return status_in_folder(self.name, self.folder, pid)
+
+    def incarnation(self) -> frozenset[str]:
+        return frozenset(f"process {found.pid}" for found in self.processes())
+
+    def raise_if_ended(self) -> None:
+        self._cluster.raise_if_any_ended(self.name)
+
+    def launch(self) -> None:
+        if self.is_running():
+            return
+        self.folder.mkdir(exist_ok=True)
+        path = self.folder / companion_system.CONFIG_FILE
+        write_atomically(path, json.dumps(companion_system.configuration(self._plan()), indent=2) + "\n")
+        arguments = [*companion_system.command(self.config, path)]
+        self._cluster.spawn_process(self.name, arguments, self.folder / "all.log", {COMPONENT_VARIABLE: self.name})
+
+    def _plan(self) -> companion_system.CompanionPlan:
+        cluster = self._cluster.config
+        endpoints = companion_endpoints(self.config.base_port)
+        return companion_system.CompanionPlan(
+            self.config,
+            members=[f"{ports.HOST}:{ports.member_ports(cluster.base_port, m)[1]}" for m in range(cluster.members)],
+            endpoints=endpoints,
+            metrics=f"{ports.HOST}:{ports.metrics_port(self.config.base_port, 0)}",
+            folder=str(self.folder),
+            run_id=cluster.run_id,
+            service=cluster.service,
+            profile=cluster.profile,
+            sync_level=cluster.sync_level,
+            python_path=cluster.python_path,
+        )
+
+    def _end(self) -> None:
+        victims = self.processes()
+        send_signal(victims, signal.SIGKILL)
+        wait_until_gone(victims, self._cluster.config.run_id)
+
+    def _stop(self, timeout_s: float) -> None:
+        found = self.processes()
+        send_signal(found, signal.SIGTERM)
+        send_signal(found, signal.SIGCONT)
+        wait_until_gone(found, self._cluster.config.run_id, timeout_s)
+
+    def collect(self) -> None:
+        """It writes into the run folder itself."""
+
+
 class ProcessCluster(LiveCluster[ProcessMember]):
     """A cluster of processes."""
 
@@ -226,15 +291,19 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     def is_running(self) -> bool:
         return bool(processes_of(self.config.run_id))
 
+    def make_companion(self, config: CompanionConfig) -> LiveCompanion:
+        return ProcessCompanion(self, with_ports(config, self.config))
+
     # --- life ---
 
     def _prepare(self) -> None:
-        if not self.is_running():
+        if not any(found.member_id >= 0 for found in processes_of(self.config.run_id)):
             ports.require_free(self.config.base_port, self.config.members)
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End everything; sockets are removed too."""
         run_id = self.config.run_id
+        self.note_companions()
         found = processes_of(run_id)
         send_signal(found, signal.SIGTERM)
         send_signal(found, signal.SIGCONT)
@@ -280,17 +349,14 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     def spawn(self, member_id: int, component: str) -> None:
         """Start one process of a member."""
         folder = self.run.member(member_id).path
-        log = folder / f"{component}.log"
         plan = cluster_file.member_plan(self.config, member_id, folder, component)
-        command = SYSTEM.command(plan, folder / "config.json")
-        environment = {
-            **os.environ,
-            **self._owner,
-            RUN_ID_VARIABLE: self.config.run_id,
-            MEMBER_VARIABLE: str(member_id),
-            COMPONENT_VARIABLE: component,
-        }
-        arguments = [*self.members[member_id].wrapper, *command]
+        arguments = [*self.members[member_id].wrapper, *SYSTEM.command(plan, folder / "config.json")]
+        variables = {MEMBER_VARIABLE: str(member_id), COMPONENT_VARIABLE: component}
+        self.spawn_process(_member_name(member_id), arguments, folder / f"{component}.log", variables)
+
+    def spawn_process(self, who: str, arguments: list[str], log: Path, variables: Mapping[str, str]) -> None:
+        """Start a process of the run, which is found by its variables."""
+        environment = {**os.environ, **self._owner, RUN_ID_VARIABLE: self.config.run_id, **variables}
         try:
             with log.open("ab") as stream:
                 start = stream.tell()
@@ -307,8 +373,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                     setsid=True,
                 )
         except OSError as error:
-            raise EnvironmentFault(f"cannot start member {member_id}: {error.strerror} ({log})") from error
-        self._spawned.append(_Spawned(pid, member_id, log, start))
+            raise EnvironmentFault(f"cannot start {who}: {error.strerror} ({log})") from error
+        self._spawned.append(_Spawned(pid, who, log, start))
 
     def exit_status_of(self, member_id: int, pid: int) -> int | None:
         """As the kernel tells those who started it; everybody else has the last line that it traced."""
@@ -331,17 +397,23 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return status
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
+        self.raise_if_any_ended(None if member_id is None else _member_name(member_id))
+
+    def raise_if_any_ended(self, who: str | None) -> None:
         """Only processes that this handle started are known to have ended."""
         for spawned in list(self._spawned):
             status = self._collected_status(spawned)
             if status is None:
                 continue
-            is_asked = member_id is None or spawned.member_id == member_id
             # Killed by a signal was our doing, and the other components of a killed one follow it.
-            if status > 0 and status not in SYSTEM.expected_exit_statuses and is_asked:
+            if status > 0 and status not in SYSTEM.expected_exit_statuses and who in (None, spawned.who):
                 raise EnvironmentFault(
-                    f"member {spawned.member_id} ended with status {status}: {_last_line(spawned)} (see {spawned.log})"
+                    f"{spawned.who} ended with status {status}: {_last_line(spawned)} (see {spawned.log})"
                 )
+
+
+def _member_name(member_id: int) -> str:
+    return f"member {member_id}"
 
 
 def _last_line(spawned: _Spawned) -> str:

@@ -5,7 +5,7 @@ import pytest
 from upheaval.errors import UsageError
 from upheaval.images.checks import trial_labels
 from upheaval.runtimes.cluster_file import ClusterConfig, check_config, check_kept
-from upheaval.runtimes.docker.cluster import own_fault
+from upheaval.runtimes.docker.container_state import own_fault
 from upheaval.runtimes.docker.labels import RUN_ID, is_abandoned
 
 

@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from upheaval.cluster import COMPONENTS, MemberStatus
-from upheaval.errors import EnvironmentFault, HarnessError
+from upheaval.companions import CompanionConfig
+from upheaval.errors import HarnessError
 from upheaval.run_folder import SPLIT, TOGETHER
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.docker import collect, files, labels
+from upheaval.runtimes.docker.companion import DockerCompanion
+from upheaval.runtimes.docker.container_state import incarnation_of, is_running, raise_own_fault
 from upheaval.runtimes.docker.containers import (
     ALL,
     ContainerPlan,
@@ -45,8 +48,6 @@ from upheaval.system_under_test import SOURCE_FOLDER, SYSTEM, MemberPlan
 from upheaval_node.media.resolver import StaticResolver
 
 _PAUSE_ATTEMPTS: Final = 5
-# Ended by us: told to, or killed.
-_OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
 
 
 class DockerMember(LiveMember):
@@ -95,7 +96,7 @@ class DockerMember(LiveMember):
         return run_inside(self.container(), command, doing, attempts=attempts, stderr=stderr)
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
-        return frozenset(_incarnation(container) for container in self._running(component))
+        return frozenset(incarnation_of(container) for container in self._running(component))
 
     def turns(self, component: str | None = None) -> int:
         """Nanoseconds of processor time."""
@@ -110,7 +111,7 @@ class DockerMember(LiveMember):
     def exit_status(self, incarnation: str) -> int | None:
         for component in self.components:
             container = self.container(component)
-            if container is not None and _incarnation(container) == incarnation:
+            if container is not None and incarnation_of(container) == incarnation:
                 state = container.attrs["State"]
                 return int(state["ExitCode"]) if state["Status"] == "exited" else None
         return None
@@ -139,7 +140,7 @@ class DockerMember(LiveMember):
             container = self.container(component)
             if container is None:
                 self._cluster.create_container(self.member_id, component)
-            elif not _is_running(container):
+            elif not is_running(container):
                 with engine_errors(f"starting member {self.member_id}"):
                     container.start()
 
@@ -148,7 +149,7 @@ class DockerMember(LiveMember):
 
     def end_all_but(self, incarnations: frozenset[str]) -> None:
         """SIGKILL to what runs now and is none of these."""
-        self._kill_and_wait([each for each in self._running() if _incarnation(each) not in incarnations])
+        self._kill_and_wait([each for each in self._running() if incarnation_of(each) not in incarnations])
 
     def stop_now(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """SIGTERM, and SIGKILL when it takes too long."""
@@ -191,12 +192,7 @@ class DockerMember(LiveMember):
             container = self.container(component)
             if container is None:
                 continue
-            fault = own_fault(container.attrs["State"], self._cluster.system.expected_exit_statuses)
-            if fault:
-                with engine_errors(f"reading the output of member {self.member_id}"):
-                    lines = container.logs(tail=5).decode("utf-8", "replace").split("\n")
-                last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
-                raise EnvironmentFault(f"member {self.member_id} {fault}: {last}")
+            raise_own_fault(container, f"member {self.member_id}", self._cluster.system.expected_exit_statuses)
 
     def _kill_and_wait(self, victims: Sequence[Any]) -> None:
         with engine_errors(f"killing member {self.member_id}"):
@@ -208,7 +204,7 @@ class DockerMember(LiveMember):
     def _running(self, component: str | None = None) -> list[Any]:
         wanted = self.components if component is None else (component,)
         found = [container for each in wanted if (container := self.container(each)) is not None]
-        return [container for container in found if _is_running(container)]
+        return [container for container in found if is_running(container)]
 
 
 class DockerCluster(LiveCluster[DockerMember]):
@@ -367,7 +363,10 @@ class DockerCluster(LiveCluster[DockerMember]):
         holds_sockets = component == self.members[member_id].components[0]
         earlier = self.run.member(member_id).path
         plan = ContainerPlan(
-            member,
+            f"member {member_id}",
+            self.system.environment(member),
+            self.system.arguments(member),
+            {labels.MEMBER: str(member_id), labels.COMPONENT: component},
             host=hosts[member_id],
             name=self.container_name(member_id, component),
             volume=self.container_name(member_id, ALL),
@@ -381,6 +380,14 @@ class DockerCluster(LiveCluster[DockerMember]):
         )
         start_container(self.client, plan, self.system)
 
+    def make_companion(self, config: CompanionConfig) -> DockerCompanion:
+        return DockerCompanion(self, config)
+
+    @property
+    def has_links_apart(self) -> bool:
+        """Whether each member has a network of its own."""
+        return self._is_apart
+
     def raise_if_ended(self, member_id: int | None = None) -> None:
         members = self.members if member_id is None else [self.member(member_id)]
         for member in members:
@@ -388,6 +395,8 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     def collect(self) -> None:
         self.for_all(DockerMember.collect)
+        for companion in self.companions():
+            companion.collect()
 
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End everything, collect what it wrote, and remove it from the engine.
@@ -400,6 +409,8 @@ class DockerCluster(LiveCluster[DockerMember]):
             stack.callback(self.close)
             if not self._is_kept:
                 stack.callback(self._remove)
+            for companion in self.companions():
+                companion.stop_now(timeout_s)
             self.for_all(lambda member: member.stop_now(None, timeout_s))
             self.collect()
             if self._is_kept:
@@ -412,12 +423,15 @@ class DockerCluster(LiveCluster[DockerMember]):
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:
         """On the way out of a failure, remove everything if nothing ran before; else end what was started inside."""
-        before = frozenset[str]().union(*self.for_all(DockerMember.incarnation))
+        running = [*self.for_all(DockerMember.incarnation), *(each.incarnation() for each in self.companions())]
+        before = frozenset[str]().union(*running)
         try:
             yield
         except BaseException:
             if before:
                 self.for_all(lambda member: member.end_all_but(before))
+                for companion in self.companions():
+                    companion.end_all_but(before)
             else:
                 with contextlib.suppress(HarnessError):
                     self.collect()
@@ -426,16 +440,6 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     def _remove(self) -> None:
         labels.remove_run(self.client, self.config.run_id)
-
-
-def own_fault(state: Mapping[str, Any], expected: Sequence[int]) -> str:
-    """How a member that is in this state of a container ended by its own fault; empty when it did not."""
-    if state["Status"] != "exited":
-        return ""
-    if state.get("OOMKilled"):
-        return "was ended by the kernel: out of memory"
-    status = state["ExitCode"]
-    return "" if status in (*_OUR_DOING, *expected) else f"ended with status {status}"
 
 
 def _pause(container: Any) -> None:
@@ -453,11 +457,3 @@ def _pause(container: Any) -> None:
             container.reload()
         else:
             return
-
-
-def _incarnation(container: Any) -> str:
-    return f"container {container.short_id} of {container.attrs['State']['StartedAt']}"
-
-
-def _is_running(container: Any) -> bool:
-    return bool(container.attrs["State"]["Running"])

@@ -15,9 +15,8 @@ from typing import IO, Any, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import Client, engine_errors, engine_host
-from upheaval.runtimes.docker.labels import COMPONENT, MEMBER
 from upheaval.runtimes.ports import HOST
-from upheaval.system_under_test import SOURCE_FOLDER, MemberPlan, SystemUnderTest
+from upheaval.system_under_test import SOURCE_FOLDER, SystemUnderTest
 
 # Of 4096 small networks one is drawn: the engine's default pools run out after some thirty.
 _SUBNETS: Final = "10.213.0.0/16"
@@ -32,15 +31,19 @@ MEMBER_USER: Final = 10001
 
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
-    """One container of a member. `network` None: it has none, its member's sockets are another container's.
+    """One container of a member, or of a companion; `who` it is for people, `own_labels` beside those of the run.
 
-    `ingress_host_port` None: the member's ingress is not published.
+    `network` None: it has none, its member's sockets are another container's. `ingress_host_port` None: the member's
+    ingress is not published. `health_command` None leaves the image's own.
 
     `volume_labels` are those that testcontainers gives to containers and networks by itself.
     Into a new volume go the folder `source` (a user's own service) and all of `restore` (what the member wrote before).
     """
 
-    member: MemberPlan
+    who: str
+    environment: Mapping[str, str]
+    arguments: Sequence[str]
+    own_labels: Mapping[str, str]
     host: str
     name: str
     volume: str
@@ -51,6 +54,7 @@ class ContainerPlan:
     volume_labels: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
     restore: Path | None = None
+    health_command: Sequence[str] | None = None
 
 
 def network_name(run_id: str) -> str:
@@ -107,18 +111,19 @@ def _testcontainers_network(name: str, arguments: Mapping[str, Any]) -> None:
 
 
 def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest) -> None:
-    """Make a container of a member, with the member's volume if there is none yet, and start it."""
+    """Make a container, with its volume if there is none yet, and start it."""
     from testcontainers.core.container import DockerContainer
 
-    labels = {**plan.labels, MEMBER: str(plan.member.member_id), COMPONENT: plan.member.component}
-    with engine_errors(f"starting member {plan.member.member_id}"):
+    labels = {**plan.labels, **plan.own_labels}
+    with engine_errors(f"starting {plan.who}"):
         _require_volume(client, plan, system, labels)
         container = (
             DockerContainer(plan.image)
             .with_name(plan.name)
-            .with_envs(**system.environment(plan.member))
-            .with_command(list(system.arguments(plan.member)))
+            .with_envs(**plan.environment)
+            .with_command(list(plan.arguments))
             .with_kwargs(**_limits(), **network_of(plan.network, plan.host), hostname=plan.host, labels=labels)
+            .with_kwargs(**_health_check(plan.health_command))
             .with_volume_mapping(plan.volume, str(system.folder), "rw")
             .with_tmpfs_mount("/tmp", "size=16m")
         )
@@ -188,6 +193,15 @@ def _limits() -> dict[str, Any]:
         "security_opt": ["no-new-privileges"],
         "pids_limit": _PIDS_LIMIT,
     }
+
+
+def _health_check(command: Sequence[str] | None) -> dict[str, Any]:
+    """In place of the image's own, with its times; in nanoseconds, as the engine wants them."""
+    if command is None:
+        return {}
+    second = 1_000_000_000
+    times = {"interval": 2 * second, "timeout": 5 * second, "start_period": 10 * second, "retries": 3}
+    return {"healthcheck": {"test": ["CMD", *command], **times}}
 
 
 def network_of(network: str | None, alias: str) -> dict[str, Any]:

@@ -1,0 +1,116 @@
+"""The companions of a cluster of real members: what those in processes and those in containers have in common.
+
+Any process that opens the cluster's folder finds them again, by `companions.json`. This module knows neither processes
+nor engines.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from upheaval.companions import CompanionConfig, CompanionStatus, load_companions, note_companion
+from upheaval.run_folder import RunFolder
+from upheaval.runtimes import ports
+from upheaval.runtimes.cluster_file import ClusterConfig
+
+STOP_TIMEOUT_S: Final = 15.0
+
+
+class LiveCompanion(ABC):
+    """One companion. Implements `upheaval.companion_control.Companion`."""
+
+    def __init__(self, run: RunFolder, config: CompanionConfig) -> None:
+        self.config = config
+        self.run = run
+
+    @property
+    def name(self) -> str:
+        return self.config.name
+
+    @property
+    def folder(self) -> Path:
+        """Its folder in the run folder."""
+        return self.run.path / self.name
+
+    # --- eyes ---
+
+    @abstractmethod
+    def status(self) -> CompanionStatus:
+        """What it says about itself."""
+
+    @abstractmethod
+    def incarnation(self) -> frozenset[str]:
+        """Names of what runs now, which never come back; empty when nothing runs."""
+
+    @abstractmethod
+    def raise_if_ended(self) -> None:
+        """Raises `EnvironmentFault` when it has ended by its own fault."""
+
+    def is_running(self) -> bool:
+        return bool(self.incarnation())
+
+    # --- hands ---
+
+    @abstractmethod
+    def launch(self) -> None:
+        """Start it, unless it runs. Returns at once."""
+
+    def end_now(self) -> None:
+        """SIGKILL. Returns when it is gone."""
+        self.note_position()
+        self._end()
+
+    def stop_now(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """Ask for an orderly end, and wait for it. What it has written is in the run folder then."""
+        self.note_position()
+        self._stop(timeout_s)
+        self.collect()
+
+    def end_all_but(self, incarnations: frozenset[str]) -> None:
+        """SIGKILL unless what runs is one of these."""
+        if not self.incarnation() <= incarnations:
+            self._end()
+
+    @abstractmethod
+    def _end(self) -> None: ...
+
+    @abstractmethod
+    def _stop(self, timeout_s: float) -> None: ...
+
+    @abstractmethod
+    def collect(self) -> None:
+        """Bring what it has written so far into the run folder, where it is not there by itself."""
+
+    def note_position(self) -> None:
+        """Keep up to where it says that it has the log, for those who judge what it left."""
+        position = self.status().live_log_position
+        if position >= 0:
+            # Another command may have changed the entry since this handle was made.
+            known = next((each for each in load_companions(self.run.path) if each.name == self.name), self.config)
+            note_companion(self.run.path, replace(known, position=max(position, known.position)))
+
+
+def entry_for(folder: Path, config: CompanionConfig) -> CompanionConfig:
+    """The entry to use for a companion that is wanted so: a new one, or the one that is there, asked for otherwise."""
+    known = next((each for each in load_companions(folder) if each.name == config.name), None)
+    if known is None:
+        return config
+    return replace(known, source=config.source, replay_start=config.replay_start)
+
+
+def with_ports(config: CompanionConfig, cluster: ClusterConfig) -> CompanionConfig:
+    """With ports of its own on this machine, none of which is one of the members'."""
+    if config.base_port:
+        return config
+    first, last = cluster.base_port, cluster.base_port + cluster.members * ports.PORTS_A_MEMBER
+    base_port = ports.choose_base_port(1)
+    while first <= base_port < last:
+        base_port = ports.choose_base_port(1)
+    return replace(config, base_port=base_port)
+
+
+def companion_endpoints(base_port: int) -> tuple[str, str, str]:
+    """Where one listens on this machine: consensus, catch-up, archive."""
+    _, consensus, _, catchup, archive = ports.member_ports(base_port, 0)
+    return f"{ports.HOST}:{consensus}", f"{ports.HOST}:{catchup}", f"{ports.HOST}:{archive}"

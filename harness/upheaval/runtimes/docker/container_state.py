@@ -1,0 +1,42 @@
+"""What the engine says of a container: whether it runs, which life of it this is, and how it ended."""
+
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from upheaval.errors import EnvironmentFault
+from upheaval.runtimes.docker.engine import engine_errors
+
+# Ended by us: told to, or killed.
+_OUR_DOING: Final = (0, 128 + signal.SIGKILL, 128 + signal.SIGTERM)
+
+
+def incarnation_of(container: Any) -> str:
+    """A name of this life of it, which never comes back."""
+    return f"container {container.short_id} of {container.attrs['State']['StartedAt']}"
+
+
+def is_running(container: Any) -> bool:
+    """Frozen or not."""
+    return bool(container.attrs["State"]["Running"])
+
+
+def own_fault(state: Mapping[str, Any], expected: Sequence[int]) -> str:
+    """How what is in this state of a container ended by its own fault; empty when it did not."""
+    if state["Status"] != "exited":
+        return ""
+    if state.get("OOMKilled"):
+        return "was ended by the kernel: out of memory"
+    status = state["ExitCode"]
+    return "" if status in (*_OUR_DOING, *expected) else f"ended with status {status}"
+
+
+def raise_own_fault(container: Any, who: str, expected: Sequence[int]) -> None:
+    """Raises `EnvironmentFault` with the last thing that it said when it has ended by its own fault."""
+    fault = own_fault(container.attrs["State"], expected)
+    if not fault:
+        return
+    with engine_errors(f"reading the output of {who}"):
+        lines = container.logs(tail=5).decode("utf-8", "replace").split("\n")
+    last = next((line.strip() for line in reversed(lines) if line.strip()), "it said nothing")
+    raise EnvironmentFault(f"{who} {fault}: {last}")

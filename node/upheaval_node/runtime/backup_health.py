@@ -1,0 +1,89 @@
+"""`python -m upheaval_node.runtime.backup_health [--json] [FOLDER]`: what a backup's own counters say, from its folder.
+
+The health check of a container that runs a backup, and the eye of every runtime that cannot read the backup's files
+itself. Reads only. Exit status 0: a live backup that publishes a state; 1: anything else.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from upheaval_node import counters as types
+from upheaval_node.cluster.orders import latest_snapshot_position
+from upheaval_node.counters import Counters
+from upheaval_node.files import layout
+from upheaval_node.runtime.shared_counters import attach_cnc
+
+STATES: Final = (
+    "BACKUP_QUERY",
+    "SNAPSHOT_RETRIEVE",
+    "LIVE_LOG_RECORD",
+    "LIVE_LOG_REPLAY",
+    "UPDATE_RECORDING_LOG",
+    "BACKING_UP",
+    "RESET_BACKUP",
+    "CLOSED",
+)
+"""By the value of the state counter (Aeron Cluster: ClusterBackup.State)."""
+
+
+def read_backup_health(folder: str) -> dict[str, object]:
+    """State, positions and counts; of a backup that is down only `alive` and `snapshot_position`."""
+    recording_log = _content(os.path.join(folder, layout.RECORDING_LOG))
+    cnc = attach_cnc(os.path.join(folder, layout.CNC))
+    if cnc is None:
+        return {"alive": False, "snapshot_position": latest_snapshot_position(recording_log)}
+    fields = backup_health_of(cnc.counters(), cnc.header.pid, recording_log)
+    cnc.close()
+    return fields
+
+
+def backup_health_of(counters: Counters, pid: int, recording_log: bytes) -> dict[str, object]:
+    """What the counters and the recording log of a live backup say."""
+    state = _value(counters, types.BACKUP_STATE)
+    return {
+        "alive": True,
+        "pid": pid,
+        "state": STATES[state] if 0 <= state < len(STATES) else None,
+        "live_log_position": _value(counters, types.BACKUP_LIVE_LOG_POSITION),
+        "next_query_deadline_ms": _value(counters, types.BACKUP_QUERY_DEADLINE),
+        "snapshots_retrieved": _value(counters, types.BACKUP_SNAPSHOTS_RETRIEVED),
+        "errors": _value(counters, types.BACKUP_ERRORS),
+        "snapshot_position": latest_snapshot_position(recording_log),
+    }
+
+
+def is_healthy(health: Mapping[str, object]) -> bool:
+    """A live backup that publishes a state, whichever it is: to look for another member is its work, too."""
+    return health.get("state") is not None
+
+
+def _value(counters: Counters, type_id: int) -> int:
+    counter = counters.find(type_id)
+    return -1 if counter is None else counter.get()
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as stream:
+            return stream.read()
+    except OSError:
+        return b""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print one line about the backup in the folder; returns the exit status."""
+    parser = argparse.ArgumentParser(prog="upheaval-backup-health", description="Say how the backup of a folder is.")
+    parser.add_argument("--json", action="store_true", help="all fields as one JSON object")
+    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    health = read_backup_health(options.folder)
+    print(json.dumps(health) if options.json else f"{health.get('state') or 'no state yet'}")
+    return 0 if is_healthy(health) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
