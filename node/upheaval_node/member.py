@@ -5,13 +5,15 @@ they take their turns; they are closed in the opposite one (`close_agents`), so 
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
+from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE, Counters
+from upheaval_node.errors import NodeError
 from upheaval_node.files import layout
 from upheaval_node.marks import Mark, MarkKeeper, archive_mark, module_mark, service_mark
 from upheaval_node.media.api import Media
@@ -35,7 +37,9 @@ __all__ = [
     "build_together",
     "close_agents",
     "config_from_fields",
+    "end_services",
     "ends_before_its_member",
+    "has_lost_service",
 ]
 
 
@@ -140,6 +144,21 @@ def _starting(marks: MarkKeeper, ports: MemberPorts) -> Iterator[None]:
 def ends_before_its_member(agent: object) -> bool:
     """Whether the other agents go on when this one has ended in an orderly way: a service does so before its module."""
     return isinstance(agent, ServiceContainer)
+
+
+def has_lost_service(agents: Sequence[MemberAgent]) -> bool:
+    """Whether a service ended although its consensus module did not ask for that: the member has to end, too."""
+    modules = [agent for agent in agents if isinstance(agent, ConsensusModule)]
+    return any(module.state not in (ModuleState.TERMINATING, ModuleState.CLOSED) for module in modules)
+
+
+def end_services(agents: Sequence[MemberAgent]) -> None:
+    """Their member ends by a failure: each service that was started still hears that it ends."""
+    for agent in agents:
+        if isinstance(agent, ServiceContainer):
+            # What it stands on may be gone already.
+            with suppress(NodeError):
+                agent.close()
 
 
 def close_agents(agents: Sequence[MemberAgent], now: Now) -> None:

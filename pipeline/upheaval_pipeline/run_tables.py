@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from upheaval import jsonfields
+from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import orders_proved
 from upheaval.checkers.run import judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
@@ -27,7 +28,7 @@ from upheaval_pipeline import sources, tables
 
 @dataclass(frozen=True)
 class Aside:
-    """Findings on the orders of operators, and on snapshots and states."""
+    """Findings on the orders of operators and what came of them, and on snapshots and states."""
 
     orders: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
@@ -41,7 +42,8 @@ class Aside:
 def aside_of(run: RunFolder) -> Aside:
     """Raises `UsageError` for malformed files."""
     controls = tuple(run.read_controls())
-    return Aside(tuple(orders_proved(controls)), tuple(judge_snapshots(run)), controls)
+    orders = (*orders_proved(controls), *check_endings(run, run.read_manifest(), controls))
+    return Aside(orders, tuple(judge_snapshots(run)), controls)
 
 
 def _parse_aside(text: str | None) -> Aside:

@@ -175,6 +175,20 @@ def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
     return found
 
 
+def term_entries(path: Path) -> list[tuple[int, int, int]]:
+    """Leadership term, begin and end position (-1: not known) of the valid terms that a recording log names."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return []
+    found = []
+    for offset in range(0, len(content) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ALIGNMENT):
+        _, term_id, base, position, _, _, kind = _RECORDING_LOG_ENTRY.unpack_from(content, offset)
+        if kind == _ENTRY_TERM:
+            found.append((term_id, base, position))
+    return found
+
+
 def _log_recording_id(path: Path) -> int:
     """The recording that the recording log's term entries name."""
     try:

@@ -8,6 +8,7 @@ from os import PathLike
 
 from upheaval.checkers import witness
 from upheaval.checkers.calls import judge_calls
+from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents
 from upheaval.checkers.faults import faults_proved, orders_proved
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
@@ -45,7 +46,8 @@ def verify_run(path: str | PathLike[str]) -> Report:
     operations = list(run.read_history()) if run.history_file.exists() else []
     logs = check_logs(run, finals(manifest), manifest.members)
     findings = [converged(manifest), _enough_traffic(operations), faults_proved(run.read_faults(), manifest)]
-    findings += orders_proved(run.read_controls())
+    controls = list(run.read_controls())
+    findings += [*orders_proved(controls), *check_endings(run, manifest, controls)]
     findings += [_leaders(run, manifest, logs), *logs.findings]
     findings.extend(_judge_history(operations, logs))
     findings.extend(_judge_events(run, manifest, operations, logs))

@@ -117,4 +117,12 @@ class TerminationSide(SnapshotSide):
             text = "termination ack not sent - different leadership term to request"
             self._context.report(now, "termination", text)
         self.recording_log.commit_log_position(self._term_id, position)
+        self._context.tracer.emit(
+            now,
+            "cluster-end",
+            log_position=position,
+            leadership_term_id=self._term_id,
+            requested_term_id=self._termination_term_id,
+            services=self._settings.service_count,
+        )
         raise TerminationError(f"the cluster ends at {position}", expected=True)

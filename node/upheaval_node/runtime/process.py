@@ -12,7 +12,7 @@ from typing import Final
 
 from upheaval_node import __version__
 from upheaval_node.cluster.members import parse_members
-from upheaval_node.errors import TerminationError, UsageError
+from upheaval_node.errors import NodeError, TerminationError, UsageError
 from upheaval_node.files import layout
 from upheaval_node.marks import MarkKeeper
 from upheaval_node.media.client import MediaClient
@@ -25,6 +25,8 @@ from upheaval_node.member import (
     build_service_process,
     build_together,
     close_agents,
+    end_services,
+    has_lost_service,
 )
 from upheaval_node.ports import Agent, Connection
 from upheaval_node.protocol_trace import Observer
@@ -147,8 +149,12 @@ class MemberProcess:
         except TerminationError as error:
             self._tracer.emit(self._now(), "terminated", reason=str(error), expected=error.expected)
             if not error.expected:
+                end_services(self._agents)
                 self._look_for_lost_component()
                 raise
+        except NodeError:
+            end_services(self._agents)
+            raise
         return self._end_orderly()
 
     def _look_for_lost_component(self) -> None:
@@ -162,6 +168,8 @@ class MemberProcess:
         """A service ends before its consensus module, which still has to finish; any other end is the process's."""
         self._tracer.emit(self._now(), "terminated", reason=str(error), expected=True, agent=type(agent).__name__)
         if self._component == ALL and isinstance(agent, ServiceContainer):
+            if has_lost_service(self._agents):
+                raise ComponentLost(f"service {agent.service_id} has ended: {error}", expected=False)
             self._stop_after(self._config.settings.cluster.timeouts.termination_ns)
         else:
             self.request_stop()

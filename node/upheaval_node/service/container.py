@@ -539,6 +539,8 @@ class ServiceContainer:
         return True
 
     def _call_on_terminate(self) -> None:
+        position = self.view.log_position
+        self._tracer.emit(self._now, "service-terminate", service_id=self.service_id, log_position=position)
         try:
             with self.view.during("on_terminate"):
                 self._service.on_terminate(self.view)

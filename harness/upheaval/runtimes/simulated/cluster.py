@@ -29,6 +29,7 @@ from upheaval.runtimes.simulated.trace import ErrorLog, Journal, ProtocolTraces,
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted.bug import build_with
+from upheaval_node import __version__
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters
 from upheaval_node.errors import TerminationError
@@ -36,7 +37,15 @@ from upheaval_node.files import layout
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, close_agents, ends_before_its_member
+from upheaval_node.member import (
+    MemberAgent,
+    MemberConfig,
+    MemberPorts,
+    close_agents,
+    end_services,
+    ends_before_its_member,
+    has_lost_service,
+)
 from upheaval_node.ports import Agent
 from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
@@ -92,15 +101,15 @@ class SimulatedMember:
         if cluster.on_cycle is not None:
             process.on_cycle = partial(cluster.on_cycle, self)
         process.on_ended = lambda agent: self._on_ended(process, agent)
+        process.on_failing = lambda: end_services(self._agents)
         self.process = process
         self.counters = Counters.in_memory(COUNTER_CAPACITY)
         process.run(lambda: self._build(process))
 
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
         cluster = self._cluster
-        tracer = SimulatedTracer(
-            cluster.journal, member_id=self.member_id, component="member", incarnation=self.incarnations
-        )
+        tracer = self._tracer()
+        tracer.emit(process.now(), "process-start", version=__version__)
         errors = ErrorLog(tracer)
         self.errors.append(errors)
         config = MemberConfig(
@@ -124,6 +133,10 @@ class SimulatedMember:
         self._agents = cluster.build(config, ports, [load_service(cluster.service)])
         return self._agents
 
+    def _tracer(self) -> SimulatedTracer:
+        journal = self._cluster.journal
+        return SimulatedTracer(journal, member_id=self.member_id, component="all", incarnation=self.incarnations)
+
     def kill(self, component: str | None = None) -> None:
         """End the process as SIGKILL does. Components run together here, none can be killed alone."""
         if component is not None:
@@ -142,6 +155,8 @@ class SimulatedMember:
     def _on_ended(self, process: SimulatedProcess, agent: Agent) -> None:
         """As the process runtime does it: the member ends soon, or leaves its consensus module time to finish."""
         timeouts = self._cluster.settings.cluster.timeouts
+        if ends_before_its_member(agent) and has_lost_service(self._agents):
+            raise TerminationError("a service of this member has ended", expected=False)
         delay_ns = timeouts.termination_ns if ends_before_its_member(agent) else LAST_WORDS_NS
         world = self._cluster.world
         world.at(world.now_ns + delay_ns, lambda: process.post(lambda: self._close(process)))
@@ -164,7 +179,8 @@ class SimulatedMember:
 
     def _on_exit(self, process: SimulatedProcess) -> None:
         self._cluster.fabric.kill(process)
-        self.exit_statuses[process.name] = 0 if process.failure is None else 1
+        status = self.exit_statuses[process.name] = 0 if process.failure is None else 1
+        self._tracer().emit(process.now(), "process-end", status=status, reason=str(process.failure or ""))
         if process.failure is not None and not self.disk.is_full:
             self._cluster.failures.append((process.name, process.failure))
 

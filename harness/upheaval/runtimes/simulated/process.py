@@ -12,7 +12,7 @@ from typing import Final
 
 from upheaval.runtimes.simulated.errors import ProcessDied, SimulationError
 from upheaval.runtimes.simulated.world import Action, World
-from upheaval_node.errors import TerminationError
+from upheaval_node.errors import NodeError, TerminationError
 from upheaval_node.ports import Agent, Bell
 from upheaval_node.types import MAX_POSITION, Now
 
@@ -53,6 +53,8 @@ class SimulatedProcess:
         self._on_exit = on_exit
         self.on_ended: Callable[[Agent], None] | None = None
         """Told of an agent that ended in an orderly way, which gets no more turns; without it the process ends."""
+        self.on_failing: Callable[[], None] | None = None
+        """Told of an agent's end that is none in order, before the process ends by it."""
         self.on_cycle: Callable[[], None] | None = None
         """Told after every cycle, also one in which it died; what it raises ends the simulation."""
         self._random = world.stream(f"schedule/{name}").random
@@ -152,8 +154,8 @@ class SimulatedProcess:
                 raise
             if self.on_cycle is not None:
                 self.on_cycle()
-        except TerminationError as termination:
-            self._end(None if termination.expected else termination)
+        except NodeError as failure:
+            self._end(None if isinstance(failure, TerminationError) and failure.expected else failure)
         except Exception as failure:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it
             self._end(failure)
         finally:
@@ -217,5 +219,7 @@ class SimulatedProcess:
 
     def _end(self, failure: BaseException | None) -> None:
         self.failure = failure
+        if isinstance(failure, NodeError) and self.on_failing is not None:
+            self.on_failing()
         self.kill()
         self._on_exit(self)

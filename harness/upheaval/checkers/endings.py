@@ -1,0 +1,223 @@
+"""The promise that a cluster which was told to end (SHUTDOWN, ABORT) ends as a whole, at one position of its log.
+
+From what the members left: their traces (`cluster-end`, `service-terminate`, `process-end`), their recording logs, the
+recordings of those that were not started again, and the orders of the run. This module knows no cluster.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.run_folder import ControlRecord, Manifest, RunFolder, TraceEvent
+
+ENDS_AT_ONE_POSITION: Final = "a cluster that was ended ends at one position"
+
+_CLUSTER_END: Final = "cluster-end"
+_SHUTDOWN: Final = "shutdown"
+_ENDINGS: Final = (_SHUTDOWN, "abort")
+_OF_MODULE: Final = ("all", "consensus")
+"""The processes of a member that its consensus module is in."""
+
+
+@dataclass(slots=True)
+class Life:
+    """What a member's trace tells of one start of it. `position` is -1 when that did not come to the orderly end.
+
+    `term_id` is the term that the member was in, `requested_term_id` the one in which a leader named the end;
+    `services` is how many services had to end, `ends` where each of them was when it was told, by its id.
+    """
+
+    member_id: int
+    position: int = -1
+    term_id: int = -1
+    requested_term_id: int = -1
+    services: int = 0
+    ends: dict[int, list[int]] = field(default_factory=dict)
+    statuses: dict[str, int] = field(default_factory=dict)
+    """With which status each process ended."""
+    module: str = ""
+    """The process with the consensus module."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.position >= 0
+
+
+class _Broken(Exception):
+    """One finding, worded."""
+
+    def __init__(self, verdict: Verdict, detail: str) -> None:
+        super().__init__(detail)
+        self.verdict = verdict
+
+
+def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Finding]:
+    """One finding; none for a run in which no cluster was told to end."""
+    orders = [control for control in controls if control.what in _ENDINGS and control.is_proved]
+    traces = [run.member(member_id).trace for member_id in range(manifest.members)]
+    if not orders and not any(map(_names_an_end, traces)):
+        return []
+    lives: list[Life] = []
+    latest: set[int] = set()
+    missing = -1
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        if not folder.trace.exists():
+            missing = member_id
+            continue
+        found = lives_of(member_id, folder.read_trace())
+        if found and found[-1].has_ended:
+            latest.add(id(found[-1]))
+        lives.extend(life for life in found if life.has_ended)
+    try:
+        if missing >= 0:
+            raise _Broken(Verdict.UNKNOWN, f"the trace of member {missing} is missing")
+        groups = _by_term(lives)
+        _require_one_position(groups)
+        for life in lives:
+            _require_orderly(life)
+            _require_recorded(run, life, is_latest=id(life) in latest)
+        _require_ordered(orders, groups)
+    except _Broken as broken:
+        return [Finding(ENDS_AT_ONE_POSITION, broken.verdict, str(broken))]
+    shown = "; ".join(
+        f"members {', '.join(str(life.member_id) for life in group)} at {group[0].position}" for group in groups
+    )
+    return [Finding(ENDS_AT_ONE_POSITION, Verdict.VALID, shown)]
+
+
+def _names_an_end(trace: Path) -> bool:
+    """Traces are long, and most runs end no cluster."""
+    if not trace.exists():
+        return False
+    with trace.open("rb") as stream:
+        return any(_CLUSTER_END.encode() in line for line in stream)
+
+
+def lives_of(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
+    """The starts of a member in order."""
+    return list(_lives(member_id, events))
+
+
+def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
+    life: Life | None = None
+    for event in events:
+        fields = event.fields
+        component = str(fields.get("component", ""))
+        if event.event == "process-start" and component in _OF_MODULE:
+            if life is not None:
+                yield life
+            life = Life(member_id, module=component)
+        elif life is None:
+            continue
+        elif event.event == "service-terminate":
+            life.ends.setdefault(_number(event, "service_id"), []).append(_number(event, "log_position"))
+        elif event.event == _CLUSTER_END:
+            life.position = _number(event, "log_position")
+            life.term_id = _number(event, "leadership_term_id")
+            life.requested_term_id = _number(event, "requested_term_id")
+            life.services = _number(event, "services")
+        elif event.event == "process-end":
+            life.statuses[component] = _number(event, "status")
+    if life is not None:
+        yield life
+
+
+def _number(event: TraceEvent, name: str) -> int:
+    value = event.fields.get(name)
+    return value if type(value) is int else -1
+
+
+def _by_term(lives: Iterable[Life]) -> list[list[Life]]:
+    """What ended by one leader's word. A leader ends its cluster at most once in its term."""
+    groups: dict[int, list[Life]] = {}
+    for life in lives:
+        groups.setdefault(life.requested_term_id, []).append(life)
+    return [groups[term] for term in sorted(groups)]
+
+
+def _require_one_position(groups: Iterable[Sequence[Life]]) -> None:
+    for group in groups:
+        first = group[0]
+        for life in group:
+            if life.position != first.position:
+                detail = (
+                    f"in term {life.requested_term_id} member {first.member_id} ended at {first.position}, "
+                    f"member {life.member_id} at {life.position}"
+                )
+                raise _Broken(Verdict.INVALID, detail)
+
+
+def _require_orderly(life: Life) -> None:
+    who = f"member {life.member_id}, which ended at {life.position},"
+    for service_id in range(life.services):
+        ends = life.ends.get(service_id, [])
+        if len(ends) != 1:
+            raise _Broken(Verdict.INVALID, f"{who} told service {service_id} of its end {len(ends)} times")
+        if ends[0] != life.position:
+            raise _Broken(Verdict.INVALID, f"{who} told service {service_id} of its end at {ends[0]}")
+    for component, status in life.statuses.items():
+        if status != 0:
+            raise _Broken(Verdict.INVALID, f"{who} ended process {component!r} with status {status}")
+    if life.module not in life.statuses:
+        raise _Broken(Verdict.UNKNOWN, f"{who} left no word of its exit status")
+
+
+def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
+    """The recording log has the end of the term there, and the log itself goes that far, and no further at first."""
+    folder = run.member(life.member_id)
+    who = f"member {life.member_id}, which ended at {life.position},"
+    terms = term_entries(folder.recording_log)
+    if not terms:
+        raise _Broken(Verdict.UNKNOWN, f"{who} has no recording log")
+    recorded = {term: position for term, _, position in terms}
+    if life.term_id in recorded and recorded[life.term_id] != life.position:
+        detail = f"{who} has the end of term {life.term_id} at {recorded[life.term_id]} in its recording log"
+        raise _Broken(Verdict.INVALID, detail)
+    if life.term_id not in recorded:
+        raise _Broken(Verdict.INVALID, f"{who} does not have term {life.term_id} in its recording log")
+    if not is_latest:
+        return
+    try:
+        log = RecordedLog(folder)
+        for _ in log.segments():
+            pass
+    except LogMissing as error:
+        raise _Broken(Verdict.UNKNOWN, str(error)) from error
+    if log.end_position != life.position:
+        raise _Broken(Verdict.INVALID, f"{who} has a log that ends at {log.end_position}")
+
+
+def _require_ordered(orders: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:
+    """Every order to end that took effect ended all members that ran when it was given, by one leader's word."""
+    rest = iter(groups)
+    for order in orders:
+        members = {int(member) for member in order.members if member.isdigit()}
+        group = next((each for each in rest if members & {life.member_id for life in each}), None)
+        if group is None:
+            raise _Broken(Verdict.UNKNOWN, f"no trace tells of the {order.what} of members {_shown(members)}")
+        absent = members - {life.member_id for life in group}
+        if absent:
+            detail = f"member {min(absent)} did not end with the others at {group[0].position} ({order.what})"
+            raise _Broken(Verdict.INVALID, detail)
+        for member in sorted(members):
+            _require_seen(order, member, group[0].position)
+
+
+def _require_seen(order: ControlRecord, member: int, position: int) -> None:
+    seen = order.members[str(member)]
+    if not isinstance(seen, dict):
+        return
+    statuses = seen.get("exit_statuses")
+    if isinstance(statuses, list) and any(statuses):
+        raise _Broken(Verdict.INVALID, f"member {member} ended with statuses {statuses} ({order.what})")
+    if order.what == _SHUTDOWN and seen.get("snapshot_position") != position:
+        detail = f"member {member} ended at {position}, with its last snapshot at {seen.get('snapshot_position')}"
+        raise _Broken(Verdict.INVALID, detail)
+
+
+def _shown(members: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(members))) or "none"

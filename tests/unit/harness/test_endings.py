@@ -1,0 +1,220 @@
+"""The promise that a cluster which was ended ends at one position: kept, and broken in each way that files can show."""
+
+import json
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.built_runs import BuiltRun, good_run
+from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.run_folder import ControlRecord, RunFolder
+
+SERVICES = 2
+TERM = 1
+
+
+class Ended:
+    """A good run at whose end the cluster was ended. Each test changes one thing before it is written."""
+
+    def __init__(self) -> None:
+        self.run: BuiltRun = good_run()
+        self.position = 0
+        self.traces: list[list[dict[str, object]]] = []
+        self.recorded = [0, 0, 0]
+        self.order = ControlRecord("shutdown", 1, 2, 0, {}, "ended by themselves")
+        self.is_ordered = True
+        self.seen: dict[str, dict[str, object]] = {}
+
+    def write(self, path: Path, change: Callable[["Ended"], None]) -> Finding:
+        run = self.run.write(path)
+        self.position = self.run.end_positions[0]
+        self.traces = [self._trace() for _ in range(3)]
+        self.recorded = [self.position] * 3
+        self.seen = {str(m): {"exit_statuses": [0], "snapshot_position": self.position} for m in range(3)}
+        change(self)
+        for member_id in range(3):
+            self._write_member(run, member_id)
+        if self.is_ordered:
+            order = self.order
+            run.add_control(ControlRecord(order.what, 1, 2, 0, dict(self.seen), order.proof))  # type: ignore[arg-type]
+        report = verify_run(path)
+        others = [f for f in report.findings if f.promise != ENDS_AT_ONE_POSITION and "one leader" not in f.promise]
+        assert {finding.verdict for finding in others} == {Verdict.VALID}, others
+        return report.finding(ENDS_AT_ONE_POSITION)
+
+    def _trace(self) -> list[dict[str, object]]:
+        at = self.position
+        return [
+            {"event": "process-start"},
+            *({"event": "service-terminate", "service_id": n, "log_position": at} for n in range(SERVICES)),
+            {
+                "event": "cluster-end",
+                "log_position": at,
+                "leadership_term_id": TERM,
+                "requested_term_id": TERM,
+                "services": SERVICES,
+            },
+            {"event": "process-end", "status": 0},
+        ]
+
+    def _write_member(self, run: RunFolder, member_id: int) -> None:
+        folder = run.member(member_id)
+        lines = [json.dumps({"ts": 1, "component": "all", **fields}) for fields in self.traces[member_id]]
+        with folder.trace.open("a") as stream:
+            stream.writelines(line + "\n" for line in lines)
+        term = struct.pack(
+            "<qqqqqii16x", self.run.recording_ids[member_id], TERM, 64, self.recorded[member_id], 1, -1, 0
+        )
+        folder.recording_log.write_bytes(folder.recording_log.read_bytes() + term)
+
+
+def event(ended: Ended, member_id: int, name: str) -> dict[str, object]:
+    return next(fields for fields in ended.traces[member_id] if fields["event"] == name)
+
+
+def test_an_end_at_one_position_is_valid(tmp_path: Path) -> None:
+    ended = Ended()
+    finding = ended.write(tmp_path, lambda _: None)
+    assert finding == Finding(ENDS_AT_ONE_POSITION, Verdict.VALID, f"members 0, 1, 2 at {ended.position}")
+
+
+def test_a_run_that_ended_no_cluster_says_nothing_of_it(tmp_path: Path) -> None:
+    good_run().write(tmp_path)
+    assert ENDS_AT_ONE_POSITION not in {finding.promise for finding in verify_run(tmp_path).findings}
+
+
+def test_an_end_that_nobody_wrote_down_is_judged_as_well(tmp_path: Path) -> None:
+    def change(ended: Ended) -> None:
+        ended.is_ordered = False
+        event(ended, 2, "cluster-end")["log_position"] = ended.position + 32
+
+    finding = Ended().write(tmp_path, change)
+    assert finding.verdict is Verdict.INVALID
+
+
+def _elsewhere(ended: Ended) -> None:
+    event(ended, 1, "cluster-end")["log_position"] = ended.position - 32
+
+
+def _told_twice(ended: Ended) -> None:
+    ended.traces[1].append(dict(event(ended, 1, "service-terminate")))
+
+
+def _not_told(ended: Ended) -> None:
+    ended.traces[2].remove({"event": "service-terminate", "service_id": 1, "log_position": ended.position})
+
+
+def _told_elsewhere(ended: Ended) -> None:
+    event(ended, 0, "service-terminate")["log_position"] = ended.position - 32
+
+
+def _failed(ended: Ended) -> None:
+    event(ended, 2, "process-end")["status"] = 7
+
+
+def _not_recorded(ended: Ended) -> None:
+    ended.recorded[1] = -1
+
+
+def _recorded_elsewhere(ended: Ended) -> None:
+    ended.recorded[1] = ended.position - 64
+
+
+def _went_on(ended: Ended) -> None:
+    ended.traces[0] = []
+
+
+def _without_snapshot(ended: Ended) -> None:
+    ended.seen["1"]["snapshot_position"] = 64
+
+
+def _seen_to_fail(ended: Ended) -> None:
+    ended.seen["1"]["exit_statuses"] = [0, 9]
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (_elsewhere, "in term 1 member 0 ended at"),
+        (_told_twice, "told service 0 of its end 2 times"),
+        (_not_told, "told service 1 of its end 0 times"),
+        (_told_elsewhere, "member 0, which ended at"),
+        (_failed, "ended process 'all' with status 7"),
+        (_not_recorded, "the end of term 1 at -1 in its recording log"),
+        (_recorded_elsewhere, "in its recording log"),
+        (_went_on, "member 0 did not end with the others at"),
+        (_without_snapshot, "with its last snapshot at 64"),
+        (_seen_to_fail, "member 1 ended with statuses [0, 9]"),
+    ],
+)
+def test_what_breaks_it_is_named(tmp_path: Path, change: Callable[[Ended], None], text: str) -> None:
+    finding = Ended().write(tmp_path, change)
+    assert finding.verdict is Verdict.INVALID, finding
+    assert text in finding.detail
+
+
+def test_a_log_that_goes_on_behind_the_end_is_invalid(tmp_path: Path) -> None:
+    def change(ended: Ended) -> None:
+        for member_id in range(3):
+            for fields in ended.traces[member_id]:
+                if "log_position" in fields:
+                    fields["log_position"] = ended.position - 64
+            ended.recorded[member_id] = ended.position - 64
+            ended.seen[str(member_id)]["snapshot_position"] = ended.position - 64
+
+    finding = Ended().write(tmp_path, change)
+    assert finding.verdict is Verdict.INVALID
+    assert "has a log that ends at" in finding.detail
+
+
+def test_an_end_before_another_start_may_be_followed_by_more_log(tmp_path: Path) -> None:
+    def change(ended: Ended) -> None:
+        for member_id in range(3):
+            ended.traces[member_id].append({"event": "process-start"})
+
+    assert Ended().write(tmp_path, change).verdict is Verdict.VALID
+
+
+def _killed(ended: Ended) -> None:
+    ended.traces[1].remove({"event": "process-end", "status": 0})
+
+
+def _without_words(ended: Ended) -> None:
+    for trace in ended.traces:
+        trace.clear()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (_killed, "left no word of its exit status"),
+        (_without_words, "no trace tells of the shutdown of members 0, 1, 2"),
+    ],
+)
+def test_what_nobody_knows_is_unknown(tmp_path: Path, change: Callable[[Ended], None], text: str) -> None:
+    finding = Ended().write(tmp_path, change)
+    assert finding.verdict is Verdict.UNKNOWN, finding
+    assert text in finding.detail
+
+
+def test_a_dead_follower_is_asked_for_nothing(tmp_path: Path) -> None:
+    def change(ended: Ended) -> None:
+        ended.traces[2] = [{"event": "process-start"}]
+        del ended.seen["2"]
+
+    finding = Ended().write(tmp_path, change)
+    assert finding == Finding(ENDS_AT_ONE_POSITION, Verdict.VALID, finding.detail)
+    assert finding.detail.startswith("members 0, 1 at")
+
+
+def test_a_missing_trace_makes_it_unknown(tmp_path: Path) -> None:
+    ended = Ended()
+    ended.write(tmp_path, lambda _: None)
+    RunFolder(tmp_path).member(1).trace.unlink()
+    finding = verify_run(tmp_path).finding(ENDS_AT_ONE_POSITION)
+    assert finding.verdict is Verdict.UNKNOWN
+    assert "trace of member 1 is missing" in finding.detail
