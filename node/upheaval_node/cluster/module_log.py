@@ -105,12 +105,9 @@ class LogSide(TerminationSide):
         """Expire timers and bring the services' messages into the log."""
         time = self.cluster_time(now)
 
-        def expire(correlation_id: int) -> bool:
+        def expire(correlation_id: int) -> int:
             event = cm.TimerEvent(leadership_term_id=self._term_id, correlation_id=correlation_id, timestamp=time)
-            position = log.append(event)
-            if position > 0:
-                self._uncommitted_timers.append((position, correlation_id))
-            return position > 0
+            return log.append(event)
 
         work = self._timers.expire(time, expire)
         return work + sum(each.append(log, self._term_id, time) for each in self._pending_messages)
@@ -120,18 +117,15 @@ class LogSide(TerminationSide):
         self._sessions.on_committed(position)
         for pending in self._pending_messages:
             pending.on_committed(position)
-        for uncommitted in (self._uncommitted_states, self._uncommitted_timers):
-            while uncommitted and uncommitted[0][0] <= position:
-                uncommitted.popleft()
+        self._timers.on_committed(position)
+        while self._uncommitted_states and self._uncommitted_states[0][0] <= position:
+            self._uncommitted_states.popleft()
 
     def _undo_for_services(self, position: int) -> None:
         """An election begins at commit position `position`: what was behind it is due again, for whoever leads."""
         for pending in self._pending_messages:
             pending.restore(position)
-        for end, correlation_id in self._uncommitted_timers:
-            if end > position:
-                self._timers.schedule(correlation_id, 0)
-        self._uncommitted_timers.clear()
+        self._timers.restore(position)
 
     def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None:
         """A tool asks on the services' stream; the answer goes out on it as well, in any state."""

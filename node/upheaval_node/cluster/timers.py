@@ -2,10 +2,13 @@
 
 The leader expires them and writes that to the log; every other member cancels a timer when it reads so. A member may
 read a TimerEvent before its own services, which are behind, ask for that timer: then the expiry is remembered, and
-takes the place of the next request for it. Source: Aeron Cluster, timers. Knows neither log nor clock.
+takes the place of the next request for it. An expiry that was not committed is undone: the timer is due again at its
+own deadline, unless its service has asked for something else meanwhile. Source: Aeron Cluster, timers, where it is due
+at once. Knows neither log nor clock.
 """
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
@@ -26,6 +29,8 @@ class Timers:
         self._heap: list[tuple[int, int, int]] = []
         self._next_number = 0
         self._credits: dict[int, int] = {}
+        # Log position of an expiry, id and deadline, until it is committed.
+        self._uncommitted: deque[tuple[int, int, int]] = deque()
 
     def __len__(self) -> int:
         return len(self._timers)
@@ -43,6 +48,7 @@ class Timers:
 
     def request(self, correlation_id: int, deadline: int) -> None:
         """A service asks for a timer, unless the log has said already that it expired."""
+        self._forget_expiry(correlation_id)
         credit = self._credits.pop(correlation_id, 0)
         if credit == 0:
             self.schedule(correlation_id, deadline)
@@ -59,7 +65,8 @@ class Timers:
             heapq.heapify(self._heap)
 
     def cancel(self, correlation_id: int) -> bool:
-        """Whether there was such a timer."""
+        """A service wants it no more. Whether there was such a timer."""
+        self._forget_expiry(correlation_id)
         return self._timers.pop(correlation_id, None) is not None
 
     def on_event(self, correlation_id: int) -> None:
@@ -67,19 +74,45 @@ class Timers:
         if not self.cancel(correlation_id):
             self._credits[correlation_id] = self._credits.get(correlation_id, 0) + 1
 
-    def expire(self, time: int, on_expiry: Callable[[int], bool]) -> int:
-        """Expire what is due, earliest first. A timer whose expiry is refused stays, and those behind it wait."""
+    def expire(self, time: int, on_expiry: Callable[[int], int]) -> int:
+        """Expire what is due, earliest first. `on_expiry` returns the position behind the expiry in the log.
+
+        A timer whose expiry is refused (0 or less) stays, and those behind it wait.
+        """
         count = 0
         while count < EXPIRIES_PER_POLL:
             deadline = self.next_deadline
             if deadline is None or deadline > time:
                 break
             correlation_id = self._heap[0][2]
-            if not on_expiry(correlation_id):
+            position = on_expiry(correlation_id)
+            if position <= 0:
                 break
-            self.cancel(correlation_id)
+            self._timers.pop(correlation_id, None)
+            self._uncommitted.append((position, correlation_id, deadline))
             count += 1
         return count
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether an expiry is in the log that may still be undone."""
+        return bool(self._uncommitted)
+
+    def on_committed(self, position: int) -> None:
+        """Expiries up to here stay."""
+        while self._uncommitted and self._uncommitted[0][0] <= position:
+            self._uncommitted.popleft()
+
+    def restore(self, position: int) -> None:
+        """What expired behind `position` did not."""
+        self.on_committed(position)
+        for _, correlation_id, deadline in self._uncommitted:
+            self.schedule(correlation_id, deadline)
+        self._uncommitted.clear()
+
+    def _forget_expiry(self, correlation_id: int) -> None:
+        if self._uncommitted:
+            self._uncommitted = deque(each for each in self._uncommitted if each[1] != correlation_id)
 
     def _drop_stale(self) -> None:
         heap = self._heap

@@ -120,7 +120,7 @@ def test_an_expiry_that_was_not_committed_comes_from_the_next_leader() -> None:
     world, leader = started()
     ask(world, b"t 1 500")
     leader.network.cut_off()
-    world.until(lambda: bool(leader.module._uncommitted_timers))
+    world.until(lambda: leader.module._timers.has_uncommitted)
     world.until(lambda: world.leader() not in (None, leader))
     leader.network.rejoin()
     world.until(lambda: all_fired(world, 1))

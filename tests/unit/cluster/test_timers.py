@@ -75,6 +75,45 @@ def test_what_the_log_does_not_take_expires_again() -> None:
     assert expired(timers, 5) == [1, 2]
 
 
+def expired_at(timers: Timers, time: int, *positions: int) -> None:
+    """Expire all that is due; the first expiry ends at the first position of the log, and so on."""
+    places = iter(positions)
+    assert timers.expire(time, lambda _: next(places)) == len(positions)
+
+
+def test_an_expiry_that_is_undone_leaves_the_timer_with_its_deadline() -> None:
+    timers = Timers()
+    for correlation_id in (1, 2, 3):
+        timers.request(correlation_id, 10 * correlation_id)
+    expired_at(timers, 30, 64, 128, 192)
+    timers.restore(64)
+    assert not timers.has_uncommitted
+    assert list(timers) == [(2, 20), (3, 30)]
+    assert expired(timers, 19) == []
+
+
+def test_an_expiry_that_is_committed_stays() -> None:
+    timers = Timers()
+    timers.request(1, 10)
+    expired_at(timers, 10, 64)
+    timers.on_committed(63)
+    assert timers.has_uncommitted
+    timers.on_committed(64)
+    timers.restore(0)
+    assert list(timers) == []
+
+
+def test_what_a_service_asks_meanwhile_outlives_an_undone_expiry() -> None:
+    timers = Timers()
+    timers.request(1, 10)
+    timers.request(2, 10)
+    expired_at(timers, 10, 64, 128)
+    assert not timers.cancel(1)
+    timers.request(2, 50)
+    timers.restore(0)
+    assert list(timers) == [(2, 50)]
+
+
 def test_an_expiry_that_the_log_told_before_takes_the_place_of_the_next_request() -> None:
     timers = Timers()
     timers.on_event(7)
