@@ -143,7 +143,11 @@ def read_recordings(source: Storage | Path | str, directory: str = "archive") ->
     A path is that of the archive's folder; of a `Storage` the folder is `directory`. Empty when there is no catalog.
     Raises `DecodeError` for a catalog that cannot be read and `StorageError` when files cannot.
     """
-    folder = folder_of(source, directory)
+    return recordings_of(folder_of(source, directory))
+
+
+def recordings_of(folder: Folder) -> list[Recording]:
+    """The same of a folder that somebody else opened."""
     names = folder.names()
     if FILE_NAME not in names:
         return []

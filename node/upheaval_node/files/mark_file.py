@@ -6,6 +6,7 @@ Its owner keeps `activityTimestamp` young; this module reads no clock and checks
 """
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
@@ -45,11 +46,16 @@ _MESSAGE_HEADER: Final = struct.Struct("<HHHH")
 
 @dataclass(frozen=True, slots=True)
 class MarkFileContent(Generic[Header]):
-    """What a mark file says. `is_legacy`: written without a message header by an early release."""
+    """What a mark file says. `is_legacy`: written without a message header by an early release.
+
+    `schema_version` and `block_length` (bytes) are those of the message header, 0 without one.
+    """
 
     header: Header
     errors: list[ErrorRecord]
     is_legacy: bool
+    schema_version: int = 0
+    block_length: int = 0
 
 
 def is_active(
@@ -63,14 +69,26 @@ def read_mark_file(storage: Storage, path: str, kind: type[Header]) -> MarkFileC
     """Read a mark file of either layout. Raises `DecodeError` for anything else, `StorageError` if it is missing."""
     file = storage.open(path)
     try:
-        head = file.read(0, HEADER_LENGTH)
-        header, is_legacy = _decode(kind, head)
-        start = header.header_length if header.header_length > 0 else HEADER_LENGTH
-        length = header.error_buffer_length
-        errors = read_errors(file.read(start, length)) if 0 < length <= MAX_ERROR_BUFFER_LENGTH else []
-        return MarkFileContent(header, errors, is_legacy)
+        return _read(kind, file.read)
     finally:
         file.close()
+
+
+def decode_mark_file(content: bytes, kind: type[Header]) -> MarkFileContent[Header]:
+    """The same of a file that was read whole."""
+    return _read(kind, lambda offset, length: content[offset : offset + length])
+
+
+def _read(kind: type[Header], read: Callable[[int, int], bytes]) -> MarkFileContent[Header]:
+    head = read(0, HEADER_LENGTH)
+    header, is_legacy = _decode(kind, head)
+    start = header.header_length if header.header_length > 0 else HEADER_LENGTH
+    length = header.error_buffer_length
+    errors = read_errors(read(start, length)) if 0 < length <= MAX_ERROR_BUFFER_LENGTH else []
+    if is_legacy:
+        return MarkFileContent(header, errors, is_legacy)
+    block_length, _, _, version = _MESSAGE_HEADER.unpack_from(head)
+    return MarkFileContent(header, errors, is_legacy, version, block_length)
 
 
 def _decode(kind: type[Header], head: bytes) -> tuple[Header, bool]:

@@ -12,10 +12,11 @@ from typing import Final
 
 from upheaval_node import __version__
 from upheaval_node.cluster.members import parse_members
-from upheaval_node.errors import NodeError, TerminationError, UsageError
+from upheaval_node.errors import NetworkError, NodeError, TerminationError, UsageError
 from upheaval_node.files import layout
 from upheaval_node.marks import MarkKeeper
 from upheaval_node.media.client import MediaClient
+from upheaval_node.media.driver import MediaDriver
 from upheaval_node.member import (
     MemberAgent,
     MemberConfig,
@@ -197,6 +198,7 @@ class MemberProcess:
             if not is_shared:
                 ports = self._ports(cnc, None)
                 self._agents = build_together(config, ports, [load_service(name) for name in config.services])
+                self._serve_tools()
             else:
                 ports = self._ports(cnc, DRIVER_RANGE)
                 self._agents = build_archive_process(config, ports)
@@ -213,6 +215,15 @@ class MemberProcess:
                 ports = self._ports(cnc, service_range(service_id))
                 self._agents = build_service_process(config, ports, self._media_client(ports), service, service_id)
         self._start_cycle(ports)
+
+    def _serve_tools(self) -> None:
+        """Let a tool ask the module through the media driver. A member without it is none the worse."""
+        driver = self._agents[1]
+        assert isinstance(driver, MediaDriver)
+        try:
+            driver.serve_clients(f"unix:{layout.DRIVER_SOCKET}")
+        except NetworkError as error:
+            self._errors.report(self._now(), "tools", str(error))
 
     def _start_cycle(self, ports: MemberPorts) -> None:
         marks = self._agents[0]

@@ -1,0 +1,110 @@
+"""`python -m upheaval_node.tool CLUSTER_DIR COMMAND [ARGS] [--json] [--timeout SECONDS] [--archive DIR]`.
+
+Exit status as of Aeron's ClusterTool: 0, 255 for what it calls -1, 1 for what it ends by an exception and for a node
+that does not lead; errors are one line. `--json` prints one object with the same content instead of the text.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from upheaval_node.errors import NodeError
+from upheaval_node.tool.answer import FAILURE, FAULT, Answer
+from upheaval_node.tool.commands import COMMANDS, help_lines, run
+from upheaval_node.tool.disk import DiskNode, cluster_dir_of
+
+MAX_TIMEOUT_S = 100_000.0
+
+
+@dataclass(slots=True)
+class Options:
+    """What stands on the command line. `problem` is what is wrong with it."""
+
+    words: list[str] = field(default_factory=list)
+    as_json: bool = False
+    timeout_ms: int = 0
+    archive: str | None = None
+    wants_help: bool = False
+    problem: str = ""
+
+
+def parse(arguments: Sequence[str]) -> Options:
+    """Options may stand anywhere; what is none of ours is a word."""
+    options = Options()
+    left = list(arguments)
+    while left:
+        word = left.pop(0)
+        if word == "--json":
+            options.as_json = True
+        elif word in ("-h", "--help"):
+            options.wants_help = True
+        elif word in ("--timeout", "--archive"):
+            if not left:
+                options.problem = f"{word} needs a value"
+            elif word == "--archive":
+                options.archive = left.pop(0)
+            else:
+                _set_timeout(options, left.pop(0))
+        elif word.startswith("--"):
+            options.problem = f"unknown option {word}"
+        else:
+            options.words.append(word)
+    return options
+
+
+def _set_timeout(options: Options, text: str) -> None:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if 0 <= seconds <= MAX_TIMEOUT_S:
+        options.timeout_ms = round(seconds * 1000)
+    else:
+        options.problem = f"--timeout {text[:20]}: give seconds"
+
+
+def execute(options: Options) -> Answer:
+    """Carry out a command on a folder of this machine. Raises `NodeError`."""
+    if options.wants_help:
+        return Answer(help_lines(), {"commands": {name: command.help for name, command in COMMANDS.items()}})
+    if len(options.words) < 2:
+        return Answer(help_lines(), {"reason": "usage"}, FAILURE)
+    folder, name, *rest = options.words
+    if "\0" in folder or not Path(folder).exists():
+        reason = f"ERR: cluster directory not found: {Path.cwd() / folder.replace(chr(0), '?')}"
+        return Answer([reason, *help_lines()], {"reason": reason}, FAILURE)
+    with DiskNode(cluster_dir_of(folder), options.archive) as node:
+        return run(node, name, rest, options.timeout_ms)
+
+
+def show(options: Options, answer: Answer) -> int:
+    """Print an answer; returns the exit status."""
+    if options.as_json:
+        head = {"command": options.words[1] if len(options.words) > 1 else "", "exit_status": answer.status & 0xFF}
+        print(json.dumps({**head, "text": list(answer.lines), **answer.values}))
+    else:
+        for line in answer.lines:
+            print(line)
+    return answer.status & 0xFF
+
+
+def main(arguments: Sequence[str] | None = None, program: str = "upheaval-tool") -> int:
+    """Carry out one command; returns the exit status."""
+    options = parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        if options.problem:
+            raise NodeError(options.problem)
+        answer = execute(options)
+    except NodeError as error:
+        line = " ".join(str(error).split())
+        print(f"{program}: {line}", file=sys.stderr)
+        if not options.as_json:
+            return FAULT
+        answer = Answer([], {"error": line}, FAULT)
+    return show(options, answer)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""What a command says: lines for people, the same as values for machines, and Aeron's exit status."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval_node.errors import NodeError
+
+SUCCESS: Final = 0
+FAILURE: Final = -1
+"""What the command line turns into the exit status 255."""
+NOT_LEADER: Final = 1
+FAULT: Final = 1
+"""The exit status for what Aeron's tool ends by an exception: it cannot read what it needs."""
+
+Value = int | str | bool | None | Sequence["Value"] | Mapping[str, "Value"]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`values` hold everything that `lines` say."""
+
+    lines: Sequence[str] = ()
+    values: Mapping[str, Value] = field(default_factory=dict)
+    status: int = SUCCESS
+
+
+class ToolFault(NodeError):
+    """A command cannot do its work: one line for people. Nothing has been changed."""
+
+
+def failure(line: str, **values: Value) -> Answer:
+    """A command that says why it did not do its work."""
+    return Answer([line], {"reason": line, **values}, FAILURE)

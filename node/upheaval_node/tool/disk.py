@@ -1,0 +1,229 @@
+"""A node whose files are on this machine, running or not. The one module of the tool with files, sockets and clocks.
+
+Whether something runs is told by its locks, as the node's processes do; where there are none, which is so with Aeron's
+own nodes, by the activity of the mark file.
+"""
+
+import contextlib
+import os
+import secrets
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+from upheaval_node.archive.catalog import FILE_NAME
+from upheaval_node.archive.folder import Folder, PathFolder
+from upheaval_node.counters import Counters
+from upheaval_node.errors import StorageError
+from upheaval_node.files import layout
+from upheaval_node.files.cnc import HEADER_LENGTH, TO_DRIVER_TRAILER, read_header
+from upheaval_node.files.mark_file import LIVENESS_TIMEOUT_MS, ClusterMarkHeader, is_active
+from upheaval_node.media.client import MediaClient
+from upheaval_node.runtime.clock import SystemClock
+from upheaval_node.runtime.duty_cycle import DutyCycle
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.mark_lock import is_locked
+from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.runtime.shared_counters import CncFile, attach_cnc
+from upheaval_node.settings import MediaSettings
+from upheaval_node.tool.node import MARK, RECORDING_LOG, MembersAnswer
+from upheaval_node.tool.query import MembersQuery
+
+POLL_S: Final = 0.01
+MAX_FILE_LENGTH: Final = 1 << 31
+
+# Where the trailer of the ring buffer from clients to driver has the driver's heartbeat (Agrona: ring buffers).
+_HEARTBEAT_OFFSET: Final = 640
+_CNC: Final = layout.CNC.rpartition("/")[2]
+_SOCKET: Final = layout.DRIVER_SOCKET.rpartition("/")[2]
+
+
+def cluster_dir_of(folder: str) -> str:
+    """The cluster's folder when that of a whole member was named, else what was named."""
+    inside = f"{folder}/{layout.CLUSTER_DIRECTORY}"
+    is_member = any(Path(inside, name).exists() for name in (MARK, RECORDING_LOG))
+    return inside if is_member and not Path(folder, MARK).exists() else folder
+
+
+class DiskNode:
+    """Implements `node.Node`. Usable in a `with` statement, which lets go of the counters."""
+
+    def __init__(self, cluster_dir: str, archive_dir: str | None = None) -> None:
+        self.cluster_dir = cluster_dir.rstrip("/") or "/"
+        self._archive_dir = archive_dir
+        self._cnc: CncFile | None = None
+
+    def __enter__(self) -> "DiskNode":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._cnc is not None:
+            self._cnc.close()
+            self._cnc = None
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    # --- files
+
+    def read(self, path: str) -> bytes | None:
+        with _storage_errors(path):
+            try:
+                if Path(path).stat().st_size > MAX_FILE_LENGTH:
+                    raise StorageError(f"{path} is too long to be one of a node's files")
+                return Path(path).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def names(self, directory: str) -> list[str]:
+        with _storage_errors(directory):
+            try:
+                return sorted(entry.name for entry in Path(directory).iterdir())
+            except (FileNotFoundError, NotADirectoryError):
+                return []
+
+    def replace(self, path: str, content: bytes) -> None:
+        new_path = f"{path}.tmp"
+        with _storage_errors(path):
+            with contextlib.suppress(FileNotFoundError):
+                Path(new_path).unlink()
+            try:
+                fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+                try:
+                    _write_whole(fd, content)
+                    os.fsync(fd)
+                finally:
+                    os.close(fd)
+                Path(new_path).replace(path)
+            except BaseException:
+                Path(new_path).unlink(missing_ok=True)
+                raise
+            _sync_directory(path)
+
+    def write_at(self, path: str, offset: int, content: bytes) -> None:
+        with _storage_errors(path), Path(path).open("r+b", buffering=0) as file:
+            os.pwrite(file.fileno(), content, offset)
+            os.fsync(file.fileno())
+
+    def remove(self, path: str) -> None:
+        with _storage_errors(path):
+            Path(path).unlink()
+            _sync_directory(path)
+
+    def archive(self) -> Folder | None:
+        if self._archive_dir is not None:
+            return PathFolder(Path(self._archive_dir))
+        beside = Path(self.cluster_dir, "..", layout.ARCHIVE_DIRECTORY)
+        return PathFolder(beside) if (beside / FILE_NAME).exists() else None
+
+    # --- life
+
+    def is_in_use(self, path: str, header: ClusterMarkHeader) -> bool:
+        with _storage_errors(path):
+            return is_locked(path) or (_is_process(header.pid) and is_active(header, self.now_ms()))
+
+    def cnc(self, header: ClusterMarkHeader) -> tuple[str, bytes | None]:
+        path = f"{self._driver_directory(header)}/{_CNC}"
+        return path, self.read(path)
+
+    def counters(self, header: ClusterMarkHeader) -> Counters | None:
+        path = f"{self._driver_directory(header)}/{_CNC}"
+        if self._cnc is None:
+            with _storage_errors(path):
+                self._cnc = attach_cnc(path) or _attach_other(path, self.now_ms())
+        return None if self._cnc is None else self._cnc.counters((0, 0))
+
+    def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
+        directory = self._driver_directory(header)
+        try:
+            folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return None
+        try:
+            # However long the path of the folder is: that of a socket may only have 107 bytes.
+            return _ask(f"unix:/proc/self/fd/{folder}/{_SOCKET}", header, timeout_ms)
+        finally:
+            os.close(folder)
+
+    def wait(self, counters: Counters, counter_id: int, value: int, timeout_ms: int) -> bool:
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            counter = counters.get(counter_id)
+            if counter is not None and counter.get() == value:
+                return True
+            if time.monotonic() >= deadline or (self._cnc is not None and not self._cnc.is_driver_alive()):
+                return False
+            time.sleep(POLL_S)
+
+    def _driver_directory(self, header: ClusterMarkHeader) -> str:
+        """As the mark file says; beside the cluster's folder for a folder that was brought here from elsewhere."""
+        beside = f"{self.cluster_dir}/../{layout.DRIVER_DIRECTORY}"
+        if not Path(header.aeron_directory, _CNC).exists() and Path(beside, _CNC).exists():
+            return os.path.normpath(beside)
+        return header.aeron_directory
+
+
+def _attach_other(path: str, now_ms: int) -> CncFile | None:
+    """The file of a driver that holds no lock, Aeron's own: it lives while its heartbeat is young."""
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    found: CncFile | None = None
+    try:
+        header = read_header(os.pread(fd, HEADER_LENGTH, 0))
+        if header is not None and os.fstat(fd).st_size >= header.layout.file_length:
+            place = HEADER_LENGTH + header.layout.to_driver_length - TO_DRIVER_TRAILER + _HEARTBEAT_OFFSET
+            heartbeat_ms = int.from_bytes(os.pread(fd, 8, place), "little", signed=True)
+            if now_ms - heartbeat_ms < LIVENESS_TIMEOUT_MS:
+                found = CncFile(fd, header)
+        return found
+    finally:
+        if found is None:
+            os.close(fd)
+
+
+def _ask(address: str, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
+    loop = Loop()
+    network = SelectorNetwork(loop)
+    media = MediaClient(network, address, MediaSettings(), Random(secrets.randbits(64)), "cluster-tool")
+    try:
+        query = MembersQuery(media, header)
+        cycle = DutyCycle(loop, SystemClock(), (media, query))
+        deadline_ns = time.monotonic_ns() + timeout_ms * 1_000_000
+        cycle.run_until(lambda: query.answer is not None or media.is_closed, deadline_ns)
+        return query.answer
+    finally:
+        media.close()
+        network.close()
+        loop.close()
+
+
+def _is_process(pid: int) -> bool:
+    return 0 < pid < 1 << 31 and Path(f"/proc/{pid}").exists()
+
+
+def _write_whole(fd: int, content: bytes) -> None:
+    left = memoryview(content)
+    while left:
+        left = left[os.write(fd, left) :]
+
+
+def _sync_directory(path: str) -> None:
+    fd = os.open(Path(path).parent, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+@contextlib.contextmanager
+def _storage_errors(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise StorageError(f"{path!r} is no path: {error}") from error

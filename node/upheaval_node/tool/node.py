@@ -1,0 +1,76 @@
+"""One node as the tool sees it: its files, and while it runs its counters and its control streams.
+
+A runtime fills it: `disk.DiskNode` on this machine, the simulated runtime for its members. Paths are those of the
+node's machine, texts joined by slashes. Whatever cannot be read raises `StorageError`.
+"""
+
+from typing import Final, Protocol
+
+from upheaval_node.archive.folder import Folder
+from upheaval_node.counters import Counters
+from upheaval_node.files.mark_file import ClusterMarkHeader
+from upheaval_node.protocol.cluster_messages import ClusterMembersExtendedResponse, ClusterMembersResponse
+
+RECORDING_LOG: Final = "recording.log"
+MARK: Final = "cluster-mark.dat"
+LINK: Final = "cluster-mark.lnk"
+SERVICE_MARK_PREFIX: Final = "cluster-mark-service-"
+
+MembersAnswer = ClusterMembersExtendedResponse | ClusterMembersResponse
+
+
+class Node(Protocol):
+    """`cluster_dir` is the folder that the tool was told."""
+
+    @property
+    def cluster_dir(self) -> str: ...
+
+    def now_ms(self) -> int:
+        """The wall clock, in epoch milliseconds."""
+        ...
+
+    # --- files
+
+    def read(self, path: str) -> bytes | None:
+        """The whole content of a file; None where there is none."""
+        ...
+
+    def names(self, directory: str) -> list[str]:
+        """Sorted names in a folder; empty when it does not exist."""
+        ...
+
+    def replace(self, path: str, content: bytes) -> None:
+        """Put a file in the place of another, or of none, by a new file, a sync and a rename."""
+        ...
+
+    def write_at(self, path: str, offset: int, content: bytes) -> None:
+        """Write into a file that a running component has open, and sync it."""
+        ...
+
+    def remove(self, path: str) -> None: ...
+
+    def archive(self) -> Folder | None:
+        """The folder of the node's archive; None where it cannot be found."""
+        ...
+
+    # --- life
+
+    def is_in_use(self, path: str, header: ClusterMarkHeader) -> bool:
+        """Whether the component of this mark file runs."""
+        ...
+
+    def cnc(self, header: ClusterMarkHeader) -> tuple[str, bytes | None]:
+        """Path and content of the media driver's `cnc.dat`, whether or not the driver lives."""
+        ...
+
+    def counters(self, header: ClusterMarkHeader) -> Counters | None:
+        """Those of the node's media driver; None while it does not run. They may be set."""
+        ...
+
+    def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
+        """What the consensus module answers to a ClusterMembersQuery; None when it does not in time."""
+        ...
+
+    def wait(self, counters: Counters, counter_id: int, value: int, timeout_ms: int) -> bool:
+        """Let time pass until a counter has a value; False when it has not in time."""
+        ...
