@@ -535,6 +535,7 @@ class ArchiveClient:
         stop_position: int = NULL_POSITION,
         replication_channel: str = "",
         replication_session_id: int = NULL_VALUE,
+        src_response_channel: str = "",
     ) -> PendingCall:
         """Copy a recording of another archive into this one; answers the replication id.
 
@@ -553,6 +554,7 @@ class ArchiveClient:
                 replication_session_id=replication_session_id,
                 src_control_channel=src_control_channel,
                 replication_channel=replication_channel,
+                src_response_channel=src_response_channel,
             )
         )
 
