@@ -135,7 +135,21 @@ def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int
 
 
 def service_mark(config: MemberConfig, storage: Storage, service_id: int, *, pid: int, now_ms: int) -> Mark:
-    cluster_id = config.settings.cluster.cluster_id
+    return service_mark_of(
+        storage,
+        service_id,
+        member_id=config.member_id,
+        cluster_id=config.settings.cluster.cluster_id,
+        folder=config.folder,
+        pid=pid,
+        now_ms=now_ms,
+    )
+
+
+def service_mark_of(
+    storage: Storage, service_id: int, *, member_id: int, cluster_id: int, folder: str, pid: int, now_ms: int
+) -> Mark:
+    """The mark file of a service's container; `member_id` is -1 on a standby."""
     header = ClusterMarkHeader(
         component_type=ClusterComponentType.CONTAINER,
         pid=pid,
@@ -143,10 +157,10 @@ def service_mark(config: MemberConfig, storage: Storage, service_id: int, *, pid
         service_stream_id=_SERVICE_STREAM_ID,
         consensus_module_stream_id=_MODULE_STREAM_ID,
         ingress_stream_id=NULL_VALUE,
-        member_id=config.member_id,
+        member_id=member_id,
         service_id=service_id,
         cluster_id=cluster_id,
-        aeron_directory=_driver_directory(config.folder),
+        aeron_directory=_driver_directory(folder),
         control_channel="aeron:ipc?term-length=128k",
         service_name=f"clustered-service-{cluster_id}-{service_id}",
     )

@@ -1,0 +1,252 @@
+"""Tells every member of the snapshots that this standby took: StandbySnapshot, between two heartbeats.
+
+Theory of operation. No member says that it took a notice, and one that cannot take requests drops it. So each is asked
+for a heartbeat first, told when it has answered, and asked again: the second answer says that it was still taking
+requests behind the notice. Without an answer in time it begins anew, so that a member may hear of a snapshot twice,
+which changes nothing there. A newer snapshot takes the place of one that is still to be told.
+
+Source of the messages: Aeron Cluster, standby snapshot notification. Knows nothing of how snapshots are taken.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from upheaval_node.credentials import CredentialsSupplier
+from upheaval_node.errors import DecodeError, NodeError
+from upheaval_node.media.api import Media, Publication
+from upheaval_node.media.api import Message as Received
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.codec import Message
+from upheaval_node.settings import MS
+from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
+from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
+
+CONSENSUS_STREAM_ID: Final = 108
+RESPONSE_STREAM_ID: Final = 118
+"""Where members answer: another stream than that of the backup agent beside it, whose answers have ids of their own."""
+
+PROTOCOL_VERSION: Final = 3 << 8
+"""Version 0.3.0 of the protocol between clients and cluster."""
+
+FRAGMENT_LIMIT: Final = 10
+SEND_INTERVAL_NS: Final = 20 * MS
+"""When to look again at what could not be sent."""
+
+Snapshot = tuple[cm.StandbySnapshotSnapshot, ...]
+Report = Callable[[Now, str, str], None]
+"""Takes the kind and the text of an error that ends nothing."""
+
+
+class _Peer:
+    """One member: how far it was told. `heartbeat_id` is that of the heartbeat that it owes, -1 while none is sent."""
+
+    def __init__(self, media: Media, endpoint: str) -> None:
+        self.endpoint = endpoint
+        self.state = NoticeState.IDLE
+        self.heartbeat_id = NULL_VALUE
+        self.notice_id = NULL_VALUE
+        self.deadline_ns = MAX_POSITION
+        self._media = media
+        self._publication: Publication | None = None
+
+    def enter(self, state: NoticeState) -> None:
+        """The only writer of `state`."""
+        assert state in LEGAL_MOVES[self.state], (self.endpoint, self.state, state)
+        self.state = state
+        self.heartbeat_id = NULL_VALUE
+
+    def send(self, message: Message) -> bool:
+        """One attempt."""
+        publication = self._publication
+        if publication is None or publication.is_closed:
+            channel = Channel("tcp", {"endpoint": self.endpoint, "alias": "consensus"})
+            publication = self._publication = self._media.add_publication(str(channel), CONSENSUS_STREAM_ID)
+        return publication.is_connected and publication.offer(cm.SCHEMA.encode(message)) > 0
+
+    def close(self) -> None:
+        publication, self._publication = self._publication, None
+        if publication is not None:
+            publication.close()
+
+
+class SnapshotNotices:
+    """The news of the latest snapshot, on its way to the members at `endpoints`."""
+
+    def __init__(
+        self,
+        media: Media,
+        endpoints: Sequence[str],
+        response_endpoint: str,
+        credentials: CredentialsSupplier,
+        report: Report,
+        *,
+        timeout_ns: int,
+    ) -> None:
+        """`timeout_ns` is how long a member may take for an answer."""
+        self._media = media
+        self._credentials = credentials
+        self._report = report
+        self._timeout_ns = timeout_ns
+        self._peers = [_Peer(media, endpoint) for endpoint in endpoints]
+        self._snapshot: Snapshot = ()
+        self._now = Now(0, 0)
+        channel = str(Channel("tcp", {"endpoint": response_endpoint, "alias": "standby"}))
+        self._endpoint = response_endpoint
+        self._subscription = media.add_subscription(channel, RESPONSE_STREAM_ID)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a member is still to be told."""
+        return any(peer.state is not NoticeState.IDLE for peer in self._peers)
+
+    def tell(self, snapshot: Snapshot) -> None:
+        """Bring the news of a snapshot to all members."""
+        self._snapshot = snapshot
+        for peer in self._peers:
+            if peer.state is not NoticeState.PROBING:
+                peer.enter(NoticeState.PROBING)
+
+    def do_work(self, now: Now) -> int:
+        self._now = now
+        work = self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
+        for peer in self._peers:
+            if peer.state is not NoticeState.IDLE:
+                work += self._advance(now, peer)
+        if work and not self.is_busy:
+            # Nothing is kept open that nobody needs before the next snapshot.
+            for peer in self._peers:
+                peer.close()
+        return work
+
+    def next_deadline_ns(self) -> int:
+        if not self.is_busy:
+            return MAX_POSITION
+        if any(peer.state is not NoticeState.IDLE and peer.heartbeat_id == NULL_VALUE for peer in self._peers):
+            return self._now.ns + SEND_INTERVAL_NS
+        return min(peer.deadline_ns for peer in self._peers if peer.state is not NoticeState.IDLE)
+
+    def close(self) -> None:
+        for peer in self._peers:
+            peer.close()
+        self._subscription.close()
+
+    # --- sending ---
+
+    def _advance(self, now: Now, peer: _Peer) -> int:
+        if peer.heartbeat_id == NULL_VALUE:
+            return self._send_heartbeat(now, peer)
+        if now.ns < peer.deadline_ns:
+            return 0
+        peer.heartbeat_id = NULL_VALUE
+        if peer.state is NoticeState.TOLD:
+            peer.enter(NoticeState.PROBING)
+        return 1
+
+    def _send_heartbeat(self, now: Now, peer: _Peer) -> int:
+        response_channel = self._response_channel()
+        if response_channel is None:
+            return 0
+        heartbeat_id = self._media.next_correlation_id()
+        request = cm.HeartbeatRequest(
+            correlation_id=heartbeat_id,
+            response_stream_id=RESPONSE_STREAM_ID,
+            response_channel=response_channel,
+            encoded_credentials=self._credentials.encoded_credentials(),
+        )
+        if not self._send(now, peer, request):
+            return 0
+        peer.heartbeat_id = heartbeat_id
+        peer.deadline_ns = now.ns + self._timeout_ns
+        return 1
+
+    def _send_notice(self, now: Now, peer: _Peer) -> None:
+        """One that cannot be handed over now is tried again after another heartbeat."""
+        notice_id = self._media.next_correlation_id()
+        notice = cm.StandbySnapshot(
+            correlation_id=notice_id,
+            version=PROTOCOL_VERSION,
+            response_stream_id=RESPONSE_STREAM_ID,
+            snapshots=self._snapshot,
+            response_channel=self._response_channel() or "",
+            encoded_credentials=self._credentials.encoded_credentials(),
+        )
+        peer.heartbeat_id = NULL_VALUE
+        if self._send(now, peer, notice):
+            peer.notice_id = notice_id
+            peer.enter(NoticeState.TOLD)
+
+    def _send(self, now: Now, peer: _Peer, message: Message) -> bool:
+        try:
+            return peer.send(message)
+        except NodeError as error:
+            self._report(now, "notice", f"{peer.endpoint}: {error}")
+            return False
+
+    def _response_channel(self) -> str | None:
+        """With the real port where 0 was asked for; None until it is known."""
+        endpoint: str | None = self._endpoint
+        if self._endpoint.endswith(":0"):
+            endpoint = self._subscription.resolved_endpoint
+        return None if endpoint is None else str(Channel("tcp", {"endpoint": endpoint}))
+
+    # --- answers ---
+
+    def _on_message(self, received: Received) -> None:
+        try:
+            message = cm.SCHEMA.decode(received.payload)
+        except DecodeError as error:
+            self._report(self._now, "notice", f"{received.image.source_identity}: {error}")
+            received.image.reject(str(error))
+            return
+        match message:
+            case cm.HeartbeatResponse():
+                self._on_heartbeat(message.correlation_id)
+            case cm.Challenge():
+                self._on_challenge(message)
+            case cm.SessionEvent() if message.code in (cm.EventCode.ERROR, cm.EventCode.AUTHENTICATION_REJECTED):
+                self._on_refusal(message)
+            case _:
+                return
+
+    def _peer_of(self, correlation_id: int) -> _Peer | None:
+        for peer in self._peers:
+            if correlation_id != NULL_VALUE and correlation_id in (peer.heartbeat_id, peer.notice_id):
+                return peer
+        return None
+
+    def _on_heartbeat(self, correlation_id: int) -> None:
+        peer = self._peer_of(correlation_id)
+        if peer is None or correlation_id != peer.heartbeat_id:
+            return
+        if peer.state is NoticeState.PROBING:
+            self._send_notice(self._now, peer)
+        elif peer.state is NoticeState.TOLD:
+            peer.enter(NoticeState.IDLE)
+
+    def _on_challenge(self, challenge: cm.Challenge) -> None:
+        """The id of the answer takes the place of the request's."""
+        peer = self._peer_of(challenge.correlation_id)
+        if peer is None:
+            return
+        answer_id = self._media.next_correlation_id()
+        answer = cm.ChallengeResponse(
+            correlation_id=answer_id,
+            cluster_session_id=challenge.cluster_session_id,
+            encoded_credentials=self._credentials.on_challenge(challenge.encoded_challenge),
+        )
+        if not self._send(self._now, peer, answer):
+            return
+        if challenge.correlation_id == peer.heartbeat_id:
+            peer.heartbeat_id = answer_id
+        else:
+            peer.notice_id = answer_id
+
+    def _on_refusal(self, event: cm.SessionEvent) -> None:
+        """A member that does not want to hear of it is not told again, before the next snapshot."""
+        peer = self._peer_of(event.correlation_id)
+        if peer is None or peer.state is NoticeState.IDLE:
+            return
+        code = event.code.name if isinstance(event.code, cm.EventCode) else str(event.code)
+        self._report(self._now, "notice", f"{peer.endpoint}: {code}: {event.detail[:256]}")
+        peer.enter(NoticeState.IDLE)
