@@ -146,11 +146,12 @@ class TraceEvent:
 
 
 class MemberFolder:
-    """The files of one member inside a run folder."""
+    """The files of one member inside a run folder, or of a companion, which has the same files and a name."""
 
-    def __init__(self, path: Path, member_id: int) -> None:
+    def __init__(self, path: Path, member_id: int, name: str = "") -> None:
         self.path = path
         self.member_id = member_id
+        self.name = name or f"member {member_id}"
         self.trace = path / "trace.jsonl"
         self.archive = path / "archive"
         self.cluster = path / "cluster"

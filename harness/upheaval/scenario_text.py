@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
+from upheaval.checkers.backups import BACKED_UP
 from upheaval.checkers.faults import FAULTS_PROVED, ORDERS_PROVED
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM
 from upheaval.checkers.ledger import MONEY_CONSERVED
@@ -59,6 +60,7 @@ PROMISES: Final = (
     MONEY_CONSERVED,
     STATES_AGREE,
     SNAPSHOT_IS_REPLAY,
+    BACKED_UP,
 )
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
 BOTH_WAYS: Final = "<->"

@@ -106,7 +106,7 @@ def _compare(readings: list[_Reading], limit: int) -> str | None:
             if segment is None:
                 pending.remove(reading)
                 continue
-            _read_entries(segment, reading.witness)
+            read_entries(segment, reading.witness)
             segments.append((reading, segment))
         for reading, segment in segments[1:]:
             if difference is None:
@@ -129,19 +129,19 @@ def _difference(left: tuple[_Reading, Segment], right: tuple[_Reading, Segment],
         length = int.from_bytes(a.data[offset : offset + 4], "little")
         frame_end = offset + (length + 31 & -32)
         if a.data[offset:frame_end] != b.data[offset:frame_end]:
-            shown = [_describe(segment, offset) for segment in (a, b)]
+            shown = [describe_frame(segment, offset) for segment in (a, b)]
             return f"{members} differ at position {a.base + offset}: {shown[0]} against {shown[1]}"
     return f"{members} differ behind position {a.base + end}"
 
 
-def _describe(segment: Segment, offset: int) -> str:
+def describe_frame(segment: Segment, offset: int) -> str:
     """What lies at an offset, for people."""
     if offset not in segment.offsets:
         return "no frame"
     found = WitnessLog()
     tail = Segment(segment.base, segment.data, [offset], segment.end)
     try:
-        _read_entries(tail, found)
+        read_entries(tail, found)
     except LogMissing:
         return "a broken frame"
     if found.entries:
@@ -154,7 +154,7 @@ def _describe(segment: Segment, offset: int) -> str:
     return "another frame"
 
 
-def _read_entries(segment: Segment, witness: WitnessLog) -> None:
+def read_entries(segment: Segment, witness: WitnessLog) -> None:
     """Append what the messages of a segment say."""
     for end, message in messages(segment):
         if message[:8] == session_header.HEADER_BYTES:

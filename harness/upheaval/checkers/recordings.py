@@ -70,7 +70,7 @@ class RecordedLog:
         first = self._segment_path(self._first_base)
         if not first.exists():
             what = "log" if recording_id is None else f"recording {recording_id}"
-            raise LogMissing(f"member {self.member_id} has no {what}: {first.name} is missing in its archive")
+            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive")
 
     def segments(self) -> Iterator[Segment]:
         """The segments from the start of the log."""

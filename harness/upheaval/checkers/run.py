@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 
 from upheaval.checkers import witness
+from upheaval.checkers.backups import check_backups
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents
@@ -51,6 +52,8 @@ def verify_run(path: str | PathLike[str]) -> Report:
     findings += [_leaders(run, manifest, logs), *logs.findings]
     findings.extend(_judge_history(operations, logs))
     findings.extend(_judge_events(run, manifest, operations, logs))
+    witness_id = -1 if logs.witness is None else logs.witness.member_id
+    findings.extend(check_backups(run, manifest, finals(manifest), operations, witness_id))
     return Report(str(run.path), tuple(findings))
 
 

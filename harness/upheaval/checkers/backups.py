@@ -1,0 +1,282 @@
+"""The promise about backups: what was acknowledged before a backup's position is in it, and in what comes from it.
+
+A backup's recordings are read like a member's, compared byte by byte with the members' log, and looked through for the
+operations of the history. A restored run is judged by what its origin says that its members were given. This module
+needs neither the cluster nor, for a restored run, the backup.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.log_pieces import first_difference, log_digest
+from upheaval.checkers.logs import WitnessLog, describe_frame, read_entries
+from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.companions import BACKUP, companion_folders, load_companions
+from upheaval.history import Function, Operation, Outcome
+from upheaval.origin import Origin, read_origin
+from upheaval.run_folder import FinalPosition, Manifest, MemberFolder, RunFolder
+from upheaval_node.errors import DecodeError
+from upheaval_node.protocol import cluster_messages as cm
+
+BACKED_UP: Final = "nothing acknowledged before the backup's position is missing"
+
+_MODULE_ID: Final = -1
+_MARKERS: Final = 2
+
+
+class _Broken(Exception):
+    """One finding, worded."""
+
+    def __init__(self, verdict: Verdict, detail: str) -> None:
+        super().__init__(detail)
+        self.verdict = verdict
+
+
+@dataclass(frozen=True, slots=True)
+class _Members:
+    """What a backup is compared with. `commit_position` -1: the run did not converge, nobody knows it.
+
+    `witness_id` is the member with the longest log, -1 when there is no readable one.
+    """
+
+    run: RunFolder
+    count: int
+    commit_position: int
+    witness_id: int
+
+    def log(self, member_id: int) -> RecordedLog:
+        return RecordedLog(self.run.member(member_id))
+
+
+def check_backups(
+    run: RunFolder,
+    manifest: Manifest,
+    finals: Sequence[FinalPosition],
+    operations: Sequence[Operation],
+    witness_id: int,
+) -> list[Finding]:
+    """One finding on all backups of a run and on what it was restored from; none where there is neither.
+
+    `witness_id` is the member with the longest log, -1 when there is no readable one.
+    """
+    commit_position = min((final.commit_position for final in finals), default=-1)
+    members = _Members(run, manifest.members, commit_position, witness_id)
+    noted = {config.name: config.position for config in load_companions(run.path)}
+    work = [
+        partial(_judge_backup, folder, noted.get(folder.name, -1), members, operations)
+        for folder in companion_folders(run.path)
+        if folder.name.startswith(BACKUP)
+    ]
+    origin = read_origin(run.path)
+    if origin is not None:
+        work.append(partial(_judge_restored, origin, members))
+    found = [_judged(judge) for judge in work]
+    if not found:
+        return []
+    worst = max(found, key=lambda finding: finding.verdict)
+    if worst.verdict is not Verdict.VALID:
+        return [worst]
+    return [Finding(BACKED_UP, Verdict.VALID, "; ".join(finding.detail for finding in found))]
+
+
+def _judged(judge: Callable[[], str]) -> Finding:
+    try:
+        return Finding(BACKED_UP, Verdict.VALID, judge())
+    except _Broken as broken:
+        return Finding(BACKED_UP, broken.verdict, str(broken))
+
+
+# --- a backup ---
+
+
+@dataclass(frozen=True, slots=True)
+class _Copy:
+    """A backup's log as it was read: from where to where, and the positions of the operations in it."""
+
+    name: str
+    files: MemberFolder
+    start: int
+    end: int
+    held: Mapping[int | str, int]
+
+    @property
+    def log(self) -> RecordedLog:
+        """To be read once more."""
+        return RecordedLog(self.files)
+
+
+def _judge_backup(folder: Path, noted: int, members: _Members, operations: Sequence[Operation]) -> str:
+    """What is good about it, in one line; raises `_Broken`. `noted`: where it said that it was, -1 if nobody asked."""
+    copy = _read(MemberFolder(folder, -1, folder.name), noted)
+    _require_operations(copy, operations)
+    compared = _compare(copy, members)
+    snapshots = _check_snapshots(copy, members)
+    _require_start(copy, snapshots)
+    taken = sorted({position for position, _ in snapshots})
+    shown = f", and snapshots at {', '.join(map(str, taken))}" if taken else ""
+    return f"{copy.name} has {len(copy.held)} operations up to position {copy.end}, {compared}{shown}"
+
+
+def _read(files: MemberFolder, noted: int) -> _Copy:
+    """The log, which reaches as far as the backup said."""
+    held: dict[int | str, int] = {}
+    try:
+        log = RecordedLog(files)
+        for segment in log.segments():
+            found = WitnessLog()
+            read_entries(segment, found)
+            held.update((entry.id, entry.position) for entry in found.entries)
+            held.update((f"call at {call.position}", call.position) for call in found.calls)
+    except LogMissing as error:
+        if noted <= 0:
+            raise _Broken(Verdict.UNKNOWN, f"{files.name} has no log: {error}") from error
+        detail = f"{files.name} said that it had the log up to position {noted}, and has none: {error}"
+        raise _Broken(Verdict.INVALID, detail) from error
+    if log.end_position < noted:
+        why = f" ({log.fault})" if log.fault else ""
+        detail = (
+            f"the log of {files.name} ends at position {log.end_position}, it said that it had it up to {noted}{why}"
+        )
+        raise _Broken(Verdict.INVALID, detail)
+    return _Copy(files.name, files, log.start_position, log.end_position, held)
+
+
+def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
+    """Each acknowledged one whose position the log reaches is in it, there."""
+    for operation in operations:
+        position = operation.position
+        if operation.outcome is not Outcome.OK or position is None or operation.f is Function.CALL:
+            continue
+        found = copy.held.get(operation.id)
+        if copy.start < position <= copy.end and found != position:
+            where = "is missing" if found is None else f"is at position {found}"
+            shown = f"operation id={operation.id} {operation.f} {operation.key}"
+            raise _Broken(Verdict.INVALID, f"{shown}, acknowledged at position {position}, {where} in {copy.name}")
+
+
+def _compare(copy: _Copy, members: _Members) -> str:
+    """With the longest log of a member up to the commit position; a majority has what lies behind that."""
+    if members.witness_id < 0:
+        raise _Broken(Verdict.UNKNOWN, f"there is no readable log of a member to compare {copy.name} with")
+    is_known = members.commit_position >= 0
+    limit = min(copy.end, members.commit_position) if is_known else copy.end
+    witness = members.log(members.witness_id)
+    different = first_difference(copy.log, witness, max(copy.start, witness.start_position), limit)
+    if different is not None:
+        segment, offset = different
+        where = f"of member {members.witness_id} at position {segment.base + offset}"
+        detail = f"the log of {copy.name} is not that {where}: {describe_frame(segment, offset)}"
+        raise _Broken(Verdict.INVALID if is_known else Verdict.UNKNOWN, detail)
+    if copy.end > limit:
+        _require_majority(copy, limit, members)
+    if not is_known and _end_of(members.log(members.witness_id)) < copy.end:
+        raise _Broken(Verdict.UNKNOWN, f"{copy.name} has more log than any member, and the run has no converge phase")
+    return f"byte for byte the log of member {members.witness_id}"
+
+
+def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
+    """Behind the commit position of the converge phase the log may have gone on; then a majority has it."""
+    having = 0
+    for member_id in range(members.count):
+        try:
+            is_there = _end_of(members.log(member_id)) >= copy.end
+        except LogMissing:
+            continue
+        having += is_there and first_difference(copy.log, members.log(member_id), start, copy.end) is None
+    if having <= members.count // 2:
+        raise _Broken(
+            Verdict.INVALID,
+            f"{copy.name} holds log that was never committed: it goes on to position {copy.end}, behind the commit "
+            f"position {start}, where {having} of {members.count} members have the same",
+        )
+
+
+def _end_of(log: RecordedLog) -> int:
+    for _ in log.segments():
+        pass
+    return log.end_position
+
+
+def _check_snapshots(copy: _Copy, members: _Members) -> set[tuple[int, int]]:
+    """Position and service of each snapshot that it names: whole, and as a member recorded it."""
+    found = set()
+    for recording_id, position, service_id in snapshot_entries(copy.files.recording_log):
+        what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
+        where = f"the snapshot of the {what} at position {position} in {copy.name}"
+        try:
+            content = _content(RecordedLog(copy.files, recording_id))
+        except LogMissing as error:
+            raise _Broken(Verdict.INVALID, f"{where} cannot be read: {error}") from error
+        if _marks(content) < _MARKERS:
+            raise _Broken(Verdict.INVALID, f"{where} has no end")
+        others = list(_same_of_members(members, position, service_id))
+        if others and content not in others:
+            raise _Broken(Verdict.INVALID, f"{where} is that of no member")
+        found.add((position, service_id))
+    return found
+
+
+def _same_of_members(members: _Members, position: int, service_id: int) -> Iterator[list[bytes]]:
+    """What the members recorded there, as far as it is still to be read."""
+    for member_id in range(members.count):
+        folder = members.run.member(member_id)
+        for recording_id, at, of_service in snapshot_entries(folder.recording_log):
+            if (at, of_service) == (position, service_id):
+                with suppress(LogMissing):
+                    yield _content(RecordedLog(folder, recording_id))
+
+
+def _content(log: RecordedLog) -> list[bytes]:
+    return [bytes(message) for segment in log.segments() for _, message in messages(segment)]
+
+
+def _marks(content: Iterable[bytes]) -> int:
+    count = 0
+    for message in content:
+        with suppress(DecodeError):
+            count += isinstance(cm.SCHEMA.decode(message), cm.SnapshotMarker)
+    return count
+
+
+def _require_start(copy: _Copy, snapshots: set[tuple[int, int]]) -> None:
+    """A log that does not begin at its beginning goes on from a whole set of snapshots."""
+    if copy.start == 0:
+        return
+    modules = {position for position, service_id in snapshots if service_id == _MODULE_ID}
+    services = {position for position, service_id in snapshots if service_id != _MODULE_ID}
+    if not any(copy.start <= position <= copy.end for position in modules & services):
+        detail = f"the log of {copy.name} begins at position {copy.start}, where it has no snapshot to go on from"
+        raise _Broken(Verdict.INVALID, detail)
+
+
+# --- a restored run ---
+
+
+def _judge_restored(origin: Origin, members: _Members) -> str:
+    """Each member has what it was given, byte for byte."""
+    having = 0
+    for member_id in range(members.count):
+        try:
+            log = members.log(member_id)
+            found = log_digest(log, origin.start_position, origin.position)
+        except LogMissing:
+            continue
+        if log.start_position != origin.start_position:
+            raise _Broken(Verdict.UNKNOWN, f"the log of member {member_id} begins at position {log.start_position}")
+        if found != origin.log_digest:
+            raise _Broken(
+                Verdict.INVALID,
+                f"member {member_id} does not have the log up to position {origin.position} that it was restored with",
+            )
+        having += 1
+    if having < members.count:
+        raise _Broken(Verdict.UNKNOWN, f"of {members.count} restored members {having} have a readable log")
+    return (
+        f"restored from {origin.name} with {origin.operations} acknowledged operations: all {having} members have its "
+        f"log up to position {origin.position}"
+    )
