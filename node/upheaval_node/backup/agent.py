@@ -1,17 +1,59 @@
-"""The backup agent."""
+"""The backup agent: asks a member what there is, copies snapshots and log, and names them for who starts from them.
+
+Theory of operation. One state machine with one writer (`_enter`) goes round: query, snapshots, log, recording log,
+wait. While the log is being followed a round changes only what is new. Whatever goes wrong, with a member, an archive or the
+own one's recording, gives the round up; after a pause the next one begins with another member. Only the loss of the own
+archive or a disk that fails ends the agent. Source: Aeron Cluster, backup agent; docs/protocol.md names what differs.
+"""
 
 from random import Random
+from typing import Final
 
+from upheaval_node.archive.client import ArchiveClient
+from upheaval_node.archive.recording_replication import ReplicationSource
+from upheaval_node.archive.snapshot_replication import SnapshotReplication
 from upheaval_node.backup.backup_counters import BackupCounters
-from upheaval_node.backup.config import BackupConfig
+from upheaval_node.backup.config import BackupConfig, ReplayStart
+from upheaval_node.backup.log_copy import LogCopy
+from upheaval_node.backup.log_terms import name_terms
+from upheaval_node.backup.offer import Offer, is_acceptable, offer_of
+from upheaval_node.backup.queries import MemberQueries
+from upheaval_node.backup.recording_log_update import (
+    RetrievedSnapshot,
+    describe_copies,
+    newest_position,
+    update_recording_log,
+    wanted_snapshots,
+)
+from upheaval_node.backup.states import LEGAL_MOVES, BackupState
 from upheaval_node.counters import Counters
 from upheaval_node.credentials import CredentialsSupplier
+from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, UsageError
+from upheaval_node.files import layout
+from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.media.api import Media
 from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.settings import MS
+from upheaval_node.steps import Steps
+from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+
+TICK_NS: Final = 10 * MS
+"""How often a state that waits for others is looked after."""
+
+IDLE_TICK_NS: Final = 200 * MS
+"""How often the deadline of the next query is looked at, which a tool of another process may have changed."""
+
+MS_OF_NS: Final = 1_000_000
 
 
 class BackupAgent:
+    """Has to take its turns before the archive of its process, see `log_copy`.
+
+    Raises `DecodeError` for a damaged recording log, `UsageError` for a bad channel.
+    """
+
     def __init__(
         self,
         media: Media,
@@ -23,15 +65,387 @@ class BackupAgent:
         errors: ErrorSink,
         credentials: CredentialsSupplier,
     ) -> None:
-        self._parts = media, storage, tracer, random, errors, credentials
         self.bell: Bell | None = None
-        self._published = BackupCounters(counters, config.cluster_id)
+        self._media = media
+        self._counters = counters
+        self._config = config
+        self._settings = config.settings.backup
+        self._tracer = tracer
+        self._random = random
+        self._errors = errors
+        self.recording_log = RecordingLog(storage, layout.RECORDING_LOG, self._settings.file_sync_level)
+        self.published = BackupCounters(counters, config.cluster_id)
+        self._queries = MemberQueries(
+            media,
+            config.endpoints.consensus,
+            config.consensus_endpoints,
+            timeout_ns=self._settings.response_timeout_ns,
+            credentials=credentials,
+            random=random,
+            errors=errors,
+        )
+        self._archive = ArchiveClient(
+            media, timeout_ns=config.settings.archive.message_timeout_ns, name=f"{config.name} own archive"
+        )
+        self._supplier_archive: ArchiveClient | None = None
+        self._offer: Offer | None = None
+        self._wanted: list[cm.BackupResponseSnapshot] = []
+        self._retrieval: SnapshotReplication | None = None
+        self._description: Steps[list[RetrievedSnapshot]] | None = None
+        self._retrieved: list[RetrievedSnapshot] = []
+        self._copy: LogCopy | None = None
+        self._given_up: list[SnapshotReplication] = []
+        self._state = BackupState.BACKUP_QUERY
+        self._progress_ns: int | None = None
+        self._cool_down_until_ns: int | None = None
+        self._next_tick_ns = 0
+        self._now = Now(0, 0)
+        self.published.query_deadline.set(NULL_VALUE)
 
-    def do_work(self, now: Now) -> int:  # noqa: ARG002
-        return 0
+    # --- what others see ---
+
+    @property
+    def state(self) -> BackupState:
+        return self._state
+
+    @property
+    def supplier_id(self) -> int:
+        """The member that is being copied from, -1 without one."""
+        return NULL_VALUE if self._offer is None else self._offer.supplier.id
+
+    @property
+    def live_log(self) -> LogCopy | None:
+        """The log as it is being followed, None while it is not."""
+        return self._copy if self._is_live else None
+
+    @property
+    def _is_live(self) -> bool:
+        return self._copy is not None and self._copy.recording_id != NULL_VALUE
+
+    # --- duty cycle ---
+
+    def do_work(self, now: Now) -> int:
+        if self._state is BackupState.CLOSED:
+            return 0
+        self._now = now
+        if self._progress_ns is None:
+            self._progress_ns = now.ns
+        try:
+            work = self._work(now)
+        except (TerminationError, StorageError):
+            raise
+        except NodeError as error:
+            self._fail(now, str(error))
+            work = 1
+        self._next_tick_ns = now.ns + (IDLE_TICK_NS if self._state is BackupState.BACKING_UP else TICK_NS)
+        return work
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION
+        if self._state is BackupState.CLOSED:
+            return MAX_POSITION
+        deadline_ns = min(self._next_tick_ns, self._archive.next_deadline_ns())
+        if self._supplier_archive is not None:
+            deadline_ns = min(deadline_ns, self._supplier_archive.next_deadline_ns())
+        return deadline_ns
 
     def close(self) -> None:
-        self._published.close()
+        """An orderly end: what was copied stays, and is gone on with at the next start."""
+        if self._state is BackupState.CLOSED:
+            return
+        self._give_up()
+        self._enter(self._now, BackupState.CLOSED, "closed")
+        self._queries.close()
+        self._archive.close()
+        self.recording_log.close()
+        self.published.close()
+
+    def _work(self, now: Now) -> int:
+        work = self._archive.do_work(now)
+        if self._archive.is_closed:
+            raise TerminationError(f"no archive: {self._archive.error}", expected=False)
+        if self._supplier_archive is not None:
+            work += self._supplier_archive.do_work(now)
+        self._hear_archives()
+        for answer in self._queries.poll(now):
+            work += 1
+            self._on_answer(now, answer)
+        if self._copy is not None:
+            work += self._copy.look(now)
+        work += self._work_of_state(now)
+        self._check_stall(now)
+        return work
+
+    def _work_of_state(self, now: Now) -> int:
+        match self._state:
+            case BackupState.BACKUP_QUERY:
+                return self._queries.ask(now) if self._archive.is_connected else 0
+            case BackupState.SNAPSHOT_RETRIEVE:
+                return self._retrieve_snapshots(now)
+            case BackupState.LIVE_LOG_RECORD:
+                return self._record_log(now)
+            case BackupState.LIVE_LOG_REPLAY:
+                return self._replay_log(now)
+            case BackupState.UPDATE_RECORDING_LOG:
+                return self._update(now)
+            case BackupState.BACKING_UP:
+                return self._follow(now)
+            case BackupState.RESET_BACKUP:
+                return self._cool_down(now)
+            case BackupState.CLOSED:
+                return 0
+
+    def _hear_archives(self) -> None:
+        """Signals and late errors go to what they are about."""
+        for signal in self._archive.take_signals():
+            if self._retrieval is not None:
+                self._retrieval.on_signal(signal)
+        for archive in (self._archive, self._supplier_archive):
+            while archive is not None and archive.late_errors:
+                error = archive.late_errors.popleft()
+                if self._retrieval is not None and archive is self._archive:
+                    self._retrieval.on_late_error(error)
+                if self._copy is not None:
+                    self._copy.on_late_error(archive, error)
+        supplier = self._supplier_archive
+        if supplier is not None and supplier.is_closed:
+            raise PeerError(f"no connection to the archive of member {self.supplier_id}: {supplier.error}")
+
+    def _check_stall(self, now: Now) -> None:
+        assert self._progress_ns is not None
+        if self._copy is not None and self._copy.is_lost:
+            raise PeerError(f"the log of member {self.supplier_id} ended at {self.published.live_log_position.get()}")
+        if not self._is_live and now.ns > self._progress_ns + self._settings.progress_timeout_ns:
+            raise PeerError(f"no progress in {self._state.name}")
+
+    # --- BACKUP_QUERY ---
+
+    def _on_answer(self, now: Now, answer: cm.BackupResponse | cm.SessionEvent) -> None:
+        if isinstance(answer, cm.BackupResponse):
+            self._on_backup_response(now, answer)
+        elif self._state is BackupState.BACKUP_QUERY:
+            self._on_session_event(now, answer)
+
+    def _on_session_event(self, now: Now, event: cm.SessionEvent) -> None:
+        match event.code:
+            case cm.EventCode.ERROR | cm.EventCode.AUTHENTICATION_REJECTED:
+                raise PeerError(f"{cm.EventCode(event.code).name}: {event.detail}")
+            case cm.EventCode.REDIRECT:
+                self._refuse_member(now, "redirected")
+            case _:
+                pass
+
+    def _refuse_member(self, now: Now, reason: str) -> None:
+        """Ask others first, after the pause; this is no error."""
+        self._queries.group.exclude_current()
+        self._reset(now, reason)
+
+    def _on_backup_response(self, now: Now, response: cm.BackupResponse) -> None:
+        """Only the answer to the query counts; Aeron resets for what other ones say, too."""
+        if self._state is not BackupState.BACKUP_QUERY or response.correlation_id != self._queries.correlation_id:
+            return
+        offer = offer_of(response)
+        member_id, leader_id = offer.supplier.id, offer.leader_member_id
+        self._tracer.emit(
+            now,
+            "backup_response",
+            member_id=member_id,
+            leader_member_id=leader_id,
+            leadership_term_id=offer.log_leadership_term_id,
+            snapshots=len(offer.snapshots),
+        )
+        if not is_acceptable(self._config.source, leader_id, member_id):
+            self._refuse_member(now, f"member {member_id} is no {self._config.source.value}")
+            return
+        if self._offer is not None and self.supplier_id != member_id:
+            self._reset(now, f"member {member_id} answered instead of {self.supplier_id}")
+            return
+        if self._offer is not None and self._offer.log_recording_id != offer.log_recording_id:
+            self._reset(now, f"member {member_id} has another log recording")
+            return
+        self._offer = offer
+        self._wanted = wanted_snapshots(self.recording_log, offer)
+        if self._supplier_archive is None:
+            self._supplier_archive = ArchiveClient(
+                self._media,
+                control_channel=str(Channel("tcp", {"endpoint": offer.supplier.endpoints.archive})),
+                timeout_ns=self._config.settings.archive.message_timeout_ns,
+                name=self._config.name,
+            )
+        self._progress_ns = now.ns
+        wants = bool(self._wanted)
+        self._enter(now, BackupState.SNAPSHOT_RETRIEVE if wants else BackupState.LIVE_LOG_RECORD, "offer")
+
+    # --- SNAPSHOT_RETRIEVE ---
+
+    def _retrieve_snapshots(self, now: Now) -> int:
+        assert self._offer is not None
+        if self._retrieval is None:
+            self._retrieval = SnapshotReplication(
+                self._archive,
+                self._counters,
+                ReplicationSource(
+                    str(Channel("tcp", {"endpoint": self._offer.supplier.endpoints.archive})),
+                    replication_channel=str(Channel("tcp", {"endpoint": self._config.endpoints.catchup})),
+                ),
+                [each.recording_id for each in self._wanted],
+                progress_timeout_ns=self._settings.replication_progress_timeout_ns,
+            )
+        # It has a time-out of its own.
+        self._progress_ns = now.ns
+        work = self._retrieval.poll(now)
+        if not self._retrieval.is_complete:
+            return work
+        if self._description is None:
+            self._description = Steps(describe_copies(self._archive, self._wanted, self._retrieval.recordings))
+        if not self._description.poll(now):
+            return work
+        self._retrieved = self._description.result
+        self._retrieval = self._description = None
+        self._enter(now, BackupState.LIVE_LOG_RECORD, "snapshots retrieved")
+        return work + 1
+
+    # --- LIVE_LOG_RECORD, LIVE_LOG_REPLAY ---
+
+    def _record_log(self, now: Now) -> int:
+        if self._copy is None:
+            self._copy = LogCopy(
+                self._media,
+                self._counters,
+                self._archive,
+                self._config.endpoints.catchup,
+                self._random,
+                extends=self.recording_log.find_last_term_recording_id(),
+                on_terms=self._on_terms,
+            )
+        if not self._is_live and not self._copy.record(now):
+            return 0
+        self._enter(now, BackupState.LIVE_LOG_REPLAY, "live" if self._is_live else "ready to record")
+        return 1
+
+    def _replay_log(self, now: Now) -> int:
+        copy, offer, archive = self._copy, self._offer, self._supplier_archive
+        assert copy is not None
+        assert offer is not None
+        assert archive is not None
+        if not self._is_live:
+            is_replayed = copy.replay(
+                now,
+                archive,
+                recording_id=offer.log_recording_id,
+                first_position=self._first_position(),
+                limit_counter_id=offer.commit_position_counter_id,
+            )
+            if not is_replayed:
+                return 0
+            # Whatever has come by now is named before it counts.
+            copy.look(now)
+        self._enter(now, BackupState.UPDATE_RECORDING_LOG, f"recording {copy.recording_id}")
+        return 1
+
+    def _first_position(self) -> int:
+        """Where the copy begins that is no continuation."""
+        if self._config.replay_start is ReplayStart.LATEST_SNAPSHOT:
+            return newest_position(self._retrieved)
+        return NULL_POSITION
+
+    def _on_terms(self, now: Now, recording_id: int, events: list[cm.NewLeadershipTermEvent]) -> None:
+        if name_terms(self.recording_log, recording_id, events):
+            last = events[-1]
+            self._tracer.emit(
+                now,
+                "backup_term",
+                recording_id=recording_id,
+                leadership_term_id=last.leadership_term_id,
+                term_base_log_position=last.term_base_log_position,
+            )
+
+    # --- UPDATE_RECORDING_LOG, BACKING_UP ---
+
+    def _update(self, now: Now) -> int:
+        copy, offer = self._copy, self._offer
+        assert copy is not None
+        assert offer is not None
+        retrieved, self._retrieved = self._retrieved, []
+        try:
+            is_changed = update_recording_log(
+                self.recording_log,
+                recording_id=copy.recording_id,
+                start_position=copy.start_position,
+                snapshots=retrieved,
+                offer=offer,
+                timestamp=now.epoch_ms,
+            )
+        except UsageError as error:
+            raise PeerError(f"what member {self.supplier_id} named does not fit the recording log: {error}") from error
+        if is_changed:
+            self.recording_log.force(2 if self._settings.file_sync_level else 0)
+        if retrieved:
+            self.published.snapshots_retrieved.increment()
+        self._wanted = []
+        self._show_position()
+        self.published.query_deadline.set(now.epoch_ms + self._settings.query_interval_ns // MS_OF_NS)
+        self._enter(now, BackupState.BACKING_UP, f"{len(retrieved)} snapshots named")
+        return 1
+
+    def _follow(self, now: Now) -> int:
+        work = self._show_position()
+        if now.epoch_ms > self.published.query_deadline.get():
+            self._queries.begin(now)
+            self._enter(now, BackupState.BACKUP_QUERY, "query is due")
+            work += 1
+        return work
+
+    def _show_position(self) -> int:
+        position = None if self._copy is None else self._copy.position
+        return int(position is not None and self.published.live_log_position.set_max(position))
+
+    # --- RESET_BACKUP ---
+
+    def _fail(self, now: Now, text: str) -> None:
+        """Something went wrong: it is counted and said, and the round is given up."""
+        self.published.errors.increment()
+        self._errors.report(now, "backup", text)
+        if self._state is not BackupState.RESET_BACKUP:
+            self._reset(now, text)
+
+    def _reset(self, now: Now, reason: str) -> None:
+        self._enter(now, BackupState.RESET_BACKUP, reason)
+        self._cool_down_until_ns = now.ns + self._settings.cool_down_interval_ns
+        self._give_up()
+
+    def _give_up(self) -> None:
+        """Forget the member and end all that was begun with it. An excluded endpoint stays so."""
+        self._queries.forget()
+        self._queries.group.close_current()
+        if self._retrieval is not None:
+            self._retrieval.close()
+            self._given_up.append(self._retrieval)
+        self._retrieval = None
+        if self._description is not None:
+            self._description.close()
+        self._description = None
+        if self._copy is not None:
+            self._copy.close()
+        self._copy = None
+        if self._supplier_archive is not None:
+            self._supplier_archive.close()
+        self._supplier_archive = None
+        self._offer = None
+        self._wanted, self._retrieved = [], []
+
+    def _cool_down(self, now: Now) -> int:
+        self._progress_ns = now.ns
+        self._given_up = [each for each in self._given_up if not each.release()]
+        assert self._cool_down_until_ns is not None
+        if now.ns < self._cool_down_until_ns:
+            return 0
+        self._enter(now, BackupState.BACKUP_QUERY, "cooled down")
+        return 1
+
+    def _enter(self, now: Now, state: BackupState, reason: str) -> None:
+        """The one writer of the state."""
+        assert state in LEGAL_MOVES[self._state], (self._state, state)
+        self._queries.forget()
+        self._state = state
+        self.published.state.set(state)
+        self._tracer.emit(now, "backup_state", state=state.name, reason=reason, supplier_id=self.supplier_id)

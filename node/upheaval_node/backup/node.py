@@ -25,7 +25,10 @@ BackupNodeAgent = MarkKeeper | MediaDriver | Archive | BackupAgent
 def build_backup(
     config: BackupConfig, ports: MemberPorts, credentials: CredentialsSupplier | None = None
 ) -> list[BackupNodeAgent]:
-    """All agents of a backup. The last one is its `BackupAgent`."""
+    """All agents of a backup.
+
+    Its `BackupAgent` has its turns before the archive: it names the terms of the log before the archive writes them.
+    """
     marks = backup_marks(config, ports)
     try:
         driver, archive, media = build_backup_archive(config, ports)
@@ -34,7 +37,7 @@ def build_backup(
         marks.signal_failed_start()
         raise
     marks.signal_ready(ports.now_ms)
-    return [marks, driver, archive, agent]
+    return [marks, driver, agent, archive]
 
 
 def backup_marks(config: BackupConfig, ports: MemberPorts) -> MarkKeeper:
@@ -106,6 +109,6 @@ def archive_id_of(name: str) -> int:
 
 
 def close_backup(agents: Sequence[BackupNodeAgent]) -> None:
-    """End in order: backup agent, archive, media, and the mark files last."""
+    """End in order: archive, backup agent, media, and the mark files last."""
     for agent in reversed(agents):
         agent.close()

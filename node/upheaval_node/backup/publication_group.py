@@ -1,0 +1,63 @@
+"""The publication to one of several members at a time: a cursor over their endpoints.
+
+Source: Aeron Cluster, publication group. Knows no message.
+"""
+
+from collections.abc import Callable, Sequence
+from random import Random
+
+from upheaval_node.media.api import Publication
+from upheaval_node.types import NULL_VALUE
+
+
+class PublicationGroup:
+    """`add` opens the publication to an endpoint. One endpoint at most is excluded: `next` passes over it."""
+
+    def __init__(self, endpoints: Sequence[str], add: Callable[[str], Publication]) -> None:
+        self._endpoints = list(endpoints)
+        self._add = add
+        self._cursor = NULL_VALUE
+        self._excluded = NULL_VALUE
+        self._current: Publication | None = None
+
+    @property
+    def endpoints(self) -> Sequence[str]:
+        return self._endpoints
+
+    @property
+    def current(self) -> Publication | None:
+        """What the last `next` opened; None before that and after `close_current`."""
+        return self._current
+
+    @property
+    def current_endpoint(self) -> str | None:
+        return None if self._current is None else self._endpoints[self._cursor]
+
+    def shuffle(self, random: Random) -> None:
+        """Another order, before the first `next`."""
+        random.shuffle(self._endpoints)
+
+    def next(self) -> Publication:
+        """Close the current one and open that to the next endpoint. A single one is used even if it is excluded.
+
+        Raises what `add` raises; the next call then goes on behind that endpoint.
+        """
+        self.close_current()
+        count = len(self._endpoints)
+        self._cursor = (self._cursor + 1) % count
+        if self._cursor == self._excluded and count > 1:
+            self._cursor = (self._cursor + 1) % count
+        self._current = self._add(self._endpoints[self._cursor])
+        return self._current
+
+    def exclude_current(self) -> None:
+        """Pass over the endpoint of the last `next` until another one is excluded."""
+        self._excluded = self._cursor
+
+    def clear_exclusion(self) -> None:
+        self._excluded = NULL_VALUE
+
+    def close_current(self) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            current.close()

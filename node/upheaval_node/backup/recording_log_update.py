@@ -1,0 +1,91 @@
+"""What a backup writes into its recording log when a round of copying is done. Decides nothing else.
+
+Source: Aeron Cluster, backup's update of the recording log.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from upheaval_node.archive.client import ArchiveClient
+from upheaval_node.archive.whole_recordings import describe_recording
+from upheaval_node.backup.offer import Offer
+from upheaval_node.errors import PeerError
+from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.steps import StepGenerator
+from upheaval_node.types import NULL_POSITION
+
+
+@dataclass(frozen=True, slots=True)
+class RetrievedSnapshot:
+    """`source` is what the member offered, `recording_id` and `length` are those of the own copy."""
+
+    source: cm.BackupResponseSnapshot
+    recording_id: int
+    length: int
+
+
+def wanted_snapshots(recording_log: RecordingLog, offer: Offer) -> list[cm.BackupResponseSnapshot]:
+    """What is offered and not there yet."""
+    have = {(each.service_id, each.log_position) for each in recording_log.entries if each.is_valid_snapshot}
+    return [each for each in offer.snapshots if (each.service_id, each.log_position) not in have]
+
+
+def describe_copies(
+    archive: ArchiveClient, wanted: Sequence[cm.BackupResponseSnapshot], recordings: dict[int, int]
+) -> StepGenerator[list[RetrievedSnapshot]]:
+    """The copies with their lengths. Raises `PeerError` for one that has no end."""
+    found: list[RetrievedSnapshot] = []
+    for snapshot in wanted:
+        descriptor = yield from describe_recording(archive, recordings[snapshot.recording_id])
+        if descriptor.stop_position == NULL_POSITION:
+            raise PeerError(f"the copy of recording {snapshot.recording_id} was never stopped")
+        length = descriptor.stop_position - descriptor.start_position
+        found.append(RetrievedSnapshot(snapshot, descriptor.recording_id, length))
+    return found
+
+
+def newest_position(snapshots: Sequence[RetrievedSnapshot]) -> int:
+    """The highest position of a snapshot of the consensus module, -1 without any."""
+    return max(
+        (each.source.log_position for each in snapshots if each.source.service_id == CONSENSUS_MODULE_ID),
+        default=NULL_POSITION,
+    )
+
+
+def update_recording_log(
+    recording_log: RecordingLog,
+    *,
+    recording_id: int,
+    start_position: int,
+    snapshots: Sequence[RetrievedSnapshot],
+    offer: Offer,
+    timestamp: int,
+) -> bool:
+    """Name what was copied; whether there was anything to name.
+
+    Terms that begin in the copy are named from the log itself. A copy that begins later than the log lies in a term
+    that began before: that of the snapshot at its beginning, or else the one that the member named. The module's
+    snapshot, which makes the set count, comes last, where Aeron writes it first.
+    """
+    is_changed = False
+    if recording_log.find_last_term() is None and start_position > 0:
+        term, base = offer.log_leadership_term_id, offer.log_term_base_log_position
+        if snapshots and snapshots[0].source.leadership_term_id <= term:
+            term, base = snapshots[0].source.leadership_term_id, snapshots[0].source.term_base_log_position
+        recording_log.append_term(recording_id, term, base, timestamp)
+        is_changed = True
+    for each in snapshots:
+        source = each.source
+        recording_log.append_snapshot(
+            each.recording_id,
+            source.leadership_term_id,
+            source.term_base_log_position,
+            source.log_position,
+            source.timestamp,
+            source.service_id,
+            recorded_length=each.length,
+        )
+        is_changed = True
+    return is_changed
