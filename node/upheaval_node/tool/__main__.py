@@ -5,8 +5,9 @@ that does not lead; errors are one line. `--json` prints one object with the sam
 """
 
 import json
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -79,31 +80,40 @@ def execute(options: Options) -> Answer:
         return run(node, name, rest, options.timeout_ms)
 
 
-def show(options: Options, answer: Answer) -> int:
-    """Print an answer; returns the exit status."""
+def show(options: Options, answer: Answer, program: str) -> None:
+    """Print an answer; what went wrong is one line on the standard error."""
+    error = answer.values.get("error")
+    if error is not None:
+        print(f"{program}: {error}", file=sys.stderr)
     if options.as_json:
         head = {"command": options.words[1] if len(options.words) > 1 else "", "exit_status": answer.status & 0xFF}
         print(json.dumps({**head, "text": list(answer.lines), **answer.values}))
     else:
         for line in answer.lines:
             print(line)
+    sys.stdout.flush()
+
+
+def finish(options: Options, work: Callable[[], Answer], program: str) -> int:
+    """Do the work and show what came of it, or why nothing did; returns the exit status."""
+    try:
+        if options.problem:
+            raise NodeError(options.problem)
+        answer = work()
+    except NodeError as error:
+        answer = Answer([], {"error": " ".join(str(error).split())}, FAULT)
+    try:
+        show(options, answer, program)
+    except BrokenPipeError:
+        # Whoever reads has seen enough. What is left in the buffer must not fail again at the end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return answer.status & 0xFF
 
 
 def main(arguments: Sequence[str] | None = None, program: str = "upheaval-tool") -> int:
     """Carry out one command; returns the exit status."""
     options = parse(sys.argv[1:] if arguments is None else arguments)
-    try:
-        if options.problem:
-            raise NodeError(options.problem)
-        answer = execute(options)
-    except NodeError as error:
-        line = " ".join(str(error).split())
-        print(f"{program}: {line}", file=sys.stderr)
-        if not options.as_json:
-            return FAULT
-        answer = Answer([], {"error": line}, FAULT)
-    return show(options, answer)
+    return finish(options, lambda: execute(options), program)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ NOT_LEADER: Final = 1
 FAULT: Final = 1
 """The exit status for what Aeron's tool ends by an exception: it cannot read what it needs."""
 
-Value = int | str | bool | None | Sequence["Value"] | Mapping[str, "Value"]
+Value = int | float | str | bool | None | Sequence["Value"] | Mapping[str, "Value"]
 
 
 @dataclass(frozen=True, slots=True)

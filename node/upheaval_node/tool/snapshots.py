@@ -59,19 +59,20 @@ def _show(recording: Recording, lines: list[str], messages: list[Value]) -> bool
         if message is None:
             continue
         messages.append({"message": type(message).__name__, **fields_of(message)})
-        lines += _shown(message, recorded)
+        lines += _shown(message, recorded, recording.entry.term_length)
         if isinstance(message, cm.SnapshotMarker) and message.mark == cm.SnapshotMark.END:
             return True
     return False
 
 
-def _shown(message: Message, recorded: RecordedMessage) -> list[str]:
+def _shown(message: Message, recorded: RecordedMessage, term_length: int) -> list[str]:
+    length = len(recorded.payload)
     match message:
         case cm.SnapshotMarker() if message.mark == cm.SnapshotMark.BEGIN:
             unit = _TIME_UNITS.get(message.time_unit, str(message.time_unit))
             return [f"Snapshot: appVersion={message.app_version} timeUnit={unit}"]
         case cm.SnapshotMarker() if message.mark == cm.SnapshotMark.END:
-            offset, length = _place(recorded)
+            offset = recorded.position % term_length + FRAME_HEADER_LENGTH
             return [f"End Snapshot, offset={offset}, length={length}", *hex_dump(recorded.payload), ""]
         case cm.ConsensusModule():
             names = ("nextSessionId", "nextServiceSessionId", "logServiceSessionId", "pendingMessageCapacity")
@@ -86,7 +87,6 @@ def _shown(message: Message, recorded: RecordedMessage) -> list[str]:
             names = ("nextServiceSessionId", "logServiceSessionId", "pendingMessageCapacity", "serviceId")
             return [f"Pending Message Tracker: {_fields(message, names)}"]
         case cm.SessionMessageHeader():
-            _, length = _place(recorded)
             return [f"Pending Message: length={length} clusterSessionId={message.cluster_session_id}"]
         case _:
             return []
@@ -100,11 +100,6 @@ def _fields(message: Message, names: Sequence[str]) -> str:
 def _reason(session: cm.ClusterSession) -> str:
     reason = session.close_reason
     return reason.name if isinstance(reason, cm.CloseReason) else "NULL_VAL"
-
-
-def _place(recorded: RecordedMessage) -> tuple[int, int]:
-    """Where a reader of the stream finds the message in its term, and how long it is."""
-    return recorded.position + FRAME_HEADER_LENGTH, len(recorded.payload)
 
 
 def hex_dump(content: bytes) -> list[str]:

@@ -1,0 +1,68 @@
+"""`upheaval tool CLUSTER_DIR COMMAND [ARGS]`: Aeron's ClusterTool for a node on this machine or in its container.
+
+Exit statuses are those of ClusterTool, not of the other commands. A node of a cluster of containers is named by its
+place in the run folder (`RUN/member-0`); while it runs the command is carried out in its container.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from upheaval_node.tool.__main__ import Options
+    from upheaval_node.tool.answer import Answer
+
+PROGRAM = "upheaval tool"
+
+
+def add_command(commands: Any) -> None:
+    """Add `tool` to the command line."""
+    parser = commands.add_parser(
+        "tool",
+        help="what Aeron's ClusterTool does: describe, recording-log, list-members, snapshot and others",
+        add_help=False,
+    )
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--timeout", metavar="SECONDS")
+    parser.add_argument("--archive", metavar="DIR")
+    parser.add_argument("-h", "--help", action="store_true", dest="wants_help")
+    parser.add_argument("words", nargs=argparse.REMAINDER)
+    parser.set_defaults(command=tool)
+
+
+def tool(given: argparse.Namespace) -> int:
+    """Carry out a command; returns ClusterTool's exit status."""
+    from upheaval.errors import HarnessError
+    from upheaval_node.errors import NodeError
+    from upheaval_node.tool.__main__ import finish, main, parse
+
+    arguments = list(given.words)
+    for name in ("timeout", "archive"):
+        if getattr(given, name) is not None:
+            arguments += [f"--{name}", getattr(given, name)]
+    arguments += ["--json"] * given.json + ["--help"] * given.wants_help
+    options = parse(arguments)
+    place = _place_in_containers(options)
+    if place is None:
+        return main(arguments, PROGRAM)
+    from upheaval.runtimes.docker.tool import run_tool
+
+    def work() -> "Answer":
+        try:
+            return run_tool(*place, options)
+        except HarnessError as error:
+            raise NodeError(str(error)) from error
+
+    return finish(options, work, PROGRAM)
+
+
+def _place_in_containers(options: "Options") -> tuple[Path, str] | None:
+    """Run folder and name of a node that lives in a container; None for a folder of this machine."""
+    if options.problem or options.wants_help or len(options.words) < 2 or "\0" in options.words[0]:
+        return None
+    from upheaval.runtimes.docker import files
+
+    folder = Path(options.words[0]).absolute()
+    if folder.name == "cluster":
+        folder = folder.parent
+    return (folder.parent, folder.name) if files.is_docker_folder(folder.parent) else None

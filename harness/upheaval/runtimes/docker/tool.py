@@ -1,0 +1,76 @@
+"""`upheaval tool` on a node of a cluster of containers: carried out inside its container, by the node's own program.
+
+A node that is down has its files in the engine: they are looked at in a copy, and changed only after `upheaval down`
+has brought them into the run folder.
+"""
+
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval import jsonfields
+from upheaval.companions import companion_name
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.jsonfields import FieldError
+from upheaval.runtimes.docker import collect
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.companion import DockerCompanion
+from upheaval.runtimes.docker.container_state import is_running
+from upheaval.runtimes.docker.inside import ATTEMPTS, run_inside
+from upheaval_node.files import layout
+from upheaval_node.tool import __name__ as program
+from upheaval_node.tool.__main__ import Options, execute
+from upheaval_node.tool.answer import Answer, Value
+from upheaval_node.tool.commands import COMMANDS
+
+_MEMBER: Final = "member-"
+_HEAD: Final = ("command", "exit_status", "text")
+
+
+def run_tool(run: Path, name: str, options: Options) -> Answer:
+    """The answer of the node `name` of a run folder. Raises `HarnessError` and `NodeError` with one line."""
+    with DockerCluster.open(run) as cluster:
+        container = _container(cluster, name)
+        folder = str(cluster.system.folder)
+        if container is None:
+            # Nothing of it is in the engine: what there is lies in the run folder.
+            return execute(options)
+        if is_running(container):
+            return _inside(container, name, folder, options)
+        command = COMMANDS.get(options.words[1])
+        if command is not None and command.changes:
+            raise UsageError(f"{name} does not run, and its files are in the engine: `upheaval down` brings them here")
+        with tempfile.TemporaryDirectory() as place:
+            copy = Path(place, "copy")
+            collect.collect_folder(container, folder, copy)
+            return execute(replace(options, words=[str(copy), *options.words[1:]], archive=None))
+
+
+def _container(cluster: DockerCluster, name: str) -> Any | None:
+    if name.startswith(_MEMBER):
+        number = name.removeprefix(_MEMBER)
+        if not (number.isascii() and number.isdigit() and int(number) < len(cluster.members)):
+            raise UsageError(f"there is no {name}: this cluster has {len(cluster.members)} members")
+        return cluster.members[int(number)].container()
+    companion = cluster.companion(companion_name(name))
+    assert isinstance(companion, DockerCompanion)
+    return companion.container()
+
+
+def _inside(container: Any, name: str, folder: str, options: Options) -> Answer:
+    words = [f"{folder}/{layout.CLUSTER_DIRECTORY}", *options.words[1:], "--json"]
+    words += ["--timeout", str(options.timeout_ms / 1000)]
+    words += [] if options.archive is None else ["--archive", options.archive]
+    command = COMMANDS.get(options.words[1])
+    attempts = 1 if command is not None and command.changes else ATTEMPTS
+    doing = f"asking {name}"
+    status, text = run_inside(container, ["python3", "-m", program, *words], doing, attempts=attempts, stderr=False)
+    try:
+        fields = jsonfields.parse_object(text)
+    except FieldError as error:
+        raise UnknownOutcome(f"{doing}: {error} (exit status {status})") from None
+    lines = fields.get("text")
+    values: Mapping[str, Value] = {key: value for key, value in fields.items() if key not in _HEAD}
+    return Answer([str(line) for line in lines] if isinstance(lines, list) else [], values, status)
