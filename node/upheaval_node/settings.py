@@ -190,6 +190,7 @@ def profile_settings(name: str, *, sync_level: int = 0) -> MemberSettings:
                     election_status_interval_ns=50 * MS,
                     leader_heartbeat_ns=S,
                     leader_heartbeat_interval_ns=50 * MS,
+                    termination_ns=5 * S,
                 ),
                 log_term_length=64 * KIB,
                 snapshot_term_length=MIB,

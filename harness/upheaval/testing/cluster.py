@@ -211,6 +211,14 @@ class Cluster:
         """Wait until a member follows the leader, or leads."""
         self._backend.wait_until_caught_up(self._known(member_id), timeout_s)
 
+    def expect_end(self, member_id: int) -> frozenset[str]:
+        """What runs of a member now may end by itself, in whichever way; returns its names, for `wait_until_ended`."""
+        return self._backend.expect_end(self._known(member_id))
+
+    def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float = WAIT_S) -> list[int]:
+        """Wait until what `expect_end` named has ended; returns the exit statuses, 0 for an end in order."""
+        return self._backend.wait_until_ended(self._known(member_id), names, timeout_s)
+
     def client(self, timeout_s: float = CLIENT_TIMEOUT_S) -> Client:
         """A client for requests to a service of one's own, each in the history; it is closed with the cluster."""
         client = Client(self._backend.client(timeout_s))

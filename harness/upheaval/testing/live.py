@@ -16,6 +16,7 @@ from upheaval.scenario_links import Links
 from upheaval.scenario_live import LiveTarget
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallingClient, CallLog
+from upheaval.waits import wait_until
 from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.errors import NodeError
@@ -63,6 +64,21 @@ class LiveBackend(LiveTarget):
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None:
         self.cluster.wait_until_caught_up(member_id, timeout_s)
+
+    def expect_end(self, member_id: int) -> frozenset[str]:
+        return self.cluster.member(member_id).incarnation()
+
+    def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
+        member = self.cluster.member(member_id)
+
+        def statuses() -> list[int] | None:
+            if names & member.incarnation():
+                return None
+            found = [member.exit_status(name) for name in sorted(names)]
+            known = [status for status in found if status is not None]
+            return known if len(known) == len(names) else None
+
+        return wait_until(statuses, timeout_s=timeout_s, describe=lambda: f"member {member_id} does not end")
 
     # --- clients and the end ---
 

@@ -1,5 +1,6 @@
 """A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
 
+from upheaval.errors import UnknownOutcome
 from upheaval.run_folder import Converge, RunFolder
 from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
@@ -50,6 +51,18 @@ class SimulatedBackend(SimulatedTarget):
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None:
         what = f"member {member_id} that has caught up"
         self.cluster.wait_until(lambda: self.has_caught_up(member_id), timeout_s, what)
+
+    def expect_end(self, member_id: int) -> frozenset[str]:
+        names = self.incarnation(member_id, None)
+        self.cluster.members[member_id].expected_ends |= names
+        return names
+
+    def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
+        cluster = self.cluster
+        known = cluster.members[member_id].exit_statuses
+        if not cluster.world.run_until(lambda: names <= known.keys(), int(timeout_s * SECOND)):
+            raise UnknownOutcome(f"member {member_id} does not end within {timeout_s:g} s")
+        return [known[name] for name in sorted(names)]
 
     # --- clients and the end ---
 

@@ -12,6 +12,8 @@ from typing import Final
 
 from upheaval_node import __version__
 from upheaval_node.cluster.members import parse_members
+from upheaval_node.cluster.module_state import ModuleState
+from upheaval_node.counters import CONSENSUS_MODULE_STATE, Counters
 from upheaval_node.errors import NetworkError, NodeError, TerminationError, UsageError
 from upheaval_node.files import layout
 from upheaval_node.marks import MarkKeeper
@@ -69,7 +71,10 @@ DRAIN_TIMEOUT_NS: Final = 500_000_000
 LAST_WORDS_NS: Final = 100_000_000
 """How long the media go on after everything else has been closed."""
 BYE_GRACE_NS: Final = 2_000_000_000
-"""How long a consensus module may go on after a service of its member has ended."""
+"""How long a consensus module may go on after a service of its member has ended, when it does not end with its cluster.
+
+When it does, it may wait for the other members, and only then writes down where it ended.
+"""
 CAUSE_TIMEOUT_NS: Final = 500_000_000
 """How long a component that cannot go on waits to hear whether another one died."""
 ATTACH_POLL_NS: Final = 10_000_000
@@ -127,6 +132,7 @@ class MemberProcess:
         self._errors = ProcessErrorSink(f"member {config.member_id} {self._component}", self._tracer)
         self._cycle = DutyCycle(self._loop, self._clock, [])
         self._agents: Sequence[MemberAgent] = ()
+        self._counters: Counters | None = None
         self._hub: SiblingHub | None = None
         self._link: SiblingLink | None = None
         self._bell: Doorbell | None = None
@@ -171,7 +177,7 @@ class MemberProcess:
         if self._component == ALL and isinstance(agent, ServiceContainer):
             if has_lost_service(self._agents):
                 raise ComponentLost(f"service {agent.service_id} has ended: {error}", expected=False)
-            self._stop_after(self._config.settings.cluster.timeouts.termination_ns)
+            self._stop_after(self._config.settings.cluster.timeouts.termination_ns + BYE_GRACE_NS)
         else:
             self.request_stop()
 
@@ -201,6 +207,7 @@ class MemberProcess:
                 self._serve_tools()
             else:
                 ports = self._ports(cnc, DRIVER_RANGE)
+                self._counters = ports.counters
                 self._agents = build_archive_process(config, ports)
                 self._hub = self._make_hub()
         else:
@@ -336,7 +343,10 @@ class MemberProcess:
         if component == CONSENSUS:
             self.request_stop()
         else:
-            self._stop_after(BYE_GRACE_NS)
+            state = None if self._counters is None else self._counters.find(CONSENSUS_MODULE_STATE)
+            ends_with_cluster = state is not None and state.get() == ModuleState.TERMINATING
+            timeout_ns = self._config.settings.cluster.timeouts.termination_ns if ends_with_cluster else 0
+            self._stop_after(timeout_ns + BYE_GRACE_NS)
 
     def _on_lost(self, component: str) -> None:
         if self._lost is None and not self._is_stop_requested:

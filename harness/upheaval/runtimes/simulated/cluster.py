@@ -18,6 +18,7 @@ from upheaval.run_folder import ControlRecord, Converge, FaultRecord, FinalPosit
 from upheaval.runtimes.member_control import ControlStatus, give_order, read_control
 from upheaval.runtimes.member_status import log_recording_id, status_from_counters, with_leaders
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
+from upheaval.runtimes.simulated.companion import SimulatedCompanion
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.faults import Link
@@ -56,6 +57,8 @@ INGRESS_PORT: Final = 9000
 COUNTER_CAPACITY: Final = 1024
 WAIT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 5.0
+BYE_GRACE_NS: Final = 2 * SECOND
+"""How long a consensus module may go on behind the time-out of a termination."""
 LAST_WORDS_NS: Final = SECOND // 10
 """How long a member whose consensus module has ended goes on, so that what it said is sent."""
 
@@ -80,6 +83,8 @@ class SimulatedMember:
         self.errors: list[ErrorLog] = []
         self.exit_statuses: dict[str, int] = {}
         """Of the processes that ended by themselves: 0 in order, 1 by a failure."""
+        self.expected_ends: set[str] = set()
+        """Processes that may end by a failure without failing the run."""
         self._agents: Sequence[MemberAgent] = ()
 
     @property
@@ -137,6 +142,11 @@ class SimulatedMember:
         journal = self._cluster.journal
         return SimulatedTracer(journal, member_id=self.member_id, component="all", incarnation=self.incarnations)
 
+    @property
+    def media_driver(self) -> MediaDriver:
+        """Of the process that runs, or ran last."""
+        return next(agent for agent in self._agents if isinstance(agent, MediaDriver))
+
     def kill(self, component: str | None = None) -> None:
         """End the process as SIGKILL does. Components run together here, none can be killed alone."""
         if component is not None:
@@ -157,7 +167,7 @@ class SimulatedMember:
         timeouts = self._cluster.settings.cluster.timeouts
         if ends_before_its_member(agent) and has_lost_service(self._agents):
             raise TerminationError("a service of this member has ended", expected=False)
-        delay_ns = timeouts.termination_ns if ends_before_its_member(agent) else LAST_WORDS_NS
+        delay_ns = timeouts.termination_ns + BYE_GRACE_NS if ends_before_its_member(agent) else LAST_WORDS_NS
         world = self._cluster.world
         world.at(world.now_ns + delay_ns, lambda: process.post(lambda: self._close(process)))
 
@@ -181,7 +191,7 @@ class SimulatedMember:
         self._cluster.fabric.kill(process)
         status = self.exit_statuses[process.name] = 0 if process.failure is None else 1
         self._tracer().emit(process.now(), "process-end", status=status, reason=str(process.failure or ""))
-        if process.failure is not None and not self.disk.is_full:
+        if process.failure is not None and not self.disk.is_full and process.name not in self.expected_ends:
             self._cluster.failures.append((process.name, process.failure))
 
     def status(self) -> MemberStatus:
@@ -244,6 +254,8 @@ class SimulatedCluster:
         self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
         self.members = [SimulatedMember(self, member_id) for member_id in range(members)]
+        self.companions: dict[str, SimulatedCompanion] = {}
+        """Backups and standbys by name; `companion.start_backup` adds them."""
         self._folder = folder
         self._workload: dict[str, Json] = {}
         self._client_hosts: list[str] = []
@@ -273,6 +285,10 @@ class SimulatedCluster:
     @property
     def ingress_endpoints(self) -> dict[int, str]:
         return {member.member_id: f"{member.host}:{INGRESS_PORT}" for member in self.members}
+
+    @property
+    def consensus_endpoints(self) -> list[str]:
+        return [f"{member.host}:{INGRESS_PORT + 1}" for member in self.members]
 
     def status(self) -> list[MemberStatus]:
         return with_leaders(member.status() for member in self.members)
@@ -471,6 +487,8 @@ class SimulatedCluster:
 
     def down(self) -> None:
         """Stop all members, and write the run folder if there is one."""
+        for companion in self.companions.values():
+            companion.stop()
         for member in self.members:
             member.stop()
         if self._folder is not None:
@@ -509,3 +527,5 @@ class SimulatedCluster:
             write_trace(self.journal, member.member_id, files.trace)
             if self.protocol is not None:
                 write_protocol(self.protocol, member.member_id, files.path)
+        for companion in self.companions.values():
+            companion.write(folder.path)

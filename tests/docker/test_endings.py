@@ -1,0 +1,33 @@
+"""The ends of `support.flows_endings` on containers; tests/integration has them on the other runtimes."""
+
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from support.docker_runs import left_of
+from support.flows import Books
+from support.flows_endings import ENDINGS, SERVICE, require_judged, source_in
+from upheaval.runtimes.docker.engine import Client
+from upheaval.testing.cluster import Cluster
+
+
+@pytest.fixture(scope="module")
+def books(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: Client) -> Iterator[Books]:
+    """One cluster for all flows, which go on from one another."""
+    folder = tmp_path_factory.mktemp("ends")
+    source = source_in(folder / "source")
+    with Cluster(SERVICE, source, runtime="docker", folder=folder / "run", image=node_image) as cluster:
+        yield Books(cluster)
+    assert left_of(engine, cluster.run.read_manifest().run_id) == []
+
+
+@pytest.mark.parametrize("flow", ENDINGS, ids=[flow.__name__ for flow in ENDINGS])
+def test_the_flow(flow: Callable[[Books], None], books: Books) -> None:
+    flow(books)
+    assert books.balances() == books.expected
+    assert len(set(books.positions())) == 1
+
+
+def test_the_ends_are_judged_from_the_run(books: Books) -> None:
+    require_judged(books, books.cluster.verify())
+    assert books.cluster.run.manifest_file.exists()
