@@ -16,7 +16,7 @@ from upheaval.checkers.log_pieces import first_difference, log_digest
 from upheaval.checkers.logs import WitnessLog, describe_frame, read_entries
 from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.companions import BACKUP, companion_folders, load_companions
+from upheaval.companions import companion_folders, load_companions
 from upheaval.history import Function, Operation, Outcome
 from upheaval.origin import Origin, read_origin
 from upheaval.run_folder import FinalPosition, Manifest, MemberFolder, RunFolder
@@ -60,7 +60,7 @@ def check_backups(
     operations: Sequence[Operation],
     witness_id: int,
 ) -> list[Finding]:
-    """One finding on all backups of a run and on what it was restored from; none where there is neither.
+    """One finding on all backups of a run, standbys among them, and on what it was restored from; none without any.
 
     `witness_id` is the member with the longest log, -1 when there is no readable one.
     """
@@ -70,7 +70,6 @@ def check_backups(
     work = [
         partial(_judge_backup, folder, noted.get(folder.name, -1), members, operations)
         for folder in companion_folders(run.path)
-        if folder.name.startswith(BACKUP)
     ]
     origin = read_origin(run.path)
     if origin is not None:

@@ -28,18 +28,18 @@ def first_divergence(
     before: ExpectedState | None,
     right: ExpectedState,
     wrong: Sequence[bytes],
-    member_id: int,
+    owner: str,
 ) -> str:
     """One line. `before` is the last state that was equal, None for the beginning of the log; `right` is the replay's
-    state at the position where `wrong` is the member's."""
+    state at the position where `wrong` is that of `owner`, a member or a standby."""
     begin = -1 if before is None else before.position
     entries = [message for message in log if begin < message.position <= right.position]
     if len(entries) <= TRIED_MAX:
         for index, entry in enumerate(entries):
             for times, what in ((0, "left out"), (2, "applied twice")):
                 if _state(service, before, [*entries[:index], *[entry] * times, *entries[index + 1 :]]) == tuple(wrong):
-                    return f"the first divergent entry is {_shown(entry)}: member {member_id} has {what} this one"
-    return _by_records(service, before, entries, right, wrong, member_id)
+                    return f"the first divergent entry is {_shown(entry)}: {owner} has {what} this one"
+    return _by_records(service, before, entries, right, wrong, owner)
 
 
 def _state(service: str, before: ExpectedState | None, entries: Sequence[LoggedMessage]) -> tuple[bytes, ...]:
@@ -55,18 +55,18 @@ def _by_records(
     entries: Sequence[LoggedMessage],
     right: ExpectedState,
     wrong: Sequence[bytes],
-    member_id: int,
+    owner: str,
 ) -> str:
     try:
         has, should = _records(wrong), _records(right.messages)
     except NodeError as error:
-        return f"the state of member {member_id} cannot be read: {error}"
+        return f"the state of {owner} cannot be read: {error}"
     differing = [key for key in {**should, **has} if has.get(key) != should.get(key)]
     if not differing or not entries:
-        return f"member {member_id} differs from the replay behind position {0 if before is None else before.position}"
+        return f"{owner} differs from the replay behind position {0 if before is None else before.position}"
     if len(entries) * len(right.messages) > RECORDS_READ_MAX:
         names = ", ".join(repr(name) for _, name in differing[:3])
-        return f"member {member_id} differs in {names}; {len(entries)} entries since the last equal state are too many"
+        return f"{owner} differs in {names}; {len(entries)} entries since the last equal state are too many"
     replay = Replay(service, before)
     state = _records(replay.state().messages)
     suspects: dict[_Key, LoggedMessage] = {}
@@ -80,7 +80,7 @@ def _by_records(
                 suspects.setdefault(key, entry)
         state = after
     key = min(suspects, key=lambda one: suspects[one].position, default=differing[0])
-    values = f"of record {key[1]!r} member {member_id} has {_value(has.get(key))}, the replay {_value(should.get(key))}"
+    values = f"of record {key[1]!r} {owner} has {_value(has.get(key))}, the replay {_value(should.get(key))}"
     if key not in suspects:
         return f"no entry since the last equal state touches what differs: {values}"
     return f"the first divergent entry is {_shown(suspects[key])}: {values}"

@@ -18,6 +18,8 @@ from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUni
 from upheaval_node.service.loader import SHORT_NAMES, load_service
 
 _LONGEST_MESSAGE: Final = 64 * 1024
+_SNAPSHOT_FLAGS: Final = (0, NULL_INT32, 1)
+"""Of requests for a snapshot; 1 leaves it to standbys (Aeron Cluster: ClusterActionRequest)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +162,7 @@ class Replay:
             return False
         if isinstance(decoded, cm.ClusterActionRequest):
             self._cluster.time = decoded.timestamp
-            return decoded.action == cm.ClusterAction.SNAPSHOT and decoded.flags in (0, NULL_INT32)
+            return decoded.action == cm.ClusterAction.SNAPSHOT and decoded.flags in _SNAPSHOT_FLAGS
         # A failure of the service's own code: it leaves the state as it is, on every member alike.
         with suppress(ArithmeticError, LookupError, ValueError, TypeError):
             self._apply_event(decoded)

@@ -15,9 +15,8 @@ from upheaval.checkers.faults import faults_proved, orders_proved
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.logs import LogFindings, check_logs
-from upheaval.checkers.recordings import snapshot_entries
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
-from upheaval.checkers.snapshots import check_snapshots
+from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.checkers.witness import LogEntry
@@ -140,7 +139,7 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
 def judge_snapshots(run: RunFolder) -> list[Finding]:
     """The findings on snapshots and states alone; none, and nothing is read, where there are no snapshots."""
     manifest = run.read_manifest()
-    if not any(snapshot_entries(run.member(member_id).recording_log) for member_id in range(manifest.members)):
+    if not has_snapshots(run, manifest):
         return []
     log = check_logs(run, finals(manifest), manifest.members).witness
     if log is None or log.start_position > 0:

@@ -16,7 +16,8 @@ from upheaval.checkers.events import LogEvents
 from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.run_folder import Manifest, RunFolder
+from upheaval.companions import STANDBY, companion_folders
+from upheaval.run_folder import Manifest, MemberFolder, RunFolder
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 
@@ -31,9 +32,9 @@ _SHOWN_DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class ServiceSnapshot:
-    """What one member recorded of one service."""
+    """What one member, or one standby, recorded of one service; `owner` says which."""
 
-    member_id: int
+    owner: str
     position: int
     service_id: int
     sessions: tuple[int, ...]
@@ -46,9 +47,9 @@ class ServiceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ModuleSnapshot:
-    """What one member recorded of its consensus module. `next_message` is by service: the number after its last one."""
+    """What one of them recorded of its module. `next_message` is by service: the number after its last one."""
 
-    member_id: int
+    owner: str
     position: int
     sessions: tuple[int, ...]
     timers: tuple[tuple[int, int], ...]
@@ -96,19 +97,28 @@ def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
     services: list[ServiceSnapshot] = []
     modules: list[ModuleSnapshot] = []
     unreadable = ""
-    for member_id in range(manifest.members):
-        folder = run.member(member_id)
+    for folder in _folders(run, manifest.members):
         for recording_id, position, service_id in snapshot_entries(folder.recording_log):
             try:
                 content = list(_messages_of(RecordedLog(folder, recording_id)))
                 if service_id == _MODULE_ID:
-                    modules.append(_module_snapshot(member_id, position, content))
+                    modules.append(_module_snapshot(folder.name, position, content))
                 else:
-                    services.append(_service_snapshot(member_id, position, service_id, content))
+                    services.append(_service_snapshot(folder.name, position, service_id, content))
             except (LogMissing, DecodeError) as error:
                 what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
-                unreadable = unreadable or f"member {member_id}, {what} at position {position}: {error}"
+                unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
     return Snapshots(tuple(services), tuple(modules), unreadable)
+
+
+def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
+    """Whoever took snapshots: the members, and the standbys beside them."""
+    standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
+    return [run.member(each) for each in range(members)] + [MemberFolder(path, -1, path.name) for path in standbys]
+
+
+def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
+    return any(snapshot_entries(folder.recording_log) for folder in _folders(run, manifest.members))
 
 
 def _messages_of(log: RecordedLog) -> Iterator[bytes]:
@@ -123,7 +133,7 @@ def _log_of(run: RunFolder, member_id: int) -> Iterator[LoggedMessage]:
             yield LoggedMessage(end, bytes(message))
 
 
-def _service_snapshot(member_id: int, position: int, service_id: int, content: Sequence[bytes]) -> ServiceSnapshot:
+def _service_snapshot(owner: str, position: int, service_id: int, content: Sequence[bytes]) -> ServiceSnapshot:
     """Marker, sessions, marker, then whatever the service wrote."""
     sessions: list[int] = []
     marks = 0
@@ -134,11 +144,11 @@ def _service_snapshot(member_id: int, position: int, service_id: int, content: S
             sessions.append(decoded.cluster_session_id)
         if marks == 2:
             state = tuple(content[index + 1 :])
-            return ServiceSnapshot(member_id, position, service_id, tuple(sorted(sessions)), state)
+            return ServiceSnapshot(owner, position, service_id, tuple(sorted(sessions)), state)
     raise DecodeError("the snapshot of the service has no end")
 
 
-def _module_snapshot(member_id: int, position: int, content: Sequence[bytes]) -> ModuleSnapshot:
+def _module_snapshot(owner: str, position: int, content: Sequence[bytes]) -> ModuleSnapshot:
     sessions: list[int] = []
     timers: list[tuple[int, int]] = []
     next_message: dict[int, int] = {}
@@ -151,7 +161,7 @@ def _module_snapshot(member_id: int, position: int, content: Sequence[bytes]) ->
                 timers.append((decoded.correlation_id, decoded.deadline))
             case cm.PendingMessageTracker():
                 next_message[decoded.service_id] = decoded.next_service_session_id
-    return ModuleSnapshot(member_id, position, tuple(sorted(sessions)), tuple(sorted(timers)), next_message)
+    return ModuleSnapshot(owner, position, tuple(sorted(sessions)), tuple(sorted(timers)), next_message)
 
 
 # --- judging ---
@@ -169,12 +179,12 @@ def _states_agree(
         if len(hashes) == 1:
             agreed = max(agreed, position)
             continue
-        told = ", ".join(f"member {each.member_id} has {each.hash[:_SHOWN_DIGITS]}" for each in group)
+        told = ", ".join(f"{each.owner} has {each.hash[:_SHOWN_DIGITS]}" for each in group)
         right = expected.get(position) if service_id == _REPLAYED_SERVICE else None
         wrong = next((each for each in group if right is not None and each.state != right.messages), group[-1])
         where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
         if right is not None:
-            where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.member_id)}"
+            where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
         return Finding(STATES_AGREE, Verdict.INVALID, detail)
     if found.unreadable:
@@ -217,7 +227,7 @@ def _difference(
 ) -> str:
     """What the snapshot holds otherwise than the log gives it; empty when nothing."""
     whose = f"service {snapshot.service_id}" if isinstance(snapshot, ServiceSnapshot) else "the consensus module"
-    where = f"the snapshot of {whose} of member {snapshot.member_id} at position {snapshot.position}"
+    where = f"the snapshot of {whose} of {snapshot.owner} at position {snapshot.position}"
     missing, others = set(opened) - set(snapshot.sessions), set(snapshot.sessions) - set(opened)
     if missing:
         return f"{where} misses session {min(missing)}, which is open there"
