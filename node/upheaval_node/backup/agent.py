@@ -1,9 +1,9 @@
 """The backup agent: asks a member what there is, copies snapshots and log, and names them for who starts from them.
 
 Theory of operation. One state machine with one writer (`_enter`) goes round: query, snapshots, log, recording log,
-wait. While the log is being followed a round changes only what is new. Whatever goes wrong, with a member, an archive or the
-own one's recording, gives the round up; after a pause the next one begins with another member. Only the loss of the own
-archive or a disk that fails ends the agent. Source: Aeron Cluster, backup agent; docs/protocol.md names what differs.
+wait. While the log is being followed a round changes only what is new. Whatever goes wrong, with a member or an
+archive, gives the round up; after a pause the next one begins with another member. Only the loss of the own archive or
+a disk that fails ends the agent. Source: Aeron Cluster, backup agent; docs/protocol.md names what differs.
 """
 
 from random import Random

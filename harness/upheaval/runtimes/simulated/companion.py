@@ -1,0 +1,198 @@
+"""Nodes beside the members of a simulated cluster: a host of its own for each, with a disk and a process.
+
+Made of the node's own agents, as members are. What is known of one is read from its counters and files. Nothing here
+knows what a backup or a standby does.
+"""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Protocol
+
+from upheaval.companions import CompanionConfig, CompanionStatus, companion_name, note_companion
+from upheaval.runtimes.companion_status import status_from_counters
+from upheaval.runtimes.simulated.collect import write_files, write_trace
+from upheaval.runtimes.simulated.disk import Disk
+from upheaval.runtimes.simulated.process import SimulatedProcess
+from upheaval.runtimes.simulated.trace import ErrorLog, SimulatedTracer
+from upheaval_node.backup.config import BackupConfig, BackupEndpoints, ReplayStart, SourceType
+from upheaval_node.backup.node import build_backup
+from upheaval_node.counters import Counters
+from upheaval_node.credentials import CredentialsSupplier
+from upheaval_node.errors import TerminationError
+from upheaval_node.files import layout
+from upheaval_node.member import MemberPorts
+from upheaval_node.ports import Agent
+from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
+
+if TYPE_CHECKING:
+    from upheaval.runtimes.simulated.cluster import SimulatedCluster
+
+SECOND: Final = 1_000_000_000
+COUNTER_CAPACITY: Final = 1024
+STOP_TIMEOUT_NS: Final = 5 * SECOND
+CONSENSUS_PORT: Final = 9001
+CATCHUP_PORT: Final = 9003
+ARCHIVE_PORT: Final = 9004
+
+
+class ClosableAgent(Agent, Protocol):
+    """An agent with an orderly end."""
+
+    def close(self) -> None: ...
+
+
+Build = Callable[["SimulatedCompanion", MemberPorts], Sequence[ClosableAgent]]
+"""How the agents of one incarnation are made: mark files first, media driver second."""
+
+
+class SimulatedCompanion:
+    """One node beside the members: its disk, and its process while it has one."""
+
+    def __init__(self, cluster: "SimulatedCluster", config: CompanionConfig, build: Build) -> None:
+        self.name = companion_name(config.name)
+        self.config = config
+        self.host = self.name
+        self.disk = Disk(cluster.world, self.host)
+        self.process: SimulatedProcess | None = None
+        self.counters = Counters.in_memory(COUNTER_CAPACITY)
+        self.incarnations = 0
+        self.position = -1
+        """Up to where it ever said that it has the log."""
+        self.errors: list[ErrorLog] = []
+        self.agents: Sequence[ClosableAgent] = ()
+        self._cluster = cluster
+        self._build_agents = build
+        # Members have the ids from 0 on in the journal.
+        self._number = -1 - len(cluster.companions)
+
+    # --- eyes ---
+
+    @property
+    def alive(self) -> bool:
+        return self.process is not None and self.process.alive
+
+    def status(self) -> CompanionStatus:
+        """What its counters say, or that it is down."""
+        recording_log = self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
+        status = status_from_counters(self.name, self.counters, self.incarnations, recording_log)
+        if not self.alive:
+            return CompanionStatus(self.name, alive=False, snapshot_position=status.snapshot_position)
+        self.position = max(self.position, status.live_log_position)
+        return status
+
+    @property
+    def error_texts(self) -> list[str]:
+        """All errors of all incarnations, each with its time in front."""
+        return [text for log in self.errors for text in log.texts]
+
+    # --- hands ---
+
+    def start(self) -> None:
+        """A new incarnation over the files that are there; nothing happens when it is alive."""
+        if self.alive:
+            return
+        cluster = self._cluster
+        self.incarnations += 1
+        process = SimulatedProcess(cluster.world, self.host, f"{self.host}/{self.incarnations}", on_exit=self._on_exit)
+        self.process = process
+        self.counters = Counters.in_memory(COUNTER_CAPACITY)
+        process.on_ended = lambda _agent: process.post(lambda: self._close(process))
+        process.run(lambda: self._build(process))
+
+    def kill(self) -> None:
+        """End the process as SIGKILL does."""
+        process = self.process
+        if process is not None and process.alive:
+            self.status()
+            process.kill()
+            self._cluster.fabric.kill(process)
+
+    def stop(self) -> None:
+        """End in an orderly way."""
+        process = self.process
+        if process is None or not process.alive:
+            return
+        self.status()
+        process.post(lambda: self._close(process))
+        if not self._cluster.world.run_until(lambda: not process.alive, STOP_TIMEOUT_NS):
+            self.kill()
+
+    def write(self, run: Path) -> None:
+        """Put its folder and its entry into a run folder, as things stand."""
+        self.status()
+        write_files(self.disk, run / self.name)
+        write_trace(self._cluster.journal, self._number, run / self.name / "trace.jsonl")
+        config = self.config
+        note_companion(run, CompanionConfig(self.name, config.source, config.replay_start, 0, self.position))
+
+    # --- life ---
+
+    def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
+        cluster = self._cluster
+        tracer = SimulatedTracer(
+            cluster.journal, member_id=self._number, component=self.name, incarnation=self.incarnations
+        )
+        errors = ErrorLog(tracer)
+        self.errors.append(errors)
+        ports = MemberPorts(
+            network=cluster.fabric.network(process),
+            storage=self.disk.storage(process),
+            counters=self.counters,
+            tracer=tracer,
+            errors=errors,
+            seed=cluster.world.stream(f"seed/{process.name}").getrandbits(62),
+            pid=self.incarnations,
+            now_ms=process.now().epoch_ms,
+        )
+        self.agents = self._build_agents(self, ports)
+        return self.agents
+
+    def _close(self, process: SimulatedProcess) -> None:
+        for agent in reversed(self.agents):
+            agent.close()
+        raise TerminationError(f"{process.name} was told to stop", expected=True)
+
+    def _on_exit(self, process: SimulatedProcess) -> None:
+        self._cluster.fabric.kill(process)
+        if process.failure is not None:
+            self._cluster.failures.append((process.name, process.failure))
+
+
+def companion_endpoints(host: str) -> BackupEndpoints:
+    """Where a companion listens on its host."""
+    return BackupEndpoints(f"{host}:{CONSENSUS_PORT}", f"{host}:{CATCHUP_PORT}", f"{host}:{ARCHIVE_PORT}")
+
+
+def start_backup(
+    cluster: "SimulatedCluster",
+    name: str = "backup-0",
+    *,
+    source: str = "ANY",
+    replay_start: str = "BEGINNING",
+    settings: BackupNodeSettings | None = None,
+    endpoints: BackupEndpoints | None = None,
+    credentials: CredentialsSupplier | None = None,
+) -> SimulatedCompanion:
+    """Start the backup of that name: a new one, or the one that was started before, as it was configured then."""
+    known = cluster.companions.get(name)
+    if known is not None:
+        known.start()
+        return known
+    chosen = settings or backup_profile_settings("test", sync_level=cluster.settings.cluster.file_sync_level)
+    config = BackupConfig(
+        name=name,
+        folder=name,
+        consensus_endpoints=tuple(cluster.consensus_endpoints),
+        endpoints=endpoints or companion_endpoints(name),
+        source=SourceType(source),
+        replay_start=ReplayStart(replay_start),
+        settings=chosen,
+    )
+
+    def build(_companion: SimulatedCompanion, ports: MemberPorts) -> Sequence[ClosableAgent]:
+        return build_backup(config, ports, credentials)
+
+    companion = SimulatedCompanion(cluster, CompanionConfig(name, source, replay_start), build)
+    cluster.companions[name] = companion
+    companion.start()
+    return companion

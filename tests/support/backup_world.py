@@ -1,0 +1,107 @@
+"""Backups of a simulated cluster, and members that start from what a backup left.
+
+Real members, real backup agents and archives, virtual time: `support.system_world` with one more kind of host.
+"""
+
+from collections.abc import Callable, Sequence
+
+from support.system_world import Chorus, System
+from upheaval.runtimes.simulated.companion import SimulatedCompanion, start_backup
+from upheaval.runtimes.simulated.disk import Disk
+from upheaval_node.backup.agent import BackupAgent
+from upheaval_node.backup.config import BackupEndpoints
+from upheaval_node.credentials import CredentialsSupplier
+from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.settings import MemberSettings
+
+
+class Backup:
+    """One backup of a system's cluster."""
+
+    def __init__(
+        self,
+        system: System,
+        name: str = "backup-0",
+        *,
+        source: str = "ANY",
+        replay_start: str = "BEGINNING",
+        endpoints: BackupEndpoints | None = None,
+        credentials: CredentialsSupplier | None = None,
+    ) -> None:
+        self.system = system
+        self.companion: SimulatedCompanion = start_backup(
+            system.cluster,
+            name,
+            source=source,
+            replay_start=replay_start,
+            endpoints=endpoints,
+            credentials=credentials,
+        )
+
+    @property
+    def state(self) -> str | None:
+        return self.companion.status().state
+
+    @property
+    def position(self) -> int:
+        return self.companion.status().live_log_position
+
+    @property
+    def snapshots_retrieved(self) -> int:
+        return self.companion.status().snapshots_retrieved
+
+    @property
+    def agent(self) -> BackupAgent:
+        """That of the present incarnation."""
+        (agent,) = (each for each in self.companion.agents if isinstance(each, BackupAgent))
+        return agent
+
+    @property
+    def supplier(self) -> int:
+        return self.agent.supplier_id
+
+    def recording_log(self) -> RecordingLog:
+        """What its file says now."""
+        return RecordingLog(self.companion.disk.storage(_Onlooker()))
+
+    def follow(self, what: str = "backup that follows the log") -> None:
+        """Wait until it has the log up to where the cluster has committed it."""
+        system = self.system
+        position = system.status(system.leader()).commit_position
+        system.until(lambda: self.companion.status().has_reached(position), f"{what}: {self.companion.status()}")
+
+    def restored(
+        self, services: Callable[[], list[Chorus]] = lambda: [Chorus()], settings: MemberSettings | None = None
+    ) -> System:
+        """A cluster of one member that starts on a copy of this backup's files, as they are now."""
+        system = System(1, seed=7, services=services, settings=settings, starts=[])
+        copy_files(self.companion.disk, system.cluster.members[0].disk)
+        system.start(0)
+        system.leader()
+        return system
+
+    def restored_messages(self) -> list[bytes]:
+        """What the service of such a member has heard, snapshot and log."""
+        return self.restored().service(0).messages
+
+
+class _Onlooker:
+    """Somebody who only reads: the owner of storage that no process has."""
+
+    alive = True
+
+    def post(self, action: Callable[[], None]) -> None:
+        action()
+
+
+def copy_files(source: Disk, target: Disk) -> None:
+    """All visible files of one disk, as `cp -r` copies them."""
+    for path in source.paths:
+        inode = source.find(path)
+        copied = target.create(path)
+        copied.write(0, bytes(inode.data))
+        copied.truncate(inode.size)
+
+
+def texts(system: System, member_id: int = 0) -> Sequence[bytes]:
+    return system.service(member_id).messages
