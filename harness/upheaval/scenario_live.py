@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from upheaval.cluster import MemberStatus, is_caught_up
+from upheaval.companions import CompanionConfig
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.run_folder import ControlRecord, Converge, FaultRecord, RunFolder
+from upheaval.runtimes.companions import LiveCompanion
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.opening import create_cluster
@@ -136,6 +138,14 @@ class LiveTarget:
 
     def record_control(self, record: ControlRecord) -> None:
         self.cluster.run.add_control(record)
+
+    # --- companions ---
+
+    def companion(self, name: str) -> LiveCompanion:
+        return self.cluster.companion(name)
+
+    def add_companion(self, config: CompanionConfig) -> LiveCompanion:
+        return self.cluster.add_companion(config)
 
     # --- links ---
 

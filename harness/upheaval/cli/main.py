@@ -13,7 +13,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from upheaval.cli import campaign_commands, images_commands, pipeline_commands, scenarios_commands, tool, trace
+from upheaval.cli import (
+    backup_commands,
+    campaign_commands,
+    images_commands,
+    pipeline_commands,
+    scenarios_commands,
+    tool,
+    trace,
+)
 from upheaval.cluster import COMPONENTS
 from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval_node import __version__
@@ -111,6 +119,7 @@ def _parser() -> argparse.ArgumentParser:
     campaign_commands.add_commands(commands)
     trace.add_command(commands)
     tool.add_command(commands)
+    backup_commands.add_commands(commands, _seconds)
     return parser
 
 

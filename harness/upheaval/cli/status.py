@@ -1,23 +1,33 @@
-"""`upheaval status`: what each member says about itself."""
+"""`upheaval status`: what each member says about itself, and what stands beside the members."""
 
 import json
 from dataclasses import asdict
 from pathlib import Path
 
+from upheaval.cli.backup import companion_table
 from upheaval.cli.tables import table
 from upheaval.cluster import MemberStatus
+from upheaval.companions import CompanionStatus
 from upheaval.runtimes.opening import open_cluster
 
 
 def status(folder: Path, *, as_json: bool) -> int:
     with open_cluster(folder) as cluster:
         statuses = cluster.status()
-    print(_json(statuses) if as_json else _table(statuses))
+        beside = [companion.status() for companion in cluster.companions()]
+    if as_json:
+        print(_json(statuses, beside))
+        return 0
+    print(_table(statuses))
+    if beside:
+        print()
+        print(companion_table(beside))
     return 0
 
 
-def _json(statuses: list[MemberStatus]) -> str:
-    return json.dumps({"members": [asdict(status) for status in statuses]}, indent=2)
+def _json(statuses: list[MemberStatus], beside: list[CompanionStatus]) -> str:
+    fields = {"members": [asdict(status) for status in statuses], "companions": [asdict(each) for each in beside]}
+    return json.dumps(fields, indent=2)
 
 
 def _table(statuses: list[MemberStatus]) -> str:

@@ -392,6 +392,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         members = self.members if member_id is None else [self.member(member_id)]
         for member in members:
             member.raise_if_ended()
+        for companion in self.companions() if member_id is None else ():
+            companion.raise_if_ended()
 
     def collect(self) -> None:
         self.for_all(DockerMember.collect)

@@ -1,0 +1,119 @@
+"""`upheaval backup` and `upheaval restore`: a backup beside a running cluster, and a new cluster from what it has."""
+
+import argparse
+import json
+import sys
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval import companion_control
+from upheaval.cli.tables import table
+from upheaval.companions import BACKUP, CompanionConfig, CompanionStatus
+from upheaval.errors import UsageError
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.opening import PROCESS, open_cluster
+from upheaval.scenario_live import LiveTarget
+
+NAME: Final = f"{BACKUP}-0"
+_OF_START: Final = ("source", "replay_start")
+
+
+def backup(options: argparse.Namespace) -> int:
+    """One action on the backup of a cluster."""
+    usual = CompanionConfig(NAME)
+    wanted = replace(
+        usual,
+        source=options.source or usual.source,
+        replay_start=options.replay_start or usual.replay_start,
+    )
+    given = [name for name in _OF_START if getattr(options, name) is not None]
+    if given and options.action != companion_control.START:
+        raise UsageError(f"--{given[0].replace('_', '-')} is for `upheaval backup start`: leave it out")
+    with open_cluster(options.dir) as cluster:
+        said = _do(cluster, options, wanted)
+        status = cluster.companion(NAME).status()
+    if options.json:
+        print(json.dumps(asdict(status), indent=2))
+    else:
+        print(said or companion_table([status]))
+    return 0
+
+
+def _do(cluster: AnyCluster, options: argparse.Namespace, wanted: CompanionConfig) -> str:
+    """What there is to say; nothing when the status says it."""
+    target = LiveTarget(cluster)
+    match options.action:
+        case companion_control.START:
+            if not any(member.is_running() for member in cluster.members):
+                raise UsageError(f"the cluster in {options.dir} is not running: start it with `upheaval up`")
+            with cluster.all_or_nothing():
+                return companion_control.start(target, wanted, options.timeout).proof
+        case companion_control.STOP:
+            return f"{NAME}: {companion_control.stop(target, NAME).proof}"
+        case companion_control.KILL:
+            return f"{NAME}: {companion_control.kill(target, NAME).proof}"
+        case "wait":
+            position = companion_control.wait_until_caught_up(target, NAME, options.timeout).live_log_position
+            return f"{NAME} has the log up to position {position}"
+    return ""
+
+
+def companion_table(statuses: list[CompanionStatus]) -> str:
+    """For people."""
+    rows = [["name", "alive", "state", "log up to", "latest snapshot", "retrieved", "errors", "next query", "pid"]]
+    rows += [
+        [
+            status.name,
+            "yes" if status.alive else "no",
+            status.state or "-",
+            *(_number(each) for each in (status.live_log_position, status.snapshot_position)),
+            *(_number(each) for each in (status.snapshots_retrieved, status.errors)),
+            _moment(status.next_query_deadline_ms),
+            _number(status.pid),
+        ]
+        for status in statuses
+    ]
+    return table(rows)
+
+
+def _number(value: int) -> str:
+    return "-" if value < 0 else str(value)
+
+
+def _moment(epoch_ms: int) -> str:
+    if epoch_ms < 0:
+        return "-"
+    try:
+        return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+    except (ValueError, OverflowError):
+        return str(epoch_ms)
+
+
+def restore(options: argparse.Namespace) -> int:
+    """A new cluster from a backup, started unless that is left for later."""
+    from upheaval.restore import examine, restore
+
+    source = examine(options.source_folder)
+    given: dict[str, Any] = {} if options.base_port is None else {"base_port": options.base_port}
+    folder: Path = options.dir
+    with restore(
+        source,
+        folder,
+        runtime=options.runtime or PROCESS,
+        members=options.members,
+        service=options.service,
+        kept=True,
+        **given,
+    ) as cluster:
+        at = f", snapshots at {', '.join(map(str, source.snapshots))}" if source.snapshots else ""
+        print(f"{options.members} members in {cluster.folder} have the log up to position {source.position}{at}")
+        if options.no_start:
+            print(f"start them with `upheaval up --dir {folder}`")
+            return 0
+        if cluster.note:
+            print(f"containers: {cluster.note}", file=sys.stderr)
+        leader = cluster.up(options.timeout)
+        print(f"leader: member {leader}, term {cluster.status()[leader].leadership_term_id}")
+    return 0

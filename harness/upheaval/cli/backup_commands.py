@@ -1,0 +1,50 @@
+"""The commands `backup` and `restore` on the command line; what they do is imported when one of them is called."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def add_commands(commands: Any, seconds: Callable[[str], float]) -> None:
+    """`seconds` is the type of time-outs."""
+    parser = commands.add_parser("backup", help="a backup beside a running cluster: start it, look at it, end it")
+    parser.add_argument("--dir", required=True, type=Path, help="the cluster's folder")
+    parser.add_argument(
+        "action",
+        nargs="?",
+        choices=["start", "status", "wait", "stop", "kill"],
+        default="status",
+        help="status is the default; wait returns when it has what is committed now",
+    )
+    parser.add_argument("--source", choices=["ANY", "LEADER", "FOLLOWER"], help="whom it copies from (default ANY)")
+    parser.add_argument(
+        "--replay-start",
+        choices=["BEGINNING", "LATEST_SNAPSHOT"],
+        help="where its copy of the log begins (default BEGINNING)",
+    )
+    parser.add_argument("--timeout", type=seconds, default=30.0, help="seconds for start and wait")
+    parser.add_argument("--json", action="store_true")
+    parser.set_defaults(command=_backup)
+    restore = commands.add_parser("restore", help="a new cluster whose members begin with what a backup has")
+    restore.add_argument("--from", required=True, type=Path, dest="source_folder", metavar="FOLDER")
+    restore.add_argument("--dir", required=True, type=Path, help="a new folder for the new cluster")
+    restore.add_argument("--members", type=int, default=3, help="1 to 9 (default 3)")
+    restore.add_argument("--runtime", choices=["process", "docker"], help="processes (default) or containers")
+    restore.add_argument("--service", help="default: that of the backup's cluster")
+    restore.add_argument("--base-port", type=int, help="first of ten ports a member (default: free ones)")
+    restore.add_argument("--timeout", type=seconds, default=30.0, help="seconds to wait for a leader")
+    restore.add_argument("--no-start", action="store_true", help="make the folder, and leave the start to `up`")
+    restore.set_defaults(command=_restore)
+
+
+def _backup(options: argparse.Namespace) -> int:
+    from upheaval.cli import backup
+
+    return backup.backup(options)
+
+
+def _restore(options: argparse.Namespace) -> int:
+    from upheaval.cli import backup
+
+    return backup.restore(options)
