@@ -257,18 +257,6 @@ class StandbyModule(LogSide):
         super()._on_new_leadership_term_event(now, event)
         self.leader_member_id = event.leader_member_id
         self._term_base = event.term_base_log_position
-        last = self.recording_log.find_last_term()
-        if last is not None and last.leadership_term_id < event.leadership_term_id:
-            # The backup agent would name it after its next query only, but a snapshot of it may come before.
-            self.recording_log.ensure_coherent(
-                last.recording_id,
-                event.leadership_term_id,
-                event.term_base_log_position,
-                event.leadership_term_id,
-                event.term_base_log_position,
-                NULL_POSITION,
-                event.timestamp,
-            )
 
     def _on_cluster_action(self, now: Now, request: cm.ClusterActionRequest) -> None:
         """As on a member; what those leave to standbys is taken as well."""
@@ -283,7 +271,7 @@ class StandbyModule(LogSide):
     # --- snapshots ---
 
     def _base_of_term(self, leadership_term_id: int) -> int:
-        """The recording log of a copy need not name the terms before the one in which it was begun."""
+        """That of the log, or of the snapshot that was started from: the copy of a log need not name every term."""
         assert leadership_term_id == self._term_id
         return self._term_base
 

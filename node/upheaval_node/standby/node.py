@@ -1,0 +1,136 @@
+"""Which agents make a standby: those of a backup, the module that reads the log, and the services. No I/O here.
+
+Agents come in the order in which they take their turns; they are closed in the opposite one (`close_standby`).
+"""
+
+from collections.abc import Sequence
+
+from upheaval_node.backup.agent import BackupAgent
+from upheaval_node.backup.node import (
+    BackupNodeAgent,
+    archive_id_of,
+    build_backup_agent,
+    build_backup_archive,
+)
+from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE
+from upheaval_node.credentials import CredentialsSupplier, NoCredentials
+from upheaval_node.marks import MarkKeeper, archive_mark_of, backup_mark, service_mark_of
+from upheaval_node.media.component import ComponentMedia
+from upheaval_node.member import MemberPorts
+from upheaval_node.service.api import ClusteredService
+from upheaval_node.service.container import ServiceContainer
+from upheaval_node.standby.config import StandbyConfig
+from upheaval_node.standby.module import StandbyModule, standby_members
+from upheaval_node.standby.notices import SnapshotNotices
+from upheaval_node.types import NULL_VALUE
+
+StandbyAgent = BackupNodeAgent | StandbyModule | ServiceContainer
+"""What a standby is made of: agents with an orderly end."""
+
+
+def build_standby(
+    config: StandbyConfig,
+    ports: MemberPorts,
+    services: Sequence[ClusteredService],
+    credentials: CredentialsSupplier | None = None,
+) -> list[StandbyAgent]:
+    """All agents of a standby: marks, media driver, backup agent, archive, module, and a container a service."""
+    supplier = credentials or NoCredentials()
+    marks = _marks(config, ports)
+    try:
+        driver, archive, media = build_backup_archive(config.backup, ports)
+        agent = build_backup_agent(config.backup, ports, media, supplier)
+        module = _module(config, ports, ComponentMedia(driver), agent, supplier)
+        containers = [
+            _container(config, ports, ComponentMedia(driver), service, service_id)
+            for service_id, service in enumerate(services)
+        ]
+    except Exception:
+        marks.signal_failed_start()
+        raise
+    marks.signal_ready(ports.now_ms)
+    return [marks, driver, agent, archive, module, *containers]
+
+
+def close_standby(agents: Sequence[StandbyAgent]) -> None:
+    """End in order: services, module, archive, backup agent, media, and the mark files last."""
+    for agent in reversed(agents):
+        agent.close()
+
+
+def _marks(config: StandbyConfig, ports: MemberPorts) -> MarkKeeper:
+    backup, storage, pid, now_ms = config.backup, ports.storage, ports.pid, ports.now_ms
+    return MarkKeeper(
+        [
+            backup_mark(storage, cluster_id=backup.cluster_id, folder=backup.folder, pid=pid, now_ms=now_ms),
+            archive_mark_of(
+                storage,
+                archive_id=archive_id_of(backup.name),
+                endpoint=backup.endpoints.archive,
+                folder=backup.folder,
+                pid=pid,
+                now_ms=now_ms,
+            ),
+            *(
+                service_mark_of(
+                    storage,
+                    service_id,
+                    member_id=NULL_VALUE,
+                    cluster_id=backup.cluster_id,
+                    folder=backup.folder,
+                    pid=pid,
+                    now_ms=now_ms,
+                )
+                for service_id in range(len(config.services))
+            ),
+        ]
+    )
+
+
+def _module(
+    config: StandbyConfig, ports: MemberPorts, view: ComponentMedia, agent: BackupAgent, supplier: CredentialsSupplier
+) -> StandbyModule:
+    backup = config.backup
+    media = ports.media_of(view, "standby")
+    notices = SnapshotNotices(
+        media,
+        backup.consensus_endpoints,
+        backup.endpoints.consensus,
+        supplier,
+        ports.errors.report,
+        timeout_ns=backup.settings.backup.response_timeout_ns,
+    )
+    module = StandbyModule(
+        media,
+        ports.storage,
+        ports.counters,
+        config.member_settings,
+        standby_members(backup.endpoints.consensus, backup.endpoints.catchup, backup.endpoints.archive),
+        agent.recording_log,
+        notices,
+        ports.tracer_of("standby"),
+        ports.random("standby"),
+        ports.errors,
+    )
+    module.bell = view.bell
+    ports.counters.ring(view.bell, RECORDING_POSITION)
+    return module
+
+
+def _container(
+    config: StandbyConfig, ports: MemberPorts, view: ComponentMedia, service: ClusteredService, service_id: int
+) -> ServiceContainer:
+    component = f"service-{service_id}"
+    container = ServiceContainer(
+        ports.media_of(view, component),
+        ports.counters,
+        service,
+        config.cluster,
+        service_id=service_id,
+        tracer=ports.tracer_of(component),
+        errors=ports.errors,
+        is_responding=False,
+    )
+    container.bell = view.bell
+    ports.counters.ring(view.bell, COMMIT_POSITION, RECOVERY_STATE, RECORDING_POSITION)
+    return container
