@@ -3,16 +3,72 @@
 Real members, real backup agents and archives, virtual time: `support.system_world` with one more kind of host.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from support.system_world import Chorus, System
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, start_backup
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval_node.backup.agent import BackupAgent
 from upheaval_node.backup.config import BackupEndpoints
+from upheaval_node.cluster.authentication import SessionProxy
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MemberSettings
+from upheaval_node.types import Now
+
+CREDENTIALS = b"admin:admin"
+CHALLENGE_ANSWER = b"admin:CSadmin"
+
+
+class OneBackup:
+    """Lets in whoever says `admin:admin`, or asks who says nothing for it; clients of the name `-` come in as well."""
+
+    def __init__(self) -> None:
+        self._said: dict[int, bytes] = {}
+
+    def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
+        self._said[session_id] = encoded_credentials
+
+    def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:
+        said = self._said[proxy.session_id]
+        if said == b"challenge me":
+            proxy.challenge(b"challenge")
+        elif said in (CREDENTIALS, b"-"):
+            proxy.authenticate(b"admin")
+        else:
+            proxy.reject()
+
+    def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
+        self._said[session_id] = encoded_credentials
+
+    def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:
+        said = self._said[proxy.session_id]
+        if said == CHALLENGE_ANSWER:
+            proxy.authenticate(b"admin")
+        elif said != b"challenge me":
+            proxy.reject()
+
+
+class OnlyAdmin:
+    """Only the principal `admin` may ask for a backup."""
+
+    def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:
+        return template_id == cm.BackupQuery.TEMPLATE_ID and principal == b"admin"
+
+
+class Says:
+    """Credentials of a client or a backup, and its answer to challenges."""
+
+    def __init__(self, credentials: bytes, answer: bytes = b"") -> None:
+        self.credentials = credentials
+        self._answer = answer
+
+    def encoded_credentials(self) -> bytes:
+        return self.credentials
+
+    def on_challenge(self, encoded_challenge: bytes) -> bytes:
+        return self._answer
 
 
 class Backup:
@@ -101,7 +157,3 @@ def copy_files(source: Disk, target: Disk) -> None:
         copied = target.create(path)
         copied.write(0, bytes(inode.data))
         copied.truncate(inode.size)
-
-
-def texts(system: System, member_id: int = 0) -> Sequence[bytes]:
-    return system.service(member_id).messages
