@@ -2,8 +2,17 @@
 
 from random import Random
 
+from support.archive_world import SETTINGS as ARCHIVE_SETTINGS
+from support.archive_world import Syncs
 from support.cluster_world import ClusterWorld, Member
+from support.memory_storage import MemoryStorage
+from upheaval_node.archive.archive import Archive
+from upheaval_node.archive.client import ArchiveClient, PendingCall
+from upheaval_node.archive.recording_replication import ReplicationSource
+from upheaval_node.archive.snapshot_replication import SnapshotReplication
 from upheaval_node.cluster.authentication import AcceptEveryone, SessionProxy
+from upheaval_node.counters import Counters
+from upheaval_node.files.recording_log import Entry
 from upheaval_node.media.api import Message, Publication
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
@@ -74,6 +83,81 @@ class Party:
         self, *snapshots: cm.StandbySnapshotSnapshot, correlation_id: int = 7, version: int = VERSION
     ) -> cm.StandbySnapshot:
         return cm.StandbySnapshot(correlation_id, version, STREAM, snapshots, self.channel, b"")
+
+
+class ArchivedParty(Party):
+    """One with an archive of its own, at `name`:5."""
+
+    def __init__(self, world: ClusterWorld, name: str = "backup") -> None:
+        super().__init__(world, name)
+        self.endpoint = f"{name}:5"
+        self.storage = MemoryStorage()
+        self.counters = Counters.in_memory(512)
+        self.archive = Archive(
+            self.driver,
+            self.storage,
+            self.counters,
+            ARCHIVE_SETTINGS,
+            Random(world.random.random()),
+            world.members[min(world.members)].errors,
+            control_channel=f"aeron:tcp?endpoint={self.endpoint}",
+            archive_id=70,
+        )
+        self._syncs = Syncs(self.storage)
+        self.client = self.archive_client()
+        self._clients = [self.client]
+        world.until(lambda: self.client.is_connected)
+
+    def do_work(self, now: Now) -> int:
+        work = super().do_work(now) + self._syncs.do_work(now) + self.archive.do_work(now)
+        return work + sum(client.do_work(now) for client in self._clients)
+
+    def archive_client(self) -> ArchiveClient:
+        """One of its own archive."""
+        return ArchiveClient(self.driver, name="party")
+
+    def remote_archive(self, member: Member) -> ArchiveClient:
+        """One of a member's archive."""
+        client = ArchiveClient(self.driver, control_channel=f"aeron:tcp?endpoint=m{member.id}:5", name="party")
+        self._clients.append(client)
+        self.world.until(lambda: client.is_connected)
+        return client
+
+    def call(self, call: PendingCall) -> int:
+        self.world.until(lambda: call.done)
+        assert call.error is None, call.error
+        return call.relevant_id
+
+    def fetch(self, member: Member, entries: list[Entry]) -> dict[int, int]:
+        """Copy the recordings of a member's snapshots; own recordings by those of the member."""
+        source = ReplicationSource(f"aeron:tcp?endpoint=m{member.id}:5")
+        replication = SnapshotReplication(self.client, self.counters, source, [e.recording_id for e in entries])
+
+        def is_complete() -> bool:
+            for signal in self.client.take_signals():
+                replication.on_signal(signal)
+            replication.poll(self.world.now)
+            return replication.is_complete
+
+        self.world.until(is_complete)
+        return replication.recordings
+
+    def notice_of(self, entries: list[Entry], recordings: dict[int, int]) -> cm.StandbySnapshot:
+        """What a standby says that took the same snapshots."""
+        return self.notice(
+            *(
+                cm.StandbySnapshotSnapshot(
+                    recordings[entry.recording_id],
+                    entry.leadership_term_id,
+                    entry.term_base_log_position,
+                    entry.log_position,
+                    entry.timestamp,
+                    entry.service_id,
+                    self.endpoint,
+                )
+                for entry in entries
+            )
+        )
 
 
 class Challenges(AcceptEveryone):

@@ -61,6 +61,12 @@ class SnapshotReplication:
     def is_complete(self) -> bool:
         return len(self.recordings) == len(self._wanted)
 
+    @property
+    def local_recordings(self) -> list[int]:
+        """Everything that was begun here, complete or not."""
+        known = self._recording_id if self._current is None else self._current.recording_id
+        return [*self.recordings.values(), *([known] if known != NULL_VALUE else [])]
+
     def next_deadline_ns(self) -> int:
         if self.is_complete:
             return MAX_POSITION

@@ -20,7 +20,7 @@ from upheaval_node.errors import NodeError, PeerError, StorageError, Termination
 from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MS
-from upheaval_node.steps import Steps
+from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
@@ -131,7 +131,7 @@ class ConsensusModule(ConsensusSide):
             )
         if self._snapshot is not None or self._state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
-        if self._sessions.needs_ticks or self._backups.needs_ticks or self._node_control.is_busy:
+        if any(each.needs_ticks for each in (self._sessions, self._backups, self._notices, self._node_control)):
             deadline = min(deadline, self._slow_tick_deadline_ns)
         # What could not be sent is looked at again soon, but the loop must not spin on it.
         return max(deadline, now.ns + RETRY_AFTER_ERROR_NS)
@@ -141,7 +141,7 @@ class ConsensusModule(ConsensusSide):
     def _recover(self, now: Now) -> int:
         if self._recovery is None:
             self._service_adapter = ServiceAdapter(self._context, self, self._acks)
-            self._recovery = Steps(recover(self._context, self.recording_log, self._recording, self._acks, self._time))
+            self._recovery = Steps(self._start())
         assert self._service_adapter is not None
         work = self._service_adapter.poll(now)
         try:
@@ -152,6 +152,15 @@ class ConsensusModule(ConsensusSide):
             self._begin(now, self._recovery.result)
             work += 1
         return work
+
+    def _start(self) -> StepGenerator[Recovered]:
+        """First of all the newest snapshot of a standby: without it the member starts from its own."""
+        try:
+            yield from self._node_control.replicate_standby_snapshot()
+        except PeerError as error:
+            now = yield
+            self._context.report(now, "standby snapshot", str(error))
+        return (yield from recover(self._context, self.recording_log, self._recording, self._acks, self._time))
 
     def _begin(self, now: Now, recovered: Recovered) -> None:
         plan = recovered.plan
@@ -184,7 +193,7 @@ class ConsensusModule(ConsensusSide):
             else:
                 self._check_leader(now)
         if self._election is None and self._state is ModuleState.ACTIVE:
-            work += self._node_control.check_toggle(now)
+            work += self._node_control.check_toggle()
         return work + self._node_control.poll(now)
 
     def _lead_slowly(self, now: Now) -> int:
@@ -352,9 +361,10 @@ class ConsensusModule(ConsensusSide):
         if self._ingress is not None:
             self._ingress.close()
             self._ingress = None
-        if self._snapshot is not None:
-            self._snapshot.close()
-            self._snapshot = None
+        for steps in (self._recovery, self._snapshot):
+            if steps is not None:
+                steps.close()
+        self._snapshot = None
         self._log.detach()
         self._leader_log.close()
         self._follower_log.close()
@@ -368,6 +378,7 @@ class ConsensusModule(ConsensusSide):
         if self._service_adapter is not None:
             self._service_adapter.close()
         self._services.close()
+        self._node_control.close()
         self._archive.close()
         self.counters.close()
         self._latency.close()

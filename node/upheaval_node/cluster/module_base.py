@@ -6,6 +6,7 @@ Knows no message and no step of an election.
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Container
+from functools import partial
 from random import Random
 
 from upheaval_node.archive.client import ArchiveClient
@@ -102,13 +103,15 @@ class ModuleBase(ABC):
         self.app_version = cluster.app_version
         self.recording_log = recording_log or RecordingLog(storage, sync_level=cluster.file_sync_level)
         self.node_state = NodeState(storage, sync_level=cluster.file_sync_level)
-        archive = ArchiveClient(
+        self._new_archive_client = partial(
+            ArchiveClient,
             media,
             control_stream_id=archive_control_stream_id,
             response_stream_id=cluster.cluster_id * 100 + RESPONSE_STREAM_ID,
             timeout_ns=settings.archive.message_timeout_ns,
             name=f"consensus-module-{member_id}",
         )
+        archive = self._new_archive_client()
         self._archive_timeout_ns = settings.archive.message_timeout_ns
         self.counters = ModuleCounters(counters, cluster.cluster_id)
         self._latency = CommitLatency(counters, cluster.cluster_id)
@@ -157,7 +160,7 @@ class ModuleBase(ABC):
             self._context, self, self.recording_log, authenticator, authorisation, self._notices.queue
         )
         self._publisher = ConsensusPublisher(self._context)
-        self._node_control = NodeControl(self._context, self.recording_log)
+        self._node_control = NodeControl(self._context, self.recording_log, self._new_archive_client)
         self._ingress: IngressAdapter | None = None
         self._replays: list[LocalLogReplay] = []
         self._replications: list[LeaderLogReplication] = []

@@ -1,12 +1,17 @@
 """What an operator can ask of one member through its node control toggle, on leaders and followers alike.
 
 VALIDATE_RECORDING_LOG asks the archive for the recording of every snapshot that counts, and makes those invalid of
-which there is none. Source: Aeron Cluster, node control and recording-log validator. Knows nothing of elections.
+which there is none. REPLICATE_STANDBY_SNAPSHOT fetches the newest snapshot that a standby took. Source: Aeron Cluster,
+node control, recording-log validator and standby snapshot replicator. Knows nothing of elections.
 """
 
+from collections.abc import Callable
+
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import NodeToggle
+from upheaval_node.cluster.standby_replicator import replicate_standby_snapshot
 from upheaval_node.errors import PeerError
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.steps import StepGenerator, Steps
@@ -14,16 +19,21 @@ from upheaval_node.types import Now
 
 
 class NodeControl:
-    def __init__(self, context: ModuleContext, recording_log: RecordingLog) -> None:
+    def __init__(
+        self, context: ModuleContext, recording_log: RecordingLog, new_archive_client: Callable[[], ArchiveClient]
+    ) -> None:
         self._context = context
         self._recording_log = recording_log
+        self._new_archive_client = new_archive_client
         self._validation: Steps[int] | None = None
+        self._replication: Steps[str] | None = None
 
     @property
-    def is_busy(self) -> bool:
-        return self._validation is not None
+    def needs_ticks(self) -> bool:
+        """Whether something waits for the archive, which nothing announces."""
+        return self._validation is not None or self._replication is not None
 
-    def check_toggle(self, now: Now) -> int:
+    def check_toggle(self) -> int:
         """Take an order. Only on an active member outside of elections."""
         toggle = self._context.published.node_toggle
         value = toggle.get()
@@ -31,7 +41,8 @@ class NodeControl:
             if self._validation is None:
                 self._validation = Steps(self._validate())
         elif value == NodeToggle.REPLICATE_STANDBY_SNAPSHOT:
-            self._context.report(now, "node control", "standby snapshots are not replicated: there is no standby")
+            if self._replication is None:
+                self._replication = Steps(self.replicate_standby_snapshot())
         else:
             return 0
         toggle.set(NodeToggle.NEUTRAL)
@@ -39,6 +50,32 @@ class NodeControl:
 
     def poll(self, now: Now) -> int:
         """Go on with what was ordered."""
+        return self._poll_validation(now) + self._poll_replication(now)
+
+    def close(self) -> None:
+        """Give up what was ordered."""
+        if self._replication is not None:
+            self._replication.close()
+            self._replication = None
+
+    def replicate_standby_snapshot(self) -> StepGenerator[str]:
+        """See `standby_replicator`."""
+        return replicate_standby_snapshot(self._context, self._recording_log, self._new_archive_client)
+
+    def _poll_replication(self, now: Now) -> int:
+        if self._replication is None:
+            return 0
+        try:
+            if not self._replication.poll(now):
+                return 0
+        except PeerError as error:
+            self._context.report(now, "node control", f"no standby snapshot is replicated: {error}")
+        else:
+            self._context.tracer.emit(now, "standby_snapshot_replicated", endpoint=self._replication.result)
+        self._replication = None
+        return 1
+
+    def _poll_validation(self, now: Now) -> int:
         if self._validation is None:
             return 0
         try:

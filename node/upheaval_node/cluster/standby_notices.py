@@ -46,7 +46,8 @@ class StandbyNotices:
         self._notices: list[_Notice] = []
 
     @property
-    def is_waiting_for_time(self) -> bool:
+    def needs_ticks(self) -> bool:
+        """Whether something waits for time to pass."""
         return any(each.due_ns is not None for each in self._notices)
 
     def queue(self, now: Now, snapshots: Snapshots) -> None:

@@ -69,13 +69,6 @@ def test_an_archive_that_does_not_answer_makes_nothing_invalid() -> None:
     assert all(entry.is_valid for entry in snapshots(member))
 
 
-def test_standby_snapshots_are_refused_in_one_line() -> None:
-    world, member = started()
-    node_toggle(member).set(NodeToggle.REPLICATE_STANDBY_SNAPSHOT)
-    world.until(lambda: node_toggle(member).get() == NodeToggle.NEUTRAL)
-    assert member.errors.texts[-1] == "node control: standby snapshots are not replicated: there is no standby"
-
-
 def test_a_member_in_an_election_takes_no_order() -> None:
     world, leader = started(3)
     for follower in world.followers():
