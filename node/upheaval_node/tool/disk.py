@@ -202,7 +202,12 @@ def _ask(address: str, header: ClusterMarkHeader, timeout_ms: int) -> MembersAns
 
 
 def _is_process(pid: int) -> bool:
-    return 0 < pid < 1 << 31 and Path(f"/proc/{pid}").exists()
+    """One that is not yet buried does not count."""
+    try:
+        status = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return False
+    return not status.rpartition(")")[2].lstrip().startswith("Z")
 
 
 def _write_whole(fd: int, content: bytes) -> None:
