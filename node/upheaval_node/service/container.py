@@ -10,7 +10,7 @@ from typing import Final, assert_never
 
 from upheaval_node import counters as counter_types
 from upheaval_node.counters import Counter, Counters
-from upheaval_node.errors import DecodeError, NodeError, PeerError, TerminationError, UsageError
+from upheaval_node.errors import DecodeError, NodeError, PeerError, StorageError, TerminationError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Subscription
 from upheaval_node.ports import Bell, ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
@@ -487,7 +487,7 @@ class ServiceContainer:
 
     def _on_delivery_error(self, error: Exception) -> None:
         """An entry whose delivery failed counts as delivered: the same happens on every member."""
-        if isinstance(error, AssertionError | TerminationError):
+        if isinstance(error, AssertionError | TerminationError | StorageError):
             raise error
         kind = "log" if isinstance(error, PeerError) else "service"
         self._report(kind, f"entry ending at {self.view.log_position}: {_text(error)}")

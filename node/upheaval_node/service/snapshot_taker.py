@@ -6,7 +6,7 @@ Until both are done, nothing behind the entry may be delivered. Knows nothing of
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from upheaval_node.errors import NodeError
+from upheaval_node.errors import NodeError, StorageError, TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import ClusteredService
 from upheaval_node.service.cluster_view import ClusterView
@@ -48,14 +48,17 @@ class SnapshotTaker:
         return self._steps is not None or self.taken is not None
 
     def begin(self, entry: cm.ClusterActionRequest) -> None:
-        """Take the state now. A failure of the service is reported; then there is no recording."""
+        """Take the state now. A failure of the service is reported; then there is no recording.
+
+        A service that raises `TerminationError` or `StorageError` ends its member.
+        """
         view = self._view
         self._position = entry.log_position
         state = StateWriter(longest_message(self._settings))
         try:
             with view.during("on_take_snapshot"):
                 self._service.on_take_snapshot(state)
-        except AssertionError:
+        except (AssertionError, TerminationError, StorageError):
             raise
         except Exception as error:  # noqa: BLE001 - the service's failure is reported, and the module told
             self._fail(error)
