@@ -1,8 +1,8 @@
-"""Orders of an operator to a cluster: snapshot, suspend, resume, shutdown, abort, and the start after an end.
+"""Orders of an operator to a cluster: snapshots, suspend, resume, shutdown, abort, and the start after an end.
 
-An order goes through the control toggle of the leader, as a tool gives it. Its effect is proved by what is seen of
-every member that ran: where its latest snapshot is, in which state its consensus module is, with which status it ended.
-Each order is written down with that (docs/run-folder.md). This module knows no runtime.
+An order goes through the control toggle of the leader, as a tool gives it, or through that of each node. Its effect is
+proved by what is seen of every member that ran: where its latest snapshot is, in which state its consensus module is,
+with which status it ended. Each order is written down with that (docs/run-folder.md). This module knows no runtime.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +20,11 @@ RESUME: Final = "resume"
 SHUTDOWN: Final = "shutdown"
 ABORT: Final = "abort"
 START: Final = "start"
-ORDERS: Final = (SNAPSHOT, SUSPEND, RESUME, SHUTDOWN, ABORT, START)
+STANDBY_SNAPSHOT: Final = "standby-snapshot"
+"""The standbys take one, the members do not; done when every member that runs knows of it."""
+REPLICATE_STANDBY_SNAPSHOT: Final = "replicate-standby-snapshot"
+"""Each member fetches the latest one of which a standby told it."""
+ORDERS: Final = (SNAPSHOT, SUSPEND, RESUME, SHUTDOWN, ABORT, START, STANDBY_SNAPSHOT, REPLICATE_STANDBY_SNAPSHOT)
 """What can be ordered; `start` is no order to the members, it starts those that are down."""
 
 ENDINGS: Final = (SHUTDOWN, ABORT)
@@ -104,6 +108,10 @@ class _Order:
             return self._end(running)
         if self._order == SNAPSHOT:
             return self._snapshot(list(running))
+        if self._order == STANDBY_SNAPSHOT:
+            return self._standby_snapshot(list(running))
+        if self._order == REPLICATE_STANDBY_SNAPSHOT:
+            return self._replicate(list(running))
         return self._change_state(list(running), _STATES[self._order])
 
     # --- one each ---
@@ -123,6 +131,41 @@ class _Order:
         self._wait(is_taken, f"snapshot behind position {before} on members {_shown(running)}")
         self.seen = {str(member_id): {"snapshot_position": position} for member_id in running}
         return f"snapshot at position {position} on members {_shown(running)}"
+
+    def _standby_snapshot(self, running: Sequence[int]) -> str:
+        statuses = self._cluster.control_statuses()
+        before = max(statuses[member_id].standby_position for member_id in running)
+        own = self._positions(running)
+        self._give()
+        position = -1
+
+        def is_known() -> bool:
+            nonlocal position
+            statuses = self._cluster.control_statuses()
+            positions = {statuses[member_id].standby_position for member_id in running}
+            position = max(positions)
+            return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
+
+        self._wait(is_known, f"word of a standby's snapshot behind position {before} to members {_shown(running)}")
+        if self._positions(running) != own:
+            raise UnknownOutcome(f"a member took a snapshot that was left to standbys: {self._positions(running)}")
+        self.seen = {str(member_id): {"standby_position": position} for member_id in running}
+        return f"members {_shown(running)} know of a standby's snapshot at position {position}, and took none"
+
+    def _replicate(self, running: Sequence[int]) -> str:
+        statuses = self._cluster.control_statuses()
+        wanted = {member_id: statuses[member_id].standby_position for member_id in running}
+        for member_id in running:
+            self._give(member_id)
+
+        def is_there() -> bool:
+            statuses = self._cluster.control_statuses()
+            return all(statuses[each].snapshot_position >= position for each, position in wanted.items())
+
+        self._wait(is_there, f"snapshots at positions {sorted(set(wanted.values()))} on members {_shown(running)}")
+        self.seen = {str(each): {"snapshot_position": position} for each, position in wanted.items()}
+        positions = ", ".join(map(str, sorted(set(wanted.values()))))
+        return f"members {_shown(running)} have the snapshot of a standby at position {positions}"
 
     def _change_state(self, running: Sequence[int], state: str) -> str:
         self._give()
@@ -174,8 +217,8 @@ class _Order:
 
     # --- how ---
 
-    def _give(self) -> None:
-        """To whoever leads; until it is taken, because the toggle is not ready in every moment."""
+    def _give(self, member_id: int | None = None) -> None:
+        """To whoever leads, or to one member; until it is taken, because no toggle is ready in every moment."""
         refused = "no member leads"
 
         def is_taken() -> bool:
@@ -184,11 +227,12 @@ class _Order:
             if leader is None:
                 return False
             self.leader = leader
-            refused = self._cluster.order(leader, self._order)
+            refused = self._cluster.order(leader if member_id is None else member_id, self._order)
             return not refused
 
+        who = "leader" if member_id is None else f"member {member_id}"
         try:
-            self._wait(is_taken, f"leader that takes {self._order}")
+            self._wait(is_taken, f"{who} that takes {self._order}")
         except UnknownOutcome as error:
             raise UnknownOutcome(f"{error}: {refused}") from error
 

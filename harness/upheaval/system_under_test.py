@@ -265,6 +265,7 @@ class UpheavalNode:
                 jsonfields.optional_text(fields, "module_state"),
                 jsonfields.integer(fields, "snapshot_count"),
                 jsonfields.integer(fields, "snapshot_position"),
+                jsonfields.integer(fields, "standby_position"),
             )
             return jsonfields.text(fields, "refused"), status
         except FieldError as error:

@@ -1,19 +1,21 @@
-"""What an operator can order through the control toggle of a leader, and what the counters say of it.
+"""What an operator can order through the control toggle of a leader or the node control toggle of any member, and what
+the counters say of it.
 
-Rules (Aeron Cluster: ClusterControl): an order is taken by the toggle only while it is NEUTRAL, which it is on a leader
-whose election is over; a cluster that is suspended takes RESUME, and nothing else. Pure functions over counters and the
-bytes of a recording log; knows neither processes nor files.
+Rules (Aeron Cluster: ClusterControl, NodeControl): an order is taken by its toggle only while that is NEUTRAL: that of
+a leader, and the own one of each node, when its election is over. A cluster that is suspended takes RESUME, and nothing
+else. Pure functions over counters and the bytes of a recording log; knows neither processes nor files.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from upheaval_node import counters as counter_types
-from upheaval_node.cluster.module_state import ControlToggle, ModuleState
+from upheaval_node.cluster.module_state import ControlToggle, ModuleState, NodeToggle
 from upheaval_node.counters import Counters
 from upheaval_node.errors import DecodeError
-from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID, read_entries
+from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID, Entry, EntryType, read_entries
 
 ORDERS: Final = {
     "snapshot": ControlToggle.SNAPSHOT,
@@ -21,8 +23,10 @@ ORDERS: Final = {
     "resume": ControlToggle.RESUME,
     "shutdown": ControlToggle.SHUTDOWN,
     "abort": ControlToggle.ABORT,
+    "standby-snapshot": ControlToggle.STANDBY_SNAPSHOT,
+    "replicate-standby-snapshot": NodeToggle.REPLICATE_STANDBY_SNAPSHOT,
 }
-"""The toggle by the word for it."""
+"""The toggle by the word for it: that of the leader, or of a node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,39 +34,46 @@ class ControlStatus:
     """What a member says about its consensus module; `module_state` is None while there is none.
 
     `snapshot_count` counts from the start of the member. `snapshot_position` is that of its latest complete snapshot,
-    -1 without one.
+    `standby_position` that of the latest one of which a standby told it, -1 without one.
     """
 
     module_state: str | None = None
     snapshot_count: int = -1
     snapshot_position: int = -1
+    standby_position: int = -1
 
 
 def read_control(counters: Counters | None, recording_log: bytes) -> ControlStatus:
     """`counters` None: the member is down, only its recording log can be read."""
     position = latest_snapshot_position(recording_log)
+    standby_position = _latest(recording_log, lambda e: e.is_valid and e.type is EntryType.STANDBY_SNAPSHOT)
     if counters is None:
-        return ControlStatus(snapshot_position=position)
+        return ControlStatus(snapshot_position=position, standby_position=standby_position)
     state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
     count = _value(counters, counter_types.SNAPSHOT_COUNT)
     name = ModuleState(state).name if state in {each.value for each in ModuleState} else None
-    return ControlStatus(name, -1 if count is None else count, position)
+    return ControlStatus(name, -1 if count is None else count, position, standby_position)
 
 
 def latest_snapshot_position(recording_log: bytes) -> int:
     """The log position of the latest valid snapshot of the module, by which all of a member's count; -1 without one."""
+    return _latest(recording_log, lambda e: e.is_valid_snapshot)
+
+
+def _latest(recording_log: bytes, wanted: Callable[[Entry], bool]) -> int:
     try:
         entries, _, _ = read_entries(recording_log)
     except DecodeError:
         return -1
-    found = [e.log_position for e in entries if e.is_valid_snapshot and e.service_id == CONSENSUS_MODULE_ID]
+    found = [e.log_position for e in entries if e.service_id == CONSENSUS_MODULE_ID and wanted(e)]
     return max(found, default=-1)
 
 
 def give_order(counters: Counters, word: str) -> str:
-    """Set the control toggle; returns why it cannot be taken now, empty when it was. Raises `KeyError` for no order."""
+    """Set the toggle; returns why it cannot be taken now, empty when it was. Raises `KeyError` for no order."""
     order = ORDERS[word]
-    toggle = counters.find(counter_types.CONTROL_TOGGLE)
+    is_of_node = isinstance(order, NodeToggle)
+    toggle = counters.find(counter_types.NODE_CONTROL_TOGGLE if is_of_node else counter_types.CONTROL_TOGGLE)
     if toggle is None:
         return "there is no consensus module"
     state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
@@ -71,7 +82,8 @@ def give_order(counters: Counters, word: str) -> str:
         if state != ModuleState.SUSPENDED or value not in (ControlToggle.NEUTRAL, ControlToggle.SUSPEND):
             return "the cluster is not suspended"
     elif value != ControlToggle.NEUTRAL:
-        return f"the control toggle is {_named(ControlToggle, value)}, not NEUTRAL"
+        name = f"node control toggle is {_named(NodeToggle, value)}"
+        return f"the {name if is_of_node else f'control toggle is {_named(ControlToggle, value)}'}, not NEUTRAL"
     elif state != ModuleState.ACTIVE:
         return f"the consensus module is {_named(ModuleState, state)}, not ACTIVE"
     toggle.set(order)

@@ -1,8 +1,8 @@
 """`python -m upheaval_node.runtime.control ORDER [FOLDER]`: what an operator orders, through the member's counters.
 
-ORDER is snapshot, suspend, resume, shutdown, abort, or `status` for none. Only the leader takes an order; what came of
-it is seen by `status` on every member. Prints one JSON object: `refused` (empty when the order was taken),
-`module_state`, `snapshot_count`, `snapshot_position`. Exit status 0: taken; 1: refused; 2: the folder cannot be read.
+ORDER is snapshot, suspend, resume, shutdown, abort, standby-snapshot, or `status` for none. Only the leader takes an
+order, any member replicate-standby-snapshot; what came of it is seen by `status`. Prints one JSON object: `refused`
+(empty when the order was taken), `module_state`, `snapshot_count`, `snapshot_position`, `standby_position`. Exit status 0: taken; 1: refused; 2: the folder cannot be read.
 Without a FOLDER it is that of the member's container.
 """
 

@@ -1,10 +1,10 @@
-"""The control toggle of a leader: which order it takes in which state, and why it does not."""
+"""The control toggles of leaders and nodes: which order they take in which state, and why they do not."""
 
 import pytest
 
-from upheaval_node.cluster.module_state import ControlToggle, ModuleState
+from upheaval_node.cluster.module_state import ControlToggle, ModuleState, NodeToggle
 from upheaval_node.cluster.orders import give_order
-from upheaval_node.counters import CONSENSUS_MODULE_STATE, CONTROL_TOGGLE, Counter, Counters
+from upheaval_node.counters import CONSENSUS_MODULE_STATE, CONTROL_TOGGLE, NODE_CONTROL_TOGGLE, Counter, Counters
 
 
 def module(toggle: ControlToggle, state: ModuleState) -> tuple[Counters, Counter]:
@@ -40,6 +40,18 @@ def test_an_order_that_does_not_suit_says_why(toggle: ControlToggle, state: Modu
     counters, counter = module(toggle, state)
     assert give_order(counters, word) == why
     assert counter.get() == toggle
+
+
+def test_an_order_to_a_node_goes_through_its_own_toggle() -> None:
+    counters, leaders = module(ControlToggle.INACTIVE, ModuleState.ACTIVE)
+    assert give_order(counters, "replicate-standby-snapshot") == "there is no consensus module"
+    own = counters.allocate(NODE_CONTROL_TOGGLE, b"", "node", NodeToggle.INACTIVE)
+    refused = "the node control toggle is INACTIVE, not NEUTRAL"
+    assert give_order(counters, "replicate-standby-snapshot") == refused
+    own.set(NodeToggle.NEUTRAL)
+    assert give_order(counters, "replicate-standby-snapshot") == ""
+    assert own.get() == NodeToggle.REPLICATE_STANDBY_SNAPSHOT
+    assert leaders.get() == ControlToggle.INACTIVE
 
 
 def test_without_a_module_nothing_takes_an_order() -> None:
