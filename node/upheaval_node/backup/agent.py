@@ -14,6 +14,7 @@ from upheaval_node.archive.recording_replication import ReplicationSource
 from upheaval_node.archive.snapshot_replication import SnapshotReplication
 from upheaval_node.backup.backup_counters import BackupCounters
 from upheaval_node.backup.config import BackupConfig, ReplayStart
+from upheaval_node.backup.leftovers import Leftovers
 from upheaval_node.backup.log_copy import LogCopy
 from upheaval_node.backup.log_terms import name_terms
 from upheaval_node.backup.offer import Offer, is_acceptable, offer_of
@@ -64,7 +65,10 @@ class BackupAgent:
         random: Random,
         errors: ErrorSink,
         credentials: CredentialsSupplier,
+        *,
+        is_alone: bool = False,
     ) -> None:
+        """With `is_alone` nobody else records in the own archive."""
         self.bell: Bell | None = None
         self._media = media
         self._counters = counters
@@ -87,6 +91,9 @@ class BackupAgent:
         self._archive = ArchiveClient(
             media, timeout_ns=config.settings.archive.message_timeout_ns, name=f"{config.name} own archive"
         )
+        self._leftovers = Leftovers(self._archive, self.recording_log, is_alone=is_alone)
+        self._tidying: Steps[None] | None = None
+        self._is_tidy = False
         self._supplier_archive: ArchiveClient | None = None
         self._offer: Offer | None = None
         self._wanted: list[cm.BackupResponseSnapshot] = []
@@ -178,7 +185,7 @@ class BackupAgent:
     def _work_of_state(self, now: Now) -> int:
         match self._state:
             case BackupState.BACKUP_QUERY:
-                return self._queries.ask(now) if self._archive.is_connected else 0
+                return self._query(now)
             case BackupState.SNAPSHOT_RETRIEVE:
                 return self._retrieve_snapshots(now)
             case BackupState.LIVE_LOG_RECORD:
@@ -197,6 +204,7 @@ class BackupAgent:
     def _hear_archives(self) -> None:
         """Signals and late errors go to what they are about."""
         for signal in self._archive.take_signals():
+            self._leftovers.on_signal(signal)
             if self._retrieval is not None:
                 self._retrieval.on_signal(signal)
         for archive in (self._archive, self._supplier_archive):
@@ -218,6 +226,18 @@ class BackupAgent:
             raise PeerError(f"no progress in {self._state.name}")
 
     # --- BACKUP_QUERY ---
+
+    def _query(self, now: Now) -> int:
+        """Before anything new is copied, what became of nothing goes."""
+        if not self._archive.is_connected:
+            return 0
+        if not self._is_tidy:
+            if self._tidying is None:
+                self._tidying = Steps(self._leftovers.delete())
+            self._is_tidy = self._tidying.poll(now)
+            if not self._is_tidy:
+                return 0
+        return self._queries.ask(now)
 
     def _on_answer(self, now: Now, answer: cm.BackupResponse | cm.SessionEvent) -> None:
         if isinstance(answer, cm.BackupResponse):
@@ -432,6 +452,9 @@ class BackupAgent:
         self._supplier_archive = None
         self._offer = None
         self._wanted, self._retrieved = [], []
+        if self._tidying is not None:
+            self._tidying.close()
+        self._tidying, self._is_tidy = None, False
 
     def _cool_down(self, now: Now) -> int:
         self._progress_ns = now.ns

@@ -32,7 +32,7 @@ def build_backup(
     marks = backup_marks(config, ports)
     try:
         driver, archive, media = build_backup_archive(config, ports)
-        agent = build_backup_agent(config, ports, media, credentials)
+        agent = build_backup_agent(config, ports, media, credentials, is_alone=True)
     except Exception:
         marks.signal_failed_start()
         raise
@@ -85,9 +85,17 @@ def build_backup_archive(config: BackupConfig, ports: MemberPorts) -> tuple[Medi
 
 
 def build_backup_agent(
-    config: BackupConfig, ports: MemberPorts, media: ComponentMedia, credentials: CredentialsSupplier | None
+    config: BackupConfig,
+    ports: MemberPorts,
+    media: ComponentMedia,
+    credentials: CredentialsSupplier | None,
+    *,
+    is_alone: bool = False,
 ) -> BackupAgent:
-    """The agent on the media of `build_backup_archive`. Raises `DecodeError` for a damaged recording log."""
+    """The agent on the media of `build_backup_archive`; `is_alone` if nobody else records in that archive.
+
+    Raises `DecodeError` for a damaged recording log.
+    """
     agent = BackupAgent(
         ports.media_of(media, "backup"),
         ports.storage,
@@ -97,6 +105,7 @@ def build_backup_agent(
         ports.random("backup"),
         ports.errors,
         credentials or NoCredentials(),
+        is_alone=is_alone,
     )
     agent.bell = media.bell
     ports.counters.ring(media.bell, RECORDING_POSITION, BACKUP_QUERY_DEADLINE)
