@@ -1,0 +1,52 @@
+"""Standbys of a simulated cluster: made of the node's own agents, as backups are. Nothing here knows what they do."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from upheaval.companions import CompanionConfig
+from upheaval.runtimes.simulated.companion import ClosableAgent, SimulatedCompanion, companion_endpoints
+from upheaval_node.backup.config import BackupConfig, ReplayStart, SourceType
+from upheaval_node.credentials import CredentialsSupplier
+from upheaval_node.member import MemberPorts
+from upheaval_node.service.api import ClusteredService
+from upheaval_node.service.loader import load_service
+from upheaval_node.settings import backup_profile_settings
+from upheaval_node.standby.config import StandbyConfig
+from upheaval_node.standby.node import build_standby
+
+if TYPE_CHECKING:
+    from upheaval.runtimes.simulated.cluster import SimulatedCluster
+
+
+def make_standby(
+    cluster: "SimulatedCluster",
+    wanted: CompanionConfig,
+    *,
+    services: Callable[[], Sequence[ClusteredService]] | None = None,
+    credentials: CredentialsSupplier | None = None,
+) -> SimulatedCompanion:
+    """The standby of that name, not started if it is a new one. `services` are made anew at every start."""
+    name = wanted.name
+    known = cluster.companions.get(name)
+    if known is not None:
+        return known
+    of_members = cluster.settings.cluster
+    make = services or (lambda: [load_service(cluster.service)])
+    names = ("given",) * (of_members.service_count if services is None else len(services()))
+    backup = BackupConfig(
+        name=name,
+        folder=name,
+        consensus_endpoints=tuple(cluster.consensus_endpoints),
+        endpoints=companion_endpoints(name),
+        source=SourceType(wanted.source),
+        replay_start=ReplayStart(wanted.replay_start),
+        settings=backup_profile_settings("test", sync_level=of_members.file_sync_level),
+    )
+    config = StandbyConfig(backup, names, replace(of_members, service_count=len(names)))
+
+    def build(_companion: SimulatedCompanion, ports: MemberPorts) -> Sequence[ClosableAgent]:
+        return build_standby(config, ports, make(), credentials)
+
+    companion = cluster.companions[name] = SimulatedCompanion(cluster, wanted, build)
+    return companion
