@@ -11,8 +11,9 @@ from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from upheaval_node.ports import Connection, ConnectionHandler
+from upheaval_node.runtime.connection import SelectorConnection
 from upheaval_node.runtime.loop import Timer
-from upheaval_node.runtime.network import SelectorConnection, SelectorNetwork
+from upheaval_node.runtime.network import SelectorNetwork
 
 MAX_REQUEST_LENGTH: Final = 8 * 1024
 MAX_CONNECTIONS: Final = 16

@@ -9,8 +9,9 @@ import pytest
 
 from unit.runtime.parties import Echo, Pair, Recorder, Sender, child, read_line, run_until
 from upheaval_node.errors import NetworkError
+from upheaval_node.runtime.connection import READ_BUFFER_LENGTH
 from upheaval_node.runtime.loop import Loop
-from upheaval_node.runtime.network import READ_BUFFER_LENGTH, SelectorNetwork
+from upheaval_node.runtime.network import SelectorNetwork
 
 ADDRESSES = ["127.0.0.1:0", "unix:s"]
 MEGABYTE = 1024 * 1024
