@@ -7,6 +7,7 @@ from typing import Final
 
 from upheaval_node.errors import StorageError
 from upheaval_node.ports import Tracer
+from upheaval_node.runtime import log_lines
 from upheaval_node.types import Now
 
 MAX_KINDS: Final = 1000  # kinds are named in the code; the limit is against a kind made of peer input
@@ -42,8 +43,10 @@ class ProcessErrorSink:
         text = " ".join(text.split())[:MAX_TEXT_LENGTH]
         count = self.counts[kind] = self.counts.get(kind, 0) + 1
         if count == 1:
-            with contextlib.suppress(OSError):
-                print(f"{self._name}: {kind}: {text}", file=sys.stderr, flush=True)
+            if self._tracer is None or not log_lines.are_wanted():
+                # Otherwise the event of the tracer becomes a line.
+                with contextlib.suppress(OSError):
+                    print(f"{self._name}: {kind}: {text}", file=sys.stderr, flush=True)
             if self._tracer is not None:
                 self._tracer.emit(now, "error", kind=kind, text=text)
         if self._record is not None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from upheaval_node.errors import NetworkError, NodeError, PeerError, StorageError, TerminationError, UsageError
+from upheaval_node.runtime import log_lines
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.mark_lock import AlreadyRunning
 from upheaval_node.runtime.process import ComponentLost
@@ -37,7 +38,7 @@ class Program(Protocol):
 def run_program(name: str, make: Callable[[], Program]) -> int:
     """Make a process and run it until SIGTERM, SIGINT or its own end; returns its exit status.
 
-    What ends it is one line on stderr that begins with `name`.
+    What ends it is one line on stderr, which begins with `name` or is a JSON object (`log_lines`).
     """
     process: Program | None = None
     is_stop_requested = False
@@ -50,6 +51,8 @@ def run_program(name: str, make: Callable[[], Program]) -> int:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    if log_lines.are_wanted():
+        log_lines.show_python_logging(name)
     try:
         process = make()
         if is_stop_requested:
@@ -59,13 +62,21 @@ def run_program(name: str, make: Callable[[], Program]) -> int:
         status, reason = process.run(), ""
     except Exception as error:  # noqa: BLE001 - this is where every end gets its number
         status, reason = status_of(error), f"{type(error).__name__}: {error}"
-        if status == ExitStatus.INTERNAL_ERROR:
-            traceback.print_exc()
-        with contextlib.suppress(OSError):
-            print(f"{name}: {error} (exit status {int(status)})", file=sys.stderr)
+        _say_failure(name, error, status)
     if process is not None:
         process.record_end(status, reason)
     return int(status)
+
+
+def _say_failure(name: str, error: Exception, status: ExitStatus) -> None:
+    is_bug = status == ExitStatus.INTERNAL_ERROR
+    if log_lines.are_wanted():
+        log_lines.show_failure(name, error, int(status), traceback.format_exc() if is_bug else "")
+        return
+    if is_bug:
+        traceback.print_exc()
+    with contextlib.suppress(OSError):
+        print(f"{name}: {error} (exit status {int(status)})", file=sys.stderr)
 
 
 def enter_folder(folder: str) -> None:

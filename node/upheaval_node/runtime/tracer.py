@@ -9,6 +9,8 @@ import os
 from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii as _text
 
+from upheaval_node.runtime import log_lines
+from upheaval_node.runtime.log_lines import LoggedEvents
 from upheaval_node.types import Now
 
 TraceValue = int | str | bool | None
@@ -28,10 +30,13 @@ class FileTracer:
             origin["run"] = run_id
         self._origin = _members(origin)
         self._own_names = frozenset(("ts", "epoch_ms", "event", "lost_events_before", *origin))
+        self._lines = LoggedEvents(origin) if log_lines.are_wanted() else None
         self.lost_events = 0
         self._is_torn = False
 
     def emit(self, now: Now, event: str, **fields: TraceValue) -> None:
+        if self._lines is not None:
+            self._lines.show(event, now.epoch_ms, fields)
         if not self._own_names.isdisjoint(fields):
             fields = {f"field_{name}" if name in self._own_names else name: value for name, value in fields.items()}
         lost = f',"lost_events_before":{self.lost_events}' if self.lost_events else ""

@@ -53,6 +53,7 @@ class Members:
     def __init__(self, folder: Path, count: int = 1, components: tuple[str, ...] = TOGETHER, **fields: object) -> None:
         self.folder = folder
         self.components = components
+        self.environment: dict[str, str] = {}
         self.processes: dict[tuple[int, str], subprocess.Popen[bytes]] = {}
         self._all: list[subprocess.Popen[bytes]] = []
         ports = free_ports(count * ENDPOINTS_A_MEMBER)
@@ -96,7 +97,7 @@ class Members:
                 *("--config", str(self.config(member_id))),
                 *("--component", component),
             ],
-            env={"PYTHONPATH": ":".join(python_path), "PATH": os.environ["PATH"]},
+            env={"PYTHONPATH": ":".join(python_path), "PATH": os.environ["PATH"], **self.environment},
             stderr=subprocess.PIPE,
         )
         self.processes[member_id, component] = process
