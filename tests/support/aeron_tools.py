@@ -30,10 +30,9 @@ class Answer:
 
 def java(program: str, *arguments: str, properties: dict[str, object] | None = None, end_after_s: int = 0) -> Answer:
     """Run a class of the jar; one that would run for ever is ended in an orderly way after some seconds."""
-    settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
     limit = ["timeout", "--preserve-status", f"{end_after_s}s"] if end_after_s else []
     done = subprocess.run(
-        [*limit, *_JAVA, *settings, "-cp", str(JAR), program, *arguments],
+        [*limit, *java_command(program, *arguments, properties=properties)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -41,6 +40,12 @@ def java(program: str, *arguments: str, properties: dict[str, object] | None = N
         timeout=_TIMEOUT_S,
     )
     return Answer(done.returncode, done.stdout)
+
+
+def java_command(program: str, *arguments: str, properties: dict[str, object] | None = None) -> list[str]:
+    """What runs a class of the jar."""
+    settings = [f"-D{name}={value}" for name, value in (properties or {}).items()]
+    return [*_JAVA, *settings, "-cp", str(JAR), program, *arguments]
 
 
 def archive_tool(member: Path, *command: str) -> Answer:

@@ -205,8 +205,9 @@ def _observations(found: Sequence[ErrorRecord]) -> list[str]:
     lines: list[str] = []
     for each in found:
         first, last = _precise(each.first_ms), _precise(each.last_ms)
-        lines += ["", f"{each.count} observations from {first} to {last} for:", f" {each.text}"]
-    return [*lines, "", f"{len(found) or 'O'} distinct errors observed"]
+        lines += ["", f"{each.count} observations from {first} to {last} for:", *each.text.splitlines()]
+    # Aeron writes the letter when there are none, and no full stop.
+    return [*lines, "", f"{len(found)} distinct errors observed." if found else "O distinct errors observed"]
 
 
 def _precise(epoch_ms: int) -> str:
