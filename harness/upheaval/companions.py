@@ -54,7 +54,8 @@ class CompanionStatus:
     """What one of them publishes about itself. Everything but `name` and `alive` is None or -1 when it is down.
 
     `state` is that of its backup agent, `live_log_position` up to where it has the log, `next_query_deadline_ms` when
-    it asks the cluster again (wall clock), `snapshots_retrieved` and `errors` count since its start.
+    it asks the cluster again (wall clock), `snapshots_retrieved` and `errors` count since its start. Of a standby
+    `applied_position` is up to where its services have been told, -1 of a backup.
     `snapshot_position` is that of the latest snapshot in its recording log, also when it is down.
     """
 
@@ -62,6 +63,7 @@ class CompanionStatus:
     alive: bool
     state: str | None = None
     live_log_position: int = -1
+    applied_position: int = -1
     next_query_deadline_ms: int = -1
     snapshots_retrieved: int = -1
     errors: int = -1
@@ -74,8 +76,9 @@ class CompanionStatus:
         return self.alive and self.state == BACKING_UP
 
     def has_reached(self, position: int) -> bool:
-        """Whether it follows, and has the log up to a position."""
-        return self.follows and self.live_log_position >= position
+        """Whether it follows, and has the log up to a position; of a standby, its services as well."""
+        has_applied = not self.name.startswith(STANDBY) or self.applied_position >= position
+        return self.follows and self.live_log_position >= position and has_applied
 
 
 def companion_name(text: str) -> str:

@@ -22,18 +22,23 @@ _OF_START: Final = ("source", "replay_start")
 
 def backup(options: argparse.Namespace) -> int:
     """One action on the backup of a cluster."""
-    usual = CompanionConfig(NAME)
+    return companion(options, NAME)
+
+
+def companion(options: argparse.Namespace, name: str) -> int:
+    """One action on one companion of a cluster."""
+    usual = CompanionConfig(name)
     wanted = replace(
         usual,
         source=options.source or usual.source,
         replay_start=options.replay_start or usual.replay_start,
     )
-    given = [name for name in _OF_START if getattr(options, name) is not None]
+    given = [field for field in _OF_START if getattr(options, field) is not None]
     if given and options.action != companion_control.START:
-        raise UsageError(f"--{given[0].replace('_', '-')} is for `upheaval backup start`: leave it out")
+        raise UsageError(f"--{given[0].replace('_', '-')} is for `upheaval {wanted.kind} start`: leave it out")
     with open_cluster(options.dir) as cluster:
         said = _do(cluster, options, wanted)
-        status = cluster.companion(NAME).status()
+        status = cluster.companion(name).status()
     if options.json:
         print(json.dumps(asdict(status), indent=2))
     else:
@@ -43,7 +48,7 @@ def backup(options: argparse.Namespace) -> int:
 
 def _do(cluster: AnyCluster, options: argparse.Namespace, wanted: CompanionConfig) -> str:
     """What there is to say; nothing when the status says it."""
-    target = LiveTarget(cluster)
+    target, name = LiveTarget(cluster), wanted.name
     match options.action:
         case companion_control.START:
             if not any(member.is_running() for member in cluster.members):
@@ -51,24 +56,26 @@ def _do(cluster: AnyCluster, options: argparse.Namespace, wanted: CompanionConfi
             with cluster.all_or_nothing():
                 return companion_control.start(target, wanted, options.timeout).proof
         case companion_control.STOP:
-            return f"{NAME}: {companion_control.stop(target, NAME).proof}"
+            return f"{name}: {companion_control.stop(target, name).proof}"
         case companion_control.KILL:
-            return f"{NAME}: {companion_control.kill(target, NAME).proof}"
+            return f"{name}: {companion_control.kill(target, name).proof}"
         case "wait":
-            position = companion_control.wait_until_caught_up(target, NAME, options.timeout).live_log_position
-            return f"{NAME} has the log up to position {position}"
+            position = companion_control.wait_until_caught_up(target, name, options.timeout).live_log_position
+            return f"{name} has the log up to position {position}"
     return ""
 
 
 def companion_table(statuses: list[CompanionStatus]) -> str:
     """For people."""
-    rows = [["name", "alive", "state", "log up to", "latest snapshot", "retrieved", "errors", "next query", "pid"]]
+    head = ["name", "alive", "state", "log up to", "applied", "latest snapshot", "retrieved", "errors", "next query"]
+    rows = [[*head, "pid"]]
     rows += [
         [
             status.name,
             "yes" if status.alive else "no",
             status.state or "-",
-            *(_number(each) for each in (status.live_log_position, status.snapshot_position)),
+            *(_number(each) for each in (status.live_log_position, status.applied_position)),
+            _number(status.snapshot_position),
             *(_number(each) for each in (status.snapshots_retrieved, status.errors)),
             _moment(status.next_query_deadline_ms),
             _number(status.pid),

@@ -19,6 +19,7 @@ from upheaval.cli import (
     images_commands,
     pipeline_commands,
     scenarios_commands,
+    standby_commands,
     tool,
     trace,
 )
@@ -120,6 +121,7 @@ def _parser() -> argparse.ArgumentParser:
     trace.add_command(commands)
     tool.add_command(commands)
     backup_commands.add_commands(commands, _seconds)
+    standby_commands.add_commands(commands, _seconds)
     return parser
 
 

@@ -53,6 +53,7 @@ def status_from_fields(name: str, fields: Mapping[str, object]) -> CompanionStat
         alive=True,
         state=state if isinstance(state, str) else None,
         live_log_position=_number(fields, "live_log_position"),
+        applied_position=_number(fields, "applied_position"),
         next_query_deadline_ms=_number(fields, "next_query_deadline_ms"),
         snapshots_retrieved=_number(fields, "snapshots_retrieved"),
         errors=_number(fields, "errors"),

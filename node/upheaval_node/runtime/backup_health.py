@@ -50,6 +50,7 @@ def backup_health_of(counters: Counters, pid: int, recording_log: bytes) -> dict
         "state": STATES[state] if 0 <= state < len(STATES) else None,
         "live_log_position": _value(counters, types.BACKUP_LIVE_LOG_POSITION),
         "next_query_deadline_ms": _value(counters, types.BACKUP_QUERY_DEADLINE),
+        "applied_position": _value(counters, types.COMMIT_POSITION),
         "snapshots_retrieved": _value(counters, types.BACKUP_SNAPSHOTS_RETRIEVED),
         "errors": _value(counters, types.BACKUP_ERRORS),
         "snapshot_position": latest_snapshot_position(recording_log),
