@@ -24,6 +24,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.history import Function, Operation, Outcome
 from upheaval.origin import Origin, write_origin
 from upheaval.run_folder import Manifest, MemberFolder, RunFolder
+from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster, open_cluster
 from upheaval_node.errors import DecodeError
@@ -97,7 +98,7 @@ def _require_nobody_in(folder: Path) -> None:
     if any(is_locked(str(folder / mark)) for mark in _MARKS):
         raise UsageError(f"{folder} is in use by a live process: stop it first")
     run = folder.parent
-    if any(config.name == folder.name for config in load_companions(run)):
+    if has_cluster(run) and any(config.name == folder.name for config in load_companions(run)):
         with open_cluster(run) as cluster:
             if cluster.companion(folder.name).is_running():
                 raise UsageError(f"{folder} is in use by {folder.name}, which runs: stop it first")
@@ -121,8 +122,9 @@ def _require_recording(files: MemberFolder, recording_id: int) -> None:
 
 
 def restore(
-    source: Source,
+    origin: Source,
     target: Path,
+    /,
     *,
     runtime: str,
     members: int = 3,
@@ -130,13 +132,13 @@ def restore(
     kept: bool = False,
     **options: Any,
 ) -> AnyCluster:
-    """A new cluster whose members have what the source has; nothing runs yet.
+    """A new cluster whose members have what the origin has; nothing runs yet.
 
-    Service, profile and sync level are those of the source's run unless they are given; `options` are those of
+    Service, profile and sync level are those of the origin's run unless they are given; `options` are those of
     `create_cluster`. Raises `HarnessError` with one clear line, and leaves nothing of the new folder then.
     """
     was_there = target.is_dir()
-    manifest = source.manifest
+    manifest = origin.manifest
     if manifest is not None:
         options = {"profile": manifest.profile, "sync_level": manifest.sync_level, **options}
         service = service or manifest.service or None
@@ -144,7 +146,7 @@ def restore(
         options["service"] = service
     cluster = create_cluster(runtime, target, kept=kept, members=members, **options)
     try:
-        fill(source, cluster.run, members, time.monotonic_ns())
+        fill(origin, cluster.run, members, time.monotonic_ns())
     except BaseException:
         cluster.close()
         shutil.rmtree(target, ignore_errors=True)
@@ -179,20 +181,33 @@ def origin_of(source: Source, operations: Iterable[Operation]) -> Origin:
 
 
 def copy_files(source: Source, target: Path) -> None:
-    """Archive and recording log, holes left holes. Marks stay behind: they say who ran in the source."""
+    """Archive and recording log, holes left holes."""
     with _disk_errors(target):
         archive = target / layout.ARCHIVE_DIRECTORY
         archive.mkdir(parents=True, exist_ok=True)
-        for entry in sorted((source.folder / layout.ARCHIVE_DIRECTORY).iterdir()):
-            if entry.is_file() and entry.name != Path(layout.ARCHIVE_MARK).name:
-                copy_sparse(entry, archive / entry.name)
+        for entry in archive_files(source):
+            copy_sparse(entry, archive / entry.name)
         recording_log = target / layout.RECORDING_LOG
         recording_log.parent.mkdir(parents=True, exist_ok=True)
-        copy_sparse(source.folder / layout.RECORDING_LOG, recording_log)
-        with recording_log.open("r+b") as stream:
-            for snapshot in source.unreached:
-                stream.seek(snapshot.offset + recording_log_entry.TYPE_OFFSET)
-                stream.write(encode_type(replace(snapshot, is_valid=False)))
+        with recording_log.open("wb") as stream:
+            stream.write(recording_log_of(source))
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def archive_files(source: Source) -> list[Path]:
+    """What a member needs of the archive. Marks stay behind: they say who ran in the source."""
+    found = (source.folder / layout.ARCHIVE_DIRECTORY).iterdir()
+    return sorted(entry for entry in found if entry.is_file() and entry.name != Path(layout.ARCHIVE_MARK).name)
+
+
+def recording_log_of(source: Source) -> bytes:
+    """The recording log without snapshots that the log does not reach: nobody could go on from them."""
+    content = bytearray((source.folder / layout.RECORDING_LOG).read_bytes())
+    for snapshot in source.unreached:
+        at = snapshot.offset + recording_log_entry.TYPE_OFFSET
+        content[at : at + 4] = encode_type(replace(snapshot, is_valid=False))
+    return bytes(content)
 
 
 def copy_sparse(source: Path, target: Path) -> None:

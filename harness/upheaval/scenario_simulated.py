@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from upheaval.cluster import MemberStatus, is_caught_up
+from upheaval.companions import BACKUP, CompanionConfig, check_companion, companion_name
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.run_folder import ControlRecord, Converge, FaultRecord, RunFolder
 from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SECOND, SimulatedCluster, host_of
 from upheaval.runtimes.simulated.collect import digest
+from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval.scenario import Scenario
@@ -181,6 +183,25 @@ class SimulatedTarget:
 
     def record_control(self, record: ControlRecord) -> None:
         self.cluster.controls.append(record)
+
+    # --- companions ---
+
+    def companion(self, name: str) -> SimulatedCompanion:
+        """Raises `UsageError` for one that was never started here."""
+        found = self.cluster.companions.get(companion_name(name))
+        if found is None:
+            raise UsageError(f"this cluster has no {name}: start it first")
+        return found
+
+    def add_companion(self, config: CompanionConfig) -> SimulatedCompanion:
+        """Raises `UsageError` when it was started before and asked for otherwise: that cannot be changed here."""
+        check_companion(config)
+        if config.kind != BACKUP:
+            raise UsageError(f"the simulated runtime makes no {config.kind} by its name")
+        found = make_backup(self.cluster, config)
+        if (found.config.source, found.config.replay_start) != (config.source, config.replay_start):
+            raise UsageError(f"{config.name} copies from {found.config.source}: in the simulation it goes on so")
+        return found
 
     # --- links ---
 

@@ -3,6 +3,7 @@
 from typing import Protocol
 
 from upheaval.cluster import MemberStatus
+from upheaval.companion_control import Keeper
 from upheaval.control import Operable
 from upheaval.run_folder import Converge, FaultRecord, RunFolder
 from upheaval.workload import LoadCounts, WorkloadSettings
@@ -30,7 +31,7 @@ class RunningLoad(Protocol):
     def finish(self) -> LoadCounts: ...
 
 
-class Backend(Target, Operable, Protocol):
+class Backend(Target, Operable, Keeper, Protocol):
     """A cluster of one runtime, as faults see it and as a test sees it."""
 
     @property

@@ -48,13 +48,13 @@ class CallingClient(ABC):
 class CallLog:
     """All calls of one run. Clients of several threads may share it."""
 
-    def __init__(self, add: Callable[[Operation], None], clock_ns: Callable[[], int]) -> None:
+    def __init__(self, add: Callable[[Operation], None], clock_ns: Callable[[], int], first_id: int = 0) -> None:
         self._add = add
         self._clock_ns = clock_ns
         self._lock = threading.Lock()
-        self._ids = itertools.count()
+        self._ids = itertools.count(first_id)
         self.acknowledged = 0
-        self._processes = itertools.count()
+        self._processes = itertools.count(first_id)
 
     def new_process(self) -> int:
         """A client slot: one call at a time, and none after one whose outcome is unknown."""

@@ -13,9 +13,11 @@ from upheaval.checkers.verdict import Report
 from upheaval.cluster import MemberStatus
 from upheaval.control import SNAPSHOT, perform
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.restore import Source, examine
 from upheaval.run_folder import TOGETHER, ControlRecord, Converge, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.testing.backend import Backend, Requests, RunningLoad
+from upheaval.testing.backup import Backup
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 
@@ -92,7 +94,8 @@ class Cluster:
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, unless an `image` of one's own brings the service. `runtime`
     is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which faults of links
-    need; simulated ones always do. Everything the run leaves behind lies in `folder`.
+    need; simulated ones always do. Everything the run leaves behind lies in `folder`. `restore_from` is the folder of a
+    backup, or of a member that is down, which the members begin with.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class Cluster:
         image: str | None = None,
         links: bool = False,
         folder: str | os.PathLike[str] | None = None,
+        restore_from: str | os.PathLike[str] | None = None,
     ) -> None:
         if runtime not in RUNTIMES:
             raise UsageError(f"runtime {runtime!r}: use one of {', '.join(RUNTIMES)}")
@@ -119,13 +123,21 @@ class Cluster:
         self.seed = seed
         source_path = None if image is not None and source is None else source_folder(service, source)
         path = Path(folder) if folder is not None else Path("runs") / f"cluster-{uuid.uuid4().hex[:12]}"
+        origin = None if restore_from is None else examine(Path(restore_from))
         if runtime == SIMULATED:
-            self._backend = self._make_simulated(path, source_path, sync_level, components)
+            self._backend = self._make_simulated(path, source_path, sync_level, components, origin)
         else:
-            options = {"source": source_path, "sync_level": sync_level, "components": components, "image": image}
+            options: dict[str, Any] = {
+                "source": source_path,
+                "sync_level": sync_level,
+                "components": components,
+                "image": image,
+                "origin": origin,
+            }
             self._backend = self._make_live(path, options, links)
         self.chaos = Chaos(self._backend, components=components)
         self.workload = Workload(self)
+        self.backup = Backup(self._backend)
         self._clients: list[Client] = []
         self._is_down = False
         self._has_orders = False
@@ -133,7 +145,7 @@ class Cluster:
     def _make_live(self, folder: Path, options: dict[str, Any], links: bool) -> Backend:
         from upheaval.testing.live import LiveBackend
 
-        size = {"members": self.size, "service": self.service}
+        size: dict[str, Any] = {"members": self.size, "service": self.service}
         try:
             return LiveBackend(self.runtime, folder, seed=self.seed, links=links, **size, **options)
         except EnvironmentFault as error:
@@ -142,7 +154,9 @@ class Cluster:
             others = " and ".join(name for name in RUNTIMES if name != DOCKER)
             raise EnvironmentFault(f"{error} (without containers: runtimes {others})") from error
 
-    def _make_simulated(self, folder: Path, source: Path | None, sync_level: int, components: str) -> Backend:
+    def _make_simulated(
+        self, folder: Path, source: Path | None, sync_level: int, components: str, origin: Source | None
+    ) -> Backend:
         from upheaval.testing.simulation import SimulatedBackend
 
         path = () if source is None else (str(source),)
@@ -152,7 +166,9 @@ class Cluster:
             raise UsageError("members of the simulated runtime run their components together")
         cluster_file.require_usable(folder)
         run = RunFolder(folder)
-        return SimulatedBackend(run, members=self.size, service=self.service, sync_level=sync_level, seed=self.seed)
+        return SimulatedBackend(
+            run, members=self.size, service=self.service, sync_level=sync_level, seed=self.seed, origin=origin
+        )
 
     # --- life ---
 

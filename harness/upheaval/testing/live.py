@@ -9,6 +9,7 @@ from typing import Any
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.history import HistoryWriter, Operation
+from upheaval.restore import Source, next_id, restore
 from upheaval.run_folder import Converge, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
@@ -26,13 +27,19 @@ from upheaval_node.media.resolver import Resolver
 class LiveBackend(LiveTarget):
     """Implements `backend.Backend`. `options` are those of `opening.create_cluster`."""
 
-    def __init__(self, runtime: str, folder: Path, *, seed: int, links: bool, **options: Any) -> None:
+    def __init__(
+        self, runtime: str, folder: Path, *, seed: int, links: bool, origin: Source | None = None, **options: Any
+    ) -> None:
         super().__init__()
-        self._cluster = cluster = create_cluster(runtime, folder, **options)
+        if origin is None:
+            self._cluster = cluster = create_cluster(runtime, folder, **options)
+        else:
+            self._cluster = cluster = restore(origin, folder, runtime=runtime, **options)
         self.run: RunFolder = cluster.run
+        self._first_id = next_id(self.run.read_history()) if self.run.history_file.is_file() else 0
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
         self._history: HistoryWriter | None = None
-        self._calls = CallLog(self._add_call, time.monotonic_ns)
+        self._calls = CallLog(self._add_call, time.monotonic_ns, self._first_id)
         self._load: HistoryLoad | None = None
         self._has_calls = ":" in cluster.config.service
         if links:
@@ -91,7 +98,14 @@ class LiveBackend(LiveTarget):
         self.run.write_manifest(manifest)
         history = self.run.history_writer()
         cluster = self.cluster
-        load = ProcessLoad(cluster.ingress_endpoints(), history, settings, resolver=self.resolver())
+        load = ProcessLoad(
+            cluster.ingress_endpoints(),
+            history,
+            settings,
+            first_id=self._first_id,
+            first_process=self._first_id,
+            resolver=self.resolver(),
+        )
         self._load = owned = HistoryLoad(load, history)
         owned.start()
         return owned

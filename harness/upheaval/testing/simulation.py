@@ -1,6 +1,8 @@
 """A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
 
 from upheaval.errors import UnknownOutcome
+from upheaval.origin import write_origin
+from upheaval.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
 from upheaval.run_folder import Converge, RunFolder
 from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
@@ -11,6 +13,7 @@ from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.workload import Load, LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.session import ClusterClient
+from upheaval_node.files import layout
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
@@ -24,7 +27,16 @@ LOAD_END_S = 30.0
 class SimulatedBackend(SimulatedTarget):
     """Implements `backend.Backend`."""
 
-    def __init__(self, folder: RunFolder, *, members: int, service: str, sync_level: int, seed: int) -> None:
+    def __init__(
+        self,
+        folder: RunFolder,
+        *,
+        members: int,
+        service: str,
+        sync_level: int,
+        seed: int,
+        origin: Source | None = None,
+    ) -> None:
         cluster = SimulatedCluster(
             World(seed),
             members=members,
@@ -36,7 +48,22 @@ class SimulatedBackend(SimulatedTarget):
         super().__init__(cluster)
         self._clients = 0
         self._load: Load | None = None
-        self._calls = CallLog(cluster.history.append, self.now_ns)
+        if origin is not None:
+            self._restore(origin)
+        self._calls = CallLog(cluster.history.append, self.now_ns, cluster.first_id)
+
+    def _restore(self, origin: Source) -> None:
+        """Put what the origin has on the disk of each member, before the first of them starts."""
+        cluster = self.cluster
+        operations = carried_operations(origin, self.now_ns())
+        cluster.history.extend(operations)
+        cluster.first_id = next_id(operations)
+        recording_log = recording_log_of(origin)
+        for member in cluster.members:
+            member.disk.put(layout.RECORDING_LOG, recording_log)
+            for entry in archive_files(origin):
+                member.disk.put(f"{layout.ARCHIVE_DIRECTORY}/{entry.name}", entry.read_bytes())
+        write_origin(cluster.run.path, origin_of(origin, operations))
 
     def up(self, timeout_s: float) -> int:
         self.cluster.start_all()

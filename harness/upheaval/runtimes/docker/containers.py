@@ -122,8 +122,7 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest
             .with_name(plan.name)
             .with_envs(**plan.environment)
             .with_command(list(plan.arguments))
-            .with_kwargs(**_limits(), **network_of(plan.network, plan.host), hostname=plan.host, labels=labels)
-            .with_kwargs(**_health_check(plan.health_command))
+            .with_kwargs(**_limits(), **_settings(plan), hostname=plan.host, labels=labels)
             .with_volume_mapping(plan.volume, str(system.folder), "rw")
             .with_tmpfs_mount("/tmp", "size=16m")
         )
@@ -193,6 +192,10 @@ def _limits() -> dict[str, Any]:
         "security_opt": ["no-new-privileges"],
         "pids_limit": _PIDS_LIMIT,
     }
+
+
+def _settings(plan: ContainerPlan) -> dict[str, Any]:
+    return {**network_of(plan.network, plan.host), **_health_check(plan.health_command)}
 
 
 def _health_check(command: Sequence[str] | None) -> dict[str, Any]:

@@ -250,6 +250,8 @@ class SimulatedCluster:
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
+        self.first_id = 0
+        """Of the load's operations: above those of what the cluster was restored from."""
         self.faults: list[FaultRecord] = []
         self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
@@ -458,6 +460,8 @@ class SimulatedCluster:
             open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
             record=self.history.append,
             clock_ns=lambda: self.world.now_ns,
+            first_id=self.first_id,
+            first_process=self.first_id,
         )
         load.bell = media.bell
         process.start((driver, load))

@@ -85,7 +85,20 @@ class SimulatedCompanion:
         """All errors of all incarnations, each with its time in front."""
         return [text for log in self.errors for text in log.texts]
 
-    # --- hands ---
+    def incarnation(self) -> frozenset[str]:
+        """The name of its process; empty when it is down."""
+        return frozenset([self.process.name]) if self.process is not None and self.process.alive else frozenset()
+
+    # --- hands, by the words of `upheaval.companion_control.Companion` ---
+
+    def launch(self) -> None:
+        self.start()
+
+    def end_now(self) -> None:
+        self.kill()
+
+    def stop_now(self) -> None:
+        self.stop()
 
     def start(self) -> None:
         """A new incarnation over the files that are there; nothing happens when it is alive."""
@@ -174,9 +187,29 @@ def start_backup(
     credentials: CredentialsSupplier | None = None,
 ) -> SimulatedCompanion:
     """Start the backup of that name: a new one, or the one that was started before, as it was configured then."""
+    companion = make_backup(
+        cluster,
+        CompanionConfig(name, source, replay_start),
+        settings=settings,
+        endpoints=endpoints,
+        credentials=credentials,
+    )
+    companion.start()
+    return companion
+
+
+def make_backup(
+    cluster: "SimulatedCluster",
+    wanted: CompanionConfig,
+    *,
+    settings: BackupNodeSettings | None = None,
+    endpoints: BackupEndpoints | None = None,
+    credentials: CredentialsSupplier | None = None,
+) -> SimulatedCompanion:
+    """The backup of that name, not started if it is a new one."""
+    name = wanted.name
     known = cluster.companions.get(name)
     if known is not None:
-        known.start()
         return known
     chosen = settings or backup_profile_settings("test", sync_level=cluster.settings.cluster.file_sync_level)
     config = BackupConfig(
@@ -184,15 +217,13 @@ def start_backup(
         folder=name,
         consensus_endpoints=tuple(cluster.consensus_endpoints),
         endpoints=endpoints or companion_endpoints(name),
-        source=SourceType(source),
-        replay_start=ReplayStart(replay_start),
+        source=SourceType(wanted.source),
+        replay_start=ReplayStart(wanted.replay_start),
         settings=chosen,
     )
 
     def build(_companion: SimulatedCompanion, ports: MemberPorts) -> Sequence[ClosableAgent]:
         return build_backup(config, ports, credentials)
 
-    companion = SimulatedCompanion(cluster, CompanionConfig(name, source, replay_start), build)
-    cluster.companions[name] = companion
-    companion.start()
+    companion = cluster.companions[name] = SimulatedCompanion(cluster, wanted, build)
     return companion

@@ -1,0 +1,49 @@
+"""`Backup`: the backup of a test's cluster, on any runtime. Nothing of it is there until `start`."""
+
+from pathlib import Path
+from typing import Final
+
+from upheaval import companion_control
+from upheaval.companion_control import ACTION_TIMEOUT_S
+from upheaval.companions import BACKUP, CompanionConfig, CompanionStatus
+from upheaval.testing.backend import Backend
+
+NAME: Final = f"{BACKUP}-0"
+
+
+class Backup:
+    """Each start, stop and kill is proved and stands in `controls.jsonl`. One that has no effect in time raises
+    `UnknownOutcome`; one that makes no sense, such as a kill of what does not run, `UsageError`.
+    """
+
+    def __init__(self, backend: Backend, name: str = NAME) -> None:
+        self._backend = backend
+        self._name = name
+
+    @property
+    def folder(self) -> Path:
+        """Where its files are when the cluster is down: what `restore_from` takes. Of real ones also once stopped."""
+        return self._backend.run.path / self._name
+
+    def start(self, source: str = "ANY", replay_start: str = "BEGINNING", timeout_s: float = ACTION_TIMEOUT_S) -> None:
+        """Start it, new or again over what it has. `source`: ANY, LEADER or FOLLOWER, whom it copies from.
+
+        `replay_start`: where the copy of the log begins that a new one makes, BEGINNING or LATEST_SNAPSHOT.
+        """
+        companion_control.start(self._backend, CompanionConfig(self._name, source, replay_start), timeout_s)
+
+    def stop(self) -> None:
+        """Let it end in an orderly way."""
+        companion_control.stop(self._backend, self._name)
+
+    def kill(self) -> None:
+        """End it without any notice."""
+        companion_control.kill(self._backend, self._name)
+
+    def status(self) -> CompanionStatus:
+        """What it says about itself. Raises `UsageError` when it was never started."""
+        return self._backend.companion(self._name).status()
+
+    def wait_until_caught_up(self, timeout_s: float = ACTION_TIMEOUT_S) -> int:
+        """Wait until it has the log up to where it is committed now; returns up to where it has it."""
+        return companion_control.wait_until_caught_up(self._backend, self._name, timeout_s).live_log_position

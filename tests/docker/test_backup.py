@@ -1,0 +1,36 @@
+"""A backup in a container of its own: the flow of `support.flows_backup`, the image's entry, and nothing left of it."""
+
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from support.docker_runs import left_of
+from support.flows_backup import backup_under_load_and_restore
+from upheaval.runtimes.docker.engine import Client
+from upheaval.testing.cluster import Cluster
+
+
+@pytest.mark.parity("BK-11", "BK-15", "BK-16", "BK-18", "BK-19")
+def test_backup_under_load_and_restore_in_containers(tmp_path: Path, node_image: str, engine: Client) -> None:
+    made: list[Cluster] = []
+
+    def make(**options: object) -> Cluster:
+        made.append(partial(Cluster, runtime="docker", image=node_image)(**options))  # type: ignore[arg-type]
+        return made[-1]
+
+    backup_under_load_and_restore(make, tmp_path)
+    assert [left_of(engine, cluster.run.read_manifest().run_id) for cluster in made] == [[], []]
+
+
+def test_a_configuration_that_is_none_is_one_line(node_image: str, engine: Client) -> None:
+    container = engine.containers.run(
+        node_image, ["backup"], environment={"UPHEAVAL_BACKUP_CONFIG": "{"}, detach=True, network_mode="none"
+    )
+    try:
+        assert container.wait()["StatusCode"] == 2
+        said = container.logs().decode()
+    finally:
+        container.remove(force=True, v=True)
+    assert said.startswith("upheaval-node: UPHEAVAL_BACKUP_CONFIG cannot be used: ")
+    assert said.count("\n") == 1
