@@ -40,7 +40,7 @@ class Project:
         first, *others = free_subnets(engine, SUBNETS, 1 + members)
         self.members = members
         self.ports = [ports.member_ports(base_port, member)[0] for member in range(members)]
-        self.toxiproxy, self.locust, self.prometheus = ports.member_ports(base_port, members)[:3]
+        self.toxiproxy, self.locust, self.prometheus, self.grafana = ports.member_ports(base_port, members)[:4]
         self._subnets = {f"UPHEAVAL_SUBNET_{member}": subnet for member, subnet in enumerate(others)}
         self._subnets["UPHEAVAL_SUBNET"] = first
         self._file = COMPOSE / file
@@ -54,6 +54,7 @@ class Project:
             "UPHEAVAL_TOXIPROXY_PORT": str(self.toxiproxy),
             "UPHEAVAL_LOCUST_PORT": str(self.locust),
             "UPHEAVAL_PROMETHEUS_PORT": str(self.prometheus),
+            "UPHEAVAL_GRAFANA_PORT": str(self.grafana),
         }
         return docker("compose", "-p", self.name, "-f", str(self._file), *arguments, environment=environment)
 
@@ -82,7 +83,8 @@ class Project:
         assert left_of_project(self._engine, self.name) == []
 
 
-def docker(*arguments: str, environment: Mapping[str, str] | None = None) -> str:
+def docker(*arguments: str, environment: Mapping[str, str] | None = None, both: bool = False) -> str:
+    """What a command of docker prints; with `both` on stderr, too."""
     program = shutil.which("docker")
     assert program is not None
     done = subprocess.run(
@@ -94,7 +96,7 @@ def docker(*arguments: str, environment: Mapping[str, str] | None = None) -> str
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout
+    return done.stdout + done.stderr if both else done.stdout
 
 
 def ask(port: int, path: str, body: Mapping[str, Any] | bytes | None = None, method: str | None = None) -> Any:
@@ -151,8 +153,37 @@ def kill_the_leader_between_two_writes(project: Project) -> None:
     docker("start", leader)
 
 
-def test_a_killed_leader_loses_nothing(project: Project) -> None:
+def test_a_killed_leader_loses_nothing_and_a_cluster_that_was_ended_stays_down(project: Project) -> None:
     kill_the_leader_between_two_writes(project)
+    members = [project.container(f"member-{member}") for member in range(project.members)]
+    leader = members[project.await_leader()]
+    order = ("exec", leader, "python3", "-m", "upheaval_node.runtime.control", "shutdown", "/var/lib/upheaval")
+    wait_until(lambda: is_ordered(order), timeout_s=20, describe=lambda: "no member takes the shutdown")
+    wait_until(
+        lambda: {state_of(member) for member in members} == {"exited 0 0"},
+        timeout_s=30,
+        describe=lambda: str([state_of(member) for member in members]),
+    )
+    for member in members:
+        told = [json.loads(line) for line in docker("logs", "--tail", "20", member, both=True).splitlines()]
+        assert told[-1]["event"] == "process-end"
+        assert "cluster-end" in {line["event"] for line in told}
+    docker("start", *members)
+    with project.client() as client:
+        assert client.read("k") == b"after"
+
+
+def is_ordered(order: tuple[str, ...]) -> bool:
+    """Whether the leader took it; while a member is catching up it may not be ready."""
+    try:
+        return json.loads(docker(*order))["refused"] == ""
+    except AssertionError:
+        return False
+
+
+def state_of(container: str) -> str:
+    """Its state, exit status, and how often the engine started it again."""
+    return docker("inspect", "-f", "{{.State.Status}} {{.State.ExitCode}} {{.RestartCount}}", container).strip()
 
 
 def test_a_killed_leader_loses_nothing_behind_proxies(platform: Project) -> None:

@@ -1,6 +1,7 @@
 """Members as processes tell over HTTP what they are: through an election, in one process or several."""
 
 import json
+import re
 import signal
 import urllib.error
 import urllib.request
@@ -136,3 +137,26 @@ def test_a_member_without_its_consensus_module_is_not_healthy(tmp_path: Path) ->
         wait_until(lambda: all(process.poll() == 0 for process in cluster.of_member(0)))
     finally:
         cluster.end()
+
+
+DASHBOARD = Path(__file__).resolve().parents[2] / "compose/3-members-toxiproxy/grafana/dashboards/upheaval.json"
+
+
+def test_every_metric_of_the_dashboard_is_one_of_a_member(tmp_path: Path) -> None:
+    panels = json.loads(DASHBOARD.read_text())["panels"]
+    questions = [target["expr"] for panel in panels for target in panel["targets"]]
+    named = {name for question in questions for name in re.findall(r"upheaval_[a-z_]+", question)}
+    cluster = Watched(tmp_path, 1, TOGETHER)
+    try:
+        cluster.start_all()
+        cluster.wait_until_healthy()
+        wait_until(lambda: is_settled(cluster, [0]))
+        known = cluster.metrics(0).families
+    finally:
+        cluster.end()
+    assert len(named) >= 10
+    assert {name.removesuffix("_bucket") for name in named} <= known.keys()
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    assert {target["refId"] for panel in panels for target in panel["targets"]} <= set("ABCD")
+    sources = (DASHBOARD.parents[1] / "datasources" / "prometheus.yaml").read_text()
+    assert {f"uid: {panel['datasource']['uid']}" in sources for panel in panels} == {True}
