@@ -140,7 +140,7 @@ class MemoryNetwork:
                 connection.is_open = False
                 connection.handler.on_closed("connection refused")
                 continue
-            other = MemoryConnection(self, None, peer=f"client-{next(self._ports)}", address=address)
+            other = MemoryConnection(self, None, peer=f"client:{next(self._ports)}", address=address)
             connection.other, other.other = other, connection
             self.connections += [connection, other]
             other.handler = listener.accept(other)

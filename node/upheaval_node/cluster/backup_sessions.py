@@ -54,7 +54,7 @@ class _Waiting:
 
 
 class BackupSessions:
-    """The requests of one member that wait for their answers. `on_standby_notice` takes what is accepted of standbys.
+    """The requests of one member that wait for their answers. `on_standby_notice` takes what is accepted of a standby.
 
     A session has the first free one of the ids -1, -2, ..., which its challenge and the response to that name. Aeron
     calls all of them -1, so that an authenticator cannot tell two that come together from each other.
@@ -67,7 +67,7 @@ class BackupSessions:
         recording_log: RecordingLog,
         authenticator: Authenticator,
         authorisation: AuthorisationService,
-        on_standby_notice: Callable[[Now, StandbyNotice], None],
+        on_standby_notice: Callable[[Now, str, StandbyNotice], None],
     ) -> None:
         self._context = context
         self._leadership = leadership
@@ -84,21 +84,20 @@ class BackupSessions:
         """Whether something waits for a connection, which nothing announces."""
         return bool(self._waiting)
 
-    def on_request(self, now: Now, peer: str, request: Request) -> bool:
-        """Take a request of `peer`; False where too many wait."""
+    def on_request(self, now: Now, peer: str, request: Request) -> str:
+        """Take a request of `peer`; why it is not taken, empty if it is."""
         of_peer = sum(each.peer == peer for each in self._waiting)
         if len(self._waiting) >= MAX_WAITING or of_peer >= MAX_WAITING_OF_PEER:
-            return False
+            return "too many requests"
         session = ClusterSession(
             self._free_id(), request.correlation_id, request.response_stream_id, request.response_channel, now.ns
         )
         try:
             session.response_channel = client_channel(request.response_channel)
             session.connect(self._context.media)
-        except NodeError as error:
-            self._context.report(now, "backup", f"{ACTIONS[type(request)]} {request.correlation_id}: {error}")
+        except NodeError:
             session.close()
-            return True
+            return f"{ACTIONS[type(request)]} with a response channel of no use"
         session.enter(SessionState.CONNECTING)
         if not isinstance(request, cm.HeartbeatRequest) and request.version >> 16 != CLIENT_PROTOCOL_VERSION >> 16:
             ours = version_text(CLIENT_PROTOCOL_VERSION)
@@ -107,15 +106,18 @@ class BackupSessions:
         else:
             self._authenticator.on_connect_request(now, session.id, request.encoded_credentials)
         self._waiting.append(_Waiting(session, request, peer))
-        return True
+        return ""
 
-    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
+    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> bool:
+        """Whether somebody waits for it."""
         for each in self._waiting:
             session = each.session
             if session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED:
                 session.time_of_last_activity_ns = now.ns
                 session.correlation_id = message.correlation_id
                 self._authenticator.on_challenge_response(now, session.id, message.encoded_credentials)
+                return True
+        return False
 
     def process(self, now: Now, *, is_active: bool) -> int:
         """Go on with everything that waits. Only refusals are sent while the member is not ACTIVE or elects."""
@@ -200,7 +202,7 @@ class BackupSessions:
             case cm.HeartbeatRequest():
                 return session.send(cm.HeartbeatResponse(correlation_id=session.correlation_id))
             case cm.StandbySnapshot():
-                self._on_standby_notice(now, request.snapshots)
+                self._on_standby_notice(now, waiting.peer, request.snapshots)
                 return True
 
     def _backup_response(self, correlation_id: int, log_position: int) -> cm.BackupResponse | None:

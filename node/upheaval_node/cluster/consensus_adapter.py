@@ -80,13 +80,15 @@ class ConsensusAdapter:
         try:
             message = cm.SCHEMA.decode(received.payload)
         except DecodeError as error:
-            self._context.report(now, "consensus message", f"{received.image.source_identity}: {error}")
+            self._context.ignored.note(now, received.image.source_identity, "bytes that are no message", error)
             received.image.reject(str(error))
             return
-        if message is None:
-            return
-        handle = self._handlers.get(type(message))
-        if handle is not None:
+        handle = None if message is None else self._handlers.get(type(message))
+        if message is None or handle is None:
+            name = "another schema" if message is None else type(message).__name__
+            peer = received.image.source_identity
+            self._context.ignored.note(now, peer, "messages of another stream", name, may_be_late=True)
+        else:
             self._context.tracer.emit(now, "receive", **trace_fields(message))
             self._handler.peer = received.image.source_identity
             handle(now, message)

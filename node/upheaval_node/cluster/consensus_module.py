@@ -127,7 +127,7 @@ class ConsensusModule(ConsensusSide):
             deadline = min(
                 deadline,
                 self._last_append_send_ns + timeouts.leader_heartbeat_interval_ns,
-                self.time_of_last_leader_update_ns + timeouts.leader_heartbeat_ns,
+                self._leader_deadline_ns,
             )
         if self._snapshot is not None or self._state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
@@ -209,8 +209,7 @@ class ConsensusModule(ConsensusSide):
         return work
 
     def _check_leader(self, now: Now) -> None:
-        deadline_ns = self.time_of_last_leader_update_ns + self._timeouts.leader_heartbeat_ns
-        if self._state in READS_LOG and now.ns >= deadline_ns and not self._is_termination_pending:
+        if self._state in READS_LOG and now.ns >= self._leader_deadline_ns:
             self.enter_election(now, "leader heartbeat timeout")
 
     def _check_control_toggle(self, now: Now) -> int:

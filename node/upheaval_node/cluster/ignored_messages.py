@@ -1,8 +1,9 @@
-"""Messages of peers that this member ignores, because no member in its right mind sends them: counted, and told once.
+"""Messages on the consensus stream that this member ignores: counted, and told once for each peer and kind.
 
-Whoever can reach the consensus stream can send anything on it. Each such message adds one to a counter; the first of
-each peer and kind is reported, so that a flood fills no log. A peer is a host here: its ports change with each of its
-connections. Knows nothing of what makes a message one of these.
+Whoever can reach the stream can send anything on it. What no member in its right mind sends is told at once; what a
+healthy one sends when it is late, as around an election, only when there is more of it than that explains. So a flood
+of either kind adds to a counter and fills no log. A peer is a host here: its ports change with each of its connections.
+Knows nothing of what makes a message one of these.
 """
 
 from collections.abc import Callable
@@ -11,22 +12,28 @@ from typing import Final
 from upheaval_node.counters import Counter
 from upheaval_node.types import Now
 
-MAX_REPORTS: Final = 256
+MAX_TOLD_APART: Final = 256
 """How many peers and kinds are told apart; what is new after that is only counted."""
+
+MAX_LATE: Final = 100
+"""So many messages of a healthy peer may be late: those of a leader that does not know yet that it is none."""
 
 
 class IgnoredMessages:
     def __init__(self, counter: Counter, report: Callable[[Now, str, str], None]) -> None:
         self._counter = counter
         self._report = report
-        self._reported: set[tuple[str, str]] = set()
+        self._counts: dict[tuple[str, str], int] = {}
 
-    def note(self, now: Now, peer: str, kind: str, text: str) -> None:
+    def note(self, now: Now, peer: str, kind: str, text: object, *, may_be_late: bool = False) -> None:
         """One message of `peer`; `text` says what was in it."""
         self._counter.increment()
         host = peer.rpartition(":")[0] or peer
         key = (host, kind)
-        if key in self._reported or len(self._reported) >= MAX_REPORTS:
+        count = self._counts.get(key, 0) + 1
+        if count == 1 and len(self._counts) >= MAX_TOLD_APART:
             return
-        self._reported.add(key)
-        self._report(now, "peer", f"{kind} from {host or 'nowhere'} ignored, and any more of it: {text}")
+        self._counts[key] = count
+        if count == (MAX_LATE + 1 if may_be_late else 1):
+            shown = str(text)[:400]
+            self._report(now, "peer", f"{kind} from {host or 'nowhere'} not believed, nor any more of it: {shown}")

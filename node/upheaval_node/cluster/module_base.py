@@ -179,6 +179,10 @@ class ModuleBase(ABC):
     @abstractmethod
     def on_bad_log_entry(self, now: Now, end_position: int, error: DecodeError) -> None: ...
 
+    def _ignore(self, now: Now, kind: str, text: object, *, may_be_late: bool = False) -> None:
+        """Count the consensus message that is being handled as one that nobody can mean, or that came too late."""
+        self._context.ignored.note(now, self.peer, kind, text, may_be_late=may_be_late)
+
     # --- state and role ---
 
     @property

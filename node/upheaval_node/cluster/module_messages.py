@@ -7,11 +7,12 @@ consensus messages outside an election, catch-up on the leader's side. Knows no 
 from upheaval_node.cluster.backup_sessions import Request
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.leadership_terms import next_term_when_running
+from upheaval_node.cluster.members import ClusterMember
 from upheaval_node.cluster.module_election import CATCHUP_FLAG, ElectionSide
 from upheaval_node.cluster.module_state import TAKES_REQUESTS
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.codec import NULL_UINT8
+from upheaval_node.protocol.codec import NULL_UINT8, Message
 from upheaval_node.types import NULL_VALUE, Now
 
 MAX_TERM_GAP = 1 << 16
@@ -22,12 +23,14 @@ class ConsensusSide(ElectionSide):
     """Implements `consensus_adapter.ConsensusHandler`."""
 
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
+        member = self._other_member(now, message.follower_member_id, message)
+        if member is None:
+            return
         if self._election is not None:
             self._election.on_canvass_position(now, message)
-        elif self._role is Role.LEADER and message.log_leadership_term_id <= self._term_id:
-            member = self.members.get(message.follower_member_id)
-            if member is None or member.id == self.member_id:
-                return
+        elif self._role is Role.LEADER and message.log_leadership_term_id > self._term_id:
+            self._ignore(now, "CanvassPosition of a later term", message, may_be_late=True)
+        elif self._role is Role.LEADER:
             # Under an earlier term the position says nothing about this log, and is not counted for a quorum.
             member.leadership_term_id = message.log_leadership_term_id
             member.log_position = message.log_position
@@ -62,33 +65,53 @@ class ConsensusSide(ElectionSide):
             ),
         )
 
-    def _is_believable(self, now: Now, member_id: int, term_id: int) -> bool:
+    def _other_member(self, now: Now, member_id: int, message: Message) -> ClusterMember | None:
+        """The one that a message says it is from."""
+        member = self.members.get(member_id)
+        if member is not None and member_id != self.member_id:
+            return member
+        self._ignore(now, f"{type(message).__name__} of a member that is none or this one", message)
+        return None
+
+    def _is_believable(self, now: Now, member_id: int, term_id: int, message: Message) -> bool:
         """Whether a member said it, and of a term that can be reached.
 
         Every term up to a new one gets an entry in the recording log of every member, so that a term that some peer
         made up would fill their disks.
         """
+        if self._other_member(now, member_id, message) is None:
+            return False
         known = max(self._term_id, self.node_state.candidate_term_id)
-        if member_id in self.members and term_id <= known + MAX_TERM_GAP:
+        if term_id <= known + MAX_TERM_GAP:
             return True
-        self._context.report(now, "peer", f"term {term_id} of member {member_id} is not believed, ours is {known}")
+        self._ignore(now, f"{type(message).__name__} of a term out of reach", message)
         return False
 
     def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
-        if not self._is_believable(now, message.candidate_member_id, message.candidate_term_id):
+        if not self._is_believable(now, message.candidate_member_id, message.candidate_term_id, message):
             return
         if self._election is not None:
             self._election.on_request_vote(now, message)
         elif message.candidate_term_id > self._term_id:
             self.enter_election(now, f"unexpected vote request: {message}")
+        else:
+            self._ignore(now, "RequestVote of no later term", message, may_be_late=True)
 
     def on_vote(self, now: Now, message: cm.Vote) -> None:
+        if self._other_member(now, message.follower_member_id, message) is None:
+            return
         if self._election is not None:
             self._election.on_vote(now, message)
+        else:
+            self._ignore(now, "Vote without an election", message, may_be_late=True)
 
     def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
         terms = (message.leadership_term_id, message.next_leadership_term_id, message.log_leadership_term_id)
-        if not self._is_believable(now, message.leader_member_id, max(terms)):
+        if not self._is_believable(now, message.leader_member_id, max(terms), message):
+            return
+        is_from_leader = self._is_from_leader(message.leadership_term_id, message.leader_member_id)
+        if self._election is None and not is_from_leader and message.leadership_term_id <= self._term_id:
+            self._ignore(now, "NewLeadershipTerm of no leader of this or a later term", message, may_be_late=True)
             return
         if message.app_version >> 16 != self.app_version >> 16:
             text = f"incompatible app version {message.app_version} of the leader, ours is {self.app_version}"
@@ -96,25 +119,37 @@ class ConsensusSide(ElectionSide):
         self._note_leader_update(now, message.leadership_term_id)
         if self._election is not None:
             self._election.on_new_leadership_term(now, message)
-        elif self._is_from_leader(message.leadership_term_id, message.leader_member_id):
+        elif is_from_leader:
             self._notified_commit_position = max(self._notified_commit_position, message.commit_position)
             self.time_of_last_leader_update_ns = now.ns
-        elif message.leadership_term_id > self._term_id:
+        else:
             self.enter_election(now, f"unexpected new leadership term event: {message}")
 
     def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
-        member = self.members.get(message.follower_member_id)
+        member = self._other_member(now, message.follower_member_id, message)
+        if member is None:
+            return
         if self._election is not None:
             self._election.on_append_position(now, message)
-        elif self._role is not Role.LEADER or member is None or member.id == self.member_id:
+        elif self._role is not Role.LEADER or message.leadership_term_id > self._term_id:
+            self._ignore(now, "AppendPosition of a later term or to no leader", message, may_be_late=True)
             return
-        elif message.leadership_term_id <= self._term_id:
+        elif self._is_out_of_reach(message):
+            self._ignore(now, "AppendPosition behind the end of the log", message)
+            return
+        else:
             # Whoever catches up reads this log, and names the term that it has come to in it.
             is_own_log = message.flags == CATCHUP_FLAG and self._catchups.has(member.id)
             term_id = self._term_id if is_own_log else message.leadership_term_id
             member.record(term_id, message.log_position, now.ns)
-        if member is not None and self._role is Role.LEADER:
+        if self._role is Role.LEADER:
             self._check_caught_up(now, message)
+
+    def _is_out_of_reach(self, message: cm.AppendPosition) -> bool:
+        """No follower has more of this term's log than this leader has sent."""
+        publisher = self._leader_log.publisher
+        is_of_term = message.leadership_term_id == self._term_id
+        return is_of_term and publisher is not None and message.log_position > publisher.position
 
     def _check_caught_up(self, now: Now, message: cm.AppendPosition) -> None:
         """A follower that has everything needs no replay: it follows the live log from here on."""
@@ -129,7 +164,7 @@ class ConsensusSide(ElectionSide):
             self._catchups.stop(follower_id)
 
     def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
-        if not self._is_believable(now, message.leader_member_id, message.leadership_term_id):
+        if not self._is_believable(now, message.leader_member_id, message.leadership_term_id, message):
             return
         self._note_leader_update(now, message.leadership_term_id)
         if self._election is not None:
@@ -139,26 +174,34 @@ class ConsensusSide(ElectionSide):
             self.time_of_last_leader_update_ns = now.ns
         elif message.leadership_term_id > self._term_id:
             self.enter_election(now, f"unexpected commit position from new leader: {message}")
+        else:
+            self._ignore(now, "CommitPosition of no leader of this or a later term", message, may_be_late=True)
 
     def on_catchup_position(self, now: Now, message: cm.CatchupPosition) -> None:
+        if self._other_member(now, message.follower_member_id, message) is None:
+            return
         publisher = self._leader_log.publisher
         # While the own services join the log, a replay with the same session id could be taken for it.
         is_ready = publisher is not None and self._joining is None and not self._services.is_joining
         if self._role is Role.LEADER and message.leadership_term_id <= self._term_id and is_ready:
             assert publisher is not None
-            if message.follower_member_id != self.member_id:
-                self._catchups.start(
-                    now, message, recording_id=self._recording.recording_id, session_id=publisher.session_id
-                )
+            self._catchups.start(
+                now, message, recording_id=self._recording.recording_id, session_id=publisher.session_id
+            )
+        else:
+            self._ignore(now, "CatchupPosition to no leader that can serve it", message, may_be_late=True)
 
-    def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None:  # noqa: ARG002 - of the protocol
+    def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None:
         if message.follower_member_id == self.member_id and message.leadership_term_id == self._term_id:
             self._follower_log.remove_catchup_destination()
+        else:
+            self._ignore(now, "StopCatchup of another member or term", message, may_be_late=True)
 
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
         """Of a backup that this member challenged, or of a client that the leader did, passed on by a follower."""
         if message.cluster_session_id < 0:
-            self._backups.on_challenge_response(now, message)
+            if not self._backups.on_challenge_response(now, message):
+                self._ignore(now, "ChallengeResponse to no challenge", message.cluster_session_id, may_be_late=True)
         elif self.active_log is not None:
             self._sessions.on_challenge_response(now, message)
 
@@ -173,12 +216,11 @@ class ConsensusSide(ElectionSide):
 
     def _take_request(self, now: Now, message: Request) -> None:
         """Not taken in an election or before and after service: whoever asks goes on to another member."""
-        is_taken = self._election is None and self._state in TAKES_REQUESTS
-        if is_taken and not self._backups.on_request(now, self.peer, message):
-            self._ignore(now, "too many requests", str(message))
-
-    def _ignore(self, now: Now, kind: str, text: str) -> None:
-        self._context.ignored.note(now, self.peer, kind, text)
+        if self._election is not None or self._state not in TAKES_REQUESTS:
+            return
+        problem = self._backups.on_request(now, self.peer, message)
+        if problem:
+            self._ignore(now, problem, f"{message.correlation_id} to {message.response_channel}")
 
     def _note_leader_update(self, now: Now, term_id: int) -> None:
         """In an election this is what tells a member that a leader may still be there."""

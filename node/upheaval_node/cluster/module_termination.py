@@ -4,7 +4,9 @@ Theory of operation. SHUTDOWN takes a snapshot and ends behind it, ABORT ends wh
 the others the position, and its own services once it may; a follower ends when it has read that far. Services
 acknowledge their end, followers tell the leader, and the leader ends last, or when the time-out has passed. An election
 that begins before a member is TERMINATING calls the termination off there; a TERMINATING member takes part in none.
-Source: Aeron Cluster, termination, which keeps it over elections. Knows nothing of why an operator asks.
+A follower that was told to end misses a silent leader all the same, only later: what it was told may be forged, and
+must not keep it waiting for ever. Source: Aeron Cluster, termination, which keeps it over elections and misses no
+leader until then. Knows nothing of why an operator asks.
 """
 
 from upheaval_node.cluster.election_states import Role
@@ -49,23 +51,36 @@ class TerminationSide(SnapshotSide):
             self._termination_deadline_ns = now.ns + self._timeouts.termination_ns
             self._terminate_services(now)
 
-    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:  # noqa: ARG002 - of every handler
+    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
         member = self.members.get(message.member_id)
         is_answer = self._is_termination_pending and message.leadership_term_id == self._term_id
         if member is not None and is_answer and self._role is Role.LEADER:
             member.has_terminated |= message.log_position >= self._termination_position
+        else:
+            self._ignore(now, "TerminationAck to no leader that ends", message, may_be_late=member is not None)
 
     # --- follower ---
+
+    @property
+    def _leader_deadline_ns(self) -> int:
+        """When a follower gives up a leader that says nothing more.
+
+        One that ends the cluster may be gone before its followers have read as far as they must.
+        """
+        patience_ns = self._timeouts.termination_ns if self._is_termination_pending else 0
+        return self.time_of_last_leader_update_ns + self._timeouts.leader_heartbeat_ns + patience_ns
 
     def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
         is_of_term = message.leadership_term_id == self._term_id and self._election is None
         if is_of_term and self._role is Role.FOLLOWER and self._state is not ModuleState.TERMINATING:
             if message.log_position < self.commit_position or message.log_position % FRAME_ALIGNMENT:
                 # No leader says so: its log has at least what is committed here, and whole frames.
-                self._context.report(now, "peer", f"an end at {message.log_position} is not believed")
+                self._ignore(now, "an end where no leader ends", message)
                 return
             self._termination_position = message.log_position
             self._termination_term_id = message.leadership_term_id
+        else:
+            self._ignore(now, "TerminationPosition of another term or to no follower", message, may_be_late=True)
 
     def _check_termination(self, now: Now) -> bool:
         """A follower: whether the end is reached that the leader named."""

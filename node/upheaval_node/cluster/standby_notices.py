@@ -30,6 +30,7 @@ Snapshots = tuple[cm.StandbySnapshotSnapshot, ...]
 
 @dataclass(slots=True)
 class _Notice:
+    peer: str
     snapshots: Snapshots
     due_ns: int | None = None
 
@@ -50,15 +51,15 @@ class StandbyNotices:
         """Whether something waits for time to pass."""
         return any(each.due_ns is not None for each in self._notices)
 
-    def queue(self, now: Now, snapshots: Snapshots) -> None:
-        """Keep a notice; one that cannot be right is reported."""
+    def queue(self, now: Now, peer: str, snapshots: Snapshots) -> None:
+        """Keep a notice of `peer`; one that cannot be right is ignored."""
         if not snapshots:
             return
         problem = self._problem(snapshots)
         if problem:
-            self._context.report(now, "standby snapshot", problem)
+            self._context.ignored.note(now, peer, "StandbySnapshot that cannot be right", problem)
             return
-        self._notices.append(_Notice(snapshots))
+        self._notices.append(_Notice(peer, snapshots))
         if len(self._notices) > MAX_NOTICES:
             self._notices.remove(max(self._notices, key=lambda each: each.position))
 
@@ -70,7 +71,7 @@ class StandbyNotices:
                 notice.due_ns = now.ns + self._delay_ns
             if now.ns >= notice.due_ns:
                 self._notices.remove(notice)
-                self._write(now, notice.snapshots)
+                self._write(now, notice)
                 work += 1
         return work
 
@@ -89,11 +90,12 @@ class StandbyNotices:
                 return f"recording {each.recording_id} in {each.archive_endpoint[:MAX_ENDPOINT_LENGTH]!r}"
         return _endpoint_problem(head.archive_endpoint)
 
-    def _write(self, now: Now, snapshots: Snapshots) -> None:
+    def _write(self, now: Now, notice: _Notice) -> None:
+        snapshots = notice.snapshots
         head = snapshots[0]
         problem = self._problem_in_log(head)
         if problem:
-            self._context.report(now, "standby snapshot", problem)
+            self._context.ignored.note(now, notice.peer, "StandbySnapshot that does not fit the log", problem)
             return
         known = {
             entry.service_id

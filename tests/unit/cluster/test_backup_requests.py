@@ -169,6 +169,7 @@ def test_a_response_channel_of_no_use_costs_nothing(channel: str) -> None:
     backup.send(leader, replace(backup.query(77), response_channel=channel))
     world.settle()
     assert waiting(leader) == 0
+    assert "BackupQuery with a response channel of no use from" in leader.errors.texts[-1]
     assert "77" in leader.errors.texts[-1]
     assert isinstance(backup.ask(leader, backup.query()), cm.BackupResponse)
 

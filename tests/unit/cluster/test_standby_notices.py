@@ -1,6 +1,7 @@
 """Notices of snapshots that a standby took: when they are written down, and which of them are believed."""
 
 from dataclasses import replace
+from itertools import count
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,8 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import S
 
 Snapshot = cm.StandbySnapshotSnapshot
+
+HOSTS = count()
 
 
 def standby_entries(member: Member) -> list[Entry]:
@@ -45,7 +48,8 @@ def notice(member: Member, position: int, endpoint: str = "standby:5", recording
 
 
 def queue(world: ClusterWorld, member: Member, *snapshots: Snapshot) -> None:
-    member.module._notices.queue(world.now, snapshots)
+    # Each from a host of its own, so that all of them are reported.
+    member.module._notices.queue(world.now, f"host-{next(HOSTS)}:1", snapshots)
     world.advance(50)
 
 
@@ -120,9 +124,9 @@ def test_notices_are_written_down_in_an_election_too() -> None:
 def test_what_was_written_down_before_is_not_written_again() -> None:
     world, leader, standby = started(1)
     snapshots = notice(leader, leader.module.commit_position)
-    for count in range(1, 5):
+    for times in range(1, 5):
         standby.send(leader, standby.notice(*snapshots))
-        world.until(lambda count=count: received(leader) == count)  # type: ignore[misc]  # bound now
+        world.until(lambda times=times: received(leader) == times)  # type: ignore[misc]  # bound now
     assert len(standby_entries(leader)) == 2
     assert len(leader.module.recording_log.latest_standby_snapshots(1)["standby:5"]) == 2
 

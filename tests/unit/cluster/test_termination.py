@@ -161,6 +161,6 @@ def test_an_end_that_no_leader_can_mean_ends_nobody(position: int) -> None:
         world.now, cm.TerminationPosition(leader.module.leadership_term_id, position)
     )
     world.advance(200)
-    assert any("is not believed" in text for text in follower.errors.texts)
+    assert any("not believed" in text for text in follower.errors.texts)
     assert follower.is_follower
     world.echo(client, [b"y"])

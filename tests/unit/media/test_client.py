@@ -90,7 +90,7 @@ def test_a_client_publishes_and_subscribes_to_other_hosts() -> None:
     assert collect(responses) == [b"response"]
     assert collect(follower) == [b"entry"]
     assert [image.active_transport_count for image in available] == [1]
-    assert available[0].source_identity.startswith("client-")
+    assert available[0].source_identity.startswith("client:")
 
 
 def test_back_pressure_reaches_through_the_driver_and_memory_is_bounded() -> None:
