@@ -121,6 +121,11 @@ class BackupAgent:
         return NULL_VALUE if self._offer is None else self._offer.supplier.id
 
     @property
+    def asked_endpoint(self) -> str | None:
+        """Where the member listens that is being asked, None when none is."""
+        return self._queries.group.current_endpoint
+
+    @property
     def live_log(self) -> LogCopy | None:
         """The log as it is being followed, None while it is not."""
         return self._copy if self._is_live else None

@@ -70,6 +70,7 @@ class BackupConfig:
     metrics_host: str = "127.0.0.1"
     protocol_trace: int = 0
     credentials_file: str = ""
+    tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isascii() or not self.name.isprintable() or "/" in self.name:
@@ -129,6 +130,7 @@ def read_backup_config(reader: Fields) -> BackupConfig:
         metrics_host=reader.text("metrics_host", "127.0.0.1"),
         protocol_trace=reader.integer("protocol_trace", 0),
         credentials_file=reader.text("credentials_file", ""),
+        tls=tls_files(reader.table("tls")),
     )
 
 

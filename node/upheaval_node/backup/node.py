@@ -15,7 +15,7 @@ from upheaval_node.credentials import CredentialsSupplier, NoCredentials
 from upheaval_node.marks import MarkKeeper, archive_mark_of, backup_mark
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.media.resolver import NamingResolver, StaticResolver
 from upheaval_node.member import MemberPorts
 
 BackupNodeAgent = MarkKeeper | MediaDriver | Archive | BackupAgent
@@ -60,9 +60,10 @@ def backup_marks(config: BackupConfig, ports: MemberPorts) -> MarkKeeper:
 
 def build_backup_archive(config: BackupConfig, ports: MemberPorts) -> tuple[MediaDriver, Archive, ComponentMedia]:
     """Media driver and archive, and the media as the backup agent shall have them."""
+    resolver = ports.resolver or StaticResolver(config.names)
     driver = MediaDriver(
         ports.network,
-        ports.resolver or StaticResolver(config.names),
+        resolver if config.tls is None else NamingResolver(resolver, {}, MEMBER),
         config.settings.media,
         ports.random("media"),
         ports.counters,

@@ -1,0 +1,33 @@
+"""The states of a backup agent and the moves between them."""
+
+from itertools import pairwise
+
+from upheaval_node.backup.states import LEGAL_MOVES, BackupState
+from upheaval_node.runtime.backup_health import STATES
+
+ROUND = [
+    BackupState.BACKUP_QUERY,
+    BackupState.SNAPSHOT_RETRIEVE,
+    BackupState.LIVE_LOG_RECORD,
+    BackupState.LIVE_LOG_REPLAY,
+    BackupState.UPDATE_RECORDING_LOG,
+    BackupState.BACKING_UP,
+    BackupState.BACKUP_QUERY,
+]
+
+
+def test_codes_and_names_are_those_that_counters_show() -> None:
+    assert [state.name for state in BackupState] == list(STATES)
+    assert [int(state) for state in BackupState] == list(range(8))
+
+
+def test_a_round_goes_through_all_states_with_or_without_snapshots() -> None:
+    assert all(after in LEGAL_MOVES[before] for before, after in pairwise(ROUND))
+    assert BackupState.LIVE_LOG_RECORD in LEGAL_MOVES[BackupState.BACKUP_QUERY]
+
+
+def test_every_state_can_be_given_up_and_a_new_round_begins_with_a_query() -> None:
+    for state in set(BackupState) - {BackupState.RESET_BACKUP, BackupState.CLOSED}:
+        assert {BackupState.RESET_BACKUP, BackupState.CLOSED} <= LEGAL_MOVES[state]
+    assert LEGAL_MOVES[BackupState.RESET_BACKUP] == {BackupState.BACKUP_QUERY, BackupState.CLOSED}
+    assert not LEGAL_MOVES[BackupState.CLOSED]
