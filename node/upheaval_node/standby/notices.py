@@ -91,6 +91,7 @@ class SnapshotNotices:
         self._peers = [_Peer(media, endpoint) for endpoint in endpoints]
         self._snapshot: Snapshot = ()
         self._now = Now(0, 0)
+        self._close_at_ns = MAX_POSITION
         channel = str(Channel("tcp", {"endpoint": response_endpoint, "alias": "standby"}))
         self._endpoint = response_endpoint
         self._subscription = media.add_subscription(channel, RESPONSE_STREAM_ID)
@@ -113,15 +114,18 @@ class SnapshotNotices:
         for peer in self._peers:
             if peer.state is not NoticeState.IDLE:
                 work += self._advance(now, peer)
-        if work and not self.is_busy:
-            # Nothing is kept open that nobody needs before the next snapshot.
+        if self.is_busy:
+            self._close_at_ns = now.ns + self._timeout_ns
+        elif now.ns >= self._close_at_ns:
+            # What nobody needs before the next snapshot. Until now a member may have had a challenge for its notice.
+            self._close_at_ns = MAX_POSITION
             for peer in self._peers:
                 peer.close()
         return work
 
     def next_deadline_ns(self) -> int:
         if not self.is_busy:
-            return MAX_POSITION
+            return self._close_at_ns
         if any(peer.state is not NoticeState.IDLE and peer.heartbeat_id == NULL_VALUE for peer in self._peers):
             return self._now.ns + SEND_INTERVAL_NS
         return min(peer.deadline_ns for peer in self._peers if peer.state is not NoticeState.IDLE)
@@ -245,8 +249,10 @@ class SnapshotNotices:
     def _on_refusal(self, event: cm.SessionEvent) -> None:
         """A member that does not want to hear of it is not told again, before the next snapshot."""
         peer = self._peer_of(event.correlation_id)
-        if peer is None or peer.state is NoticeState.IDLE:
+        if peer is None:
             return
         code = event.code.name if isinstance(event.code, cm.EventCode) else str(event.code)
         self._report(self._now, "notice", f"{peer.endpoint}: {code}: {event.detail[:256]}")
-        peer.enter(NoticeState.IDLE)
+        peer.notice_id = NULL_VALUE
+        if peer.state is not NoticeState.IDLE:
+            peer.enter(NoticeState.IDLE)
