@@ -4,27 +4,29 @@ The process runtime and the simulated runtime build members from these functions
 they take their turns; they are closed in the opposite one (`close_agents`), so that each still has what it stands on.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from random import Random
 
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
+from upheaval_node.cluster.credentials_authenticator import credentials_authenticator, credentials_roles
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE, Counters
-from upheaval_node.errors import NodeError
+from upheaval_node.errors import NodeError, UsageError
 from upheaval_node.files import layout
 from upheaval_node.marks import Mark, MarkKeeper, archive_mark, module_mark, service_mark
 from upheaval_node.media.api import Media
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.observed import ObservedMedia
-from upheaval_node.media.resolver import Resolver, StaticResolver
-from upheaval_node.member_config import MemberConfig, config_from_fields
+from upheaval_node.media.resolver import NamingResolver, Resolver, StaticResolver
+from upheaval_node.member_config import MemberConfig, config_from_fields, member_names_by_endpoint
 from upheaval_node.ports import ErrorSink, MessageObserver, Network, Storage, Tracer
 from upheaval_node.service.api import ClusteredService
 from upheaval_node.service.container import ServiceContainer
+from upheaval_node.tls_files import ANYBODY
 from upheaval_node.types import Now
 
 __all__ = [
@@ -47,11 +49,17 @@ MemberAgent = MarkKeeper | Media | Archive | ConsensusModule | ServiceContainer
 """What a member is made of: agents with an orderly end."""
 
 
+def refuse_credentials(source: str) -> str:
+    """Raises `UsageError`: a runtime without files has no credentials."""
+    raise UsageError(f"credentials in {source!r} cannot be read in this runtime")
+
+
 @dataclass(frozen=True, slots=True)
 class MemberPorts:
     """The outside of one process of a member, filled by a runtime. `seed` is what all its randomness comes from.
 
-    With an `observer` every message and state change of the member is shown to it.
+    With an `observer` every message and state change of the member is shown to it. `read_credentials` gives the text of
+    what `credentials:SOURCE` and `roles:SOURCE` name.
     """
 
     network: Network
@@ -64,6 +72,7 @@ class MemberPorts:
     now_ms: int
     resolver: Resolver | None = None
     observer: MessageObserver | None = None
+    read_credentials: Callable[[str], str] = refuse_credentials
 
     def media_of(self, media: Media, component: str, *, sees_logs: bool = True) -> Media:
         """The media as one component shall have it."""
@@ -180,13 +189,21 @@ def _service_marks(config: MemberConfig, ports: MemberPorts, service_ids: Sequen
 def _driver(config: MemberConfig, ports: MemberPorts) -> MediaDriver:
     return MediaDriver(
         ports.network,
-        ports.resolver or StaticResolver(config.names),
+        _resolver(config, ports),
         config.settings.media,
         ports.random("media"),
         ports.counters,
         name=f"member-{config.member_id}",
         errors=ports.errors,
     )
+
+
+def _resolver(config: MemberConfig, ports: MemberPorts) -> Resolver:
+    """Where to dial, and over TLS whom to expect there; a client's or a backup's own address may be anybody's."""
+    resolver = ports.resolver or StaticResolver(config.names)
+    if config.tls is None:
+        return resolver
+    return NamingResolver(resolver, member_names_by_endpoint(config.members), ANYBODY)
 
 
 def _archive(config: MemberConfig, ports: MemberPorts, media: Media) -> Archive:
@@ -213,6 +230,10 @@ def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> Consensus
         ports.tracer_of("consensus"),
         ports.random("consensus"),
         ports.errors,
+        authenticator=credentials_authenticator(
+            config.settings.cluster, ports.read_credentials, ports.random("authentication")
+        ),
+        authorisation=credentials_roles(config.settings.cluster, ports.read_credentials),
     )
 
 

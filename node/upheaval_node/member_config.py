@@ -11,6 +11,7 @@ from typing import TypeVar
 from upheaval_node.cluster.members import Endpoints, parse_members
 from upheaval_node.errors import UsageError
 from upheaval_node.settings import MemberSettings, profile_settings
+from upheaval_node.tls_files import ANYBODY, BACKUP, MEMBER, STANDBY, TlsFiles, member_name, tls_files
 
 Settings = TypeVar("Settings")
 
@@ -24,7 +25,8 @@ class MemberConfig:
     endpoint (everything else is dialled as it stands). `seed` None means that every start draws another one.
     `metrics_port` 0 leaves the HTTP endpoint out. It shows numbers to whoever can reach it and has no credentials:
     `metrics_host` is loopback unless something else is asked for. `protocol_trace` is how many bytes the trace of each
-    message and state change may take in each process of the member, 0 to have none.
+    message and state change may take in each process of the member, 0 to have none. With `tls` everything that crosses
+    the network between members, clients and backups goes over TLS; without it nothing does.
     """
 
     member_id: int
@@ -41,6 +43,7 @@ class MemberConfig:
     metrics_port: int = 0
     metrics_host: str = "127.0.0.1"
     protocol_trace: int = 0
+    tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
         if self.member_id not in parse_members(self.members):
@@ -52,7 +55,7 @@ class MemberConfig:
         if self.protocol_trace < 0:
             raise UsageError(f"protocol_trace must be a number of bytes, 0 for none, not {self.protocol_trace}")
         own = self.endpoints
-        ports = [each.rpartition(":")[2] for each in (own.ingress, own.consensus, own.log, own.catchup, own.archive)]
+        ports = [each.rpartition(":")[2] for each in _addresses(own)]
         if self.metrics_port and str(self.metrics_port) in ports:
             raise UsageError(f"metrics_port {self.metrics_port} is the port of another endpoint of this member")
 
@@ -95,9 +98,39 @@ def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
         metrics_port=reader.integer("metrics_port", 0),
         metrics_host=reader.text("metrics_host", "127.0.0.1"),
         protocol_trace=reader.integer("protocol_trace", 0),
+        tls=tls_files(reader.table("tls")),
     )
     reader.refuse_unread()
     return config
+
+
+def member_names_by_endpoint(members: str) -> dict[str, str]:
+    """What the certificate of the member behind each endpoint of a members string says."""
+    return {
+        endpoint: member_name(member.id)
+        for member in parse_members(members).values()
+        for endpoint in _addresses(member.endpoints)
+    }
+
+
+def accepted_names(own: Endpoints) -> dict[str, tuple[str, ...]]:
+    """Who may dial each endpoint of a member, by the names in certificates.
+
+    Everybody of the authority is a client. The log and its replays are for members, and only they come to a member's
+    consensus stream, except for what backups and standby members ask there and copy from its archive.
+    """
+    nodes = (MEMBER, BACKUP, STANDBY)
+    return {
+        own.ingress: (ANYBODY,),
+        own.consensus: nodes,
+        own.log: (MEMBER,),
+        own.catchup: (MEMBER,),
+        own.archive: nodes,
+    }
+
+
+def _addresses(endpoints: Endpoints) -> tuple[str, ...]:
+    return (endpoints.ingress, endpoints.consensus, endpoints.log, endpoints.catchup, endpoints.archive)
 
 
 def apply_overrides(settings: Settings, overrides: Mapping[str, object], path: str = "settings") -> Settings:

@@ -77,11 +77,12 @@ class ClusterSettings:
     ingress_fragment_limit: int = 50
     log_fragment_limit: int = 50
     authorisation: str = ""
-    """Who may send requests other than messages: `ALLOW_ALL`, `DENY_ALL`, `package.module:Class` of an
-    `authentication.AuthorisationService`, or empty for backups only."""
+    """Who may send requests other than messages: those with a role for it in the book `roles:FILE`, `ALLOW_ALL`,
+    `DENY_ALL`, `package.module:Class` of an `authentication.AuthorisationService`, or empty for backups only."""
 
     authenticator: str = ""
-    """Who may open a session: `package.module:Class` of an `authentication.Authenticator`, or empty for everyone."""
+    """Who may open a session: those in the book `credentials:FILE` (or `credentials:env:NAME`), whom
+    `package.module:Class` of an `authentication.Authenticator` accepts, or empty for everyone."""
 
     time_unit: str = "MILLIS"
     """What log entries and timers count in: `MILLIS`, `MICROS` or `NANOS`, the same on all members for ever."""

@@ -13,6 +13,7 @@ from upheaval_node.errors import UsageError
 from upheaval_node.member_config import Fields, apply_overrides
 from upheaval_node.protocol.channel import split_endpoint
 from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
+from upheaval_node.tls_files import TlsFiles, tls_files
 
 Choice = TypeVar("Choice", bound=Enum)
 

@@ -17,6 +17,7 @@ from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import NamingResolver, StaticResolver
 from upheaval_node.member import MemberPorts
+from upheaval_node.tls_files import MEMBER
 
 BackupNodeAgent = MarkKeeper | MediaDriver | Archive | BackupAgent
 """What a backup is made of: agents with an orderly end."""

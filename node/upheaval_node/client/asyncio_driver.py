@@ -23,7 +23,6 @@ from upheaval_node.client.driving import (
     NotSent,
     OperationFailed,
     OutcomeUnknown,
-    check_connected,
     check_response,
     not_sent,
     outcome_unknown,
@@ -35,8 +34,10 @@ from upheaval_node.errors import NodeError, UsageError
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.ports import Buffer
 from upheaval_node.runtime.asyncio_loop import AsyncioLoop
+from upheaval_node.runtime.client_security import client_credentials, client_identity
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.network import SocketNetwork
+from upheaval_node.runtime.tls import TlsIdentity
 from upheaval_node.types import MAX_POSITION
 
 __all__ = ["AsyncClient", "NotSent", "OperationFailed", "OutcomeUnknown"]
@@ -87,6 +88,8 @@ class AsyncClient(ClientDriver):
         **options: Unpack[ClientOptions],
     ) -> None:
         super().__init__(endpoints, timeout, random or SystemRandom(), **options)
+        self._credentials = client_credentials(options.get("credentials"), options.get("credentials_file", ""))
+        self._identity = client_identity(options.get("tls"), self._on_tls_trouble)
         self._clock = SystemClock()
         self._parts: _Parts | None = None
         self._unsent: deque[_Request] = deque()
@@ -116,7 +119,7 @@ class AsyncClient(ClientDriver):
             raise
         finally:
             self._settled = None
-        check_connected(client)
+        self._check_connected(client)
 
     async def reconnect(self) -> None:
         """Give up the session, if there still is one, and open another, with the members that were last known."""
@@ -279,7 +282,7 @@ class AsyncClient(ClientDriver):
     def _running_parts(self) -> "_Parts":
         loop = asyncio.get_running_loop()
         if self._parts is None:
-            self._parts = _Parts(loop, self._turn, self._fail_all)
+            self._parts = _Parts(loop, self._identity, self._turn, self._fail_all)
             self._parts.media = self._make_media(self._parts.network)
         if self._parts.loop is not loop:
             raise UsageError("the client belongs to another event loop")
@@ -326,11 +329,15 @@ class _Parts:
     media: MediaDriver
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, turn: Callable[[], None], on_error: Callable[[Exception], None]
+        self,
+        loop: asyncio.AbstractEventLoop,
+        identity: TlsIdentity | None,
+        turn: Callable[[], None],
+        on_error: Callable[[Exception], None],
     ) -> None:
         self.loop = loop
         self._turn = turn
-        self.network = SocketNetwork(AsyncioLoop(loop, on_event=self._on_event, on_error=on_error))
+        self.network = SocketNetwork(AsyncioLoop(loop, on_event=self._on_event, on_error=on_error), identity)
         self._event = asyncio.Event()
         self._is_awake = False
         self._timer: asyncio.TimerHandle | None = None

@@ -21,7 +21,6 @@ from upheaval_node.client.driving import (
     NotSent,
     OperationFailed,
     OutcomeUnknown,
-    check_connected,
     check_response,
     not_sent,
     outcome_unknown,
@@ -30,6 +29,7 @@ from upheaval_node.client.driving import (
 from upheaval_node.client.operations import Response, Status
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.ports import Buffer
+from upheaval_node.runtime.client_security import client_credentials, client_identity
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
@@ -56,8 +56,10 @@ class BlockingClient(ClientDriver):
         **options: Unpack[ClientOptions],
     ) -> None:
         super().__init__(endpoints, timeout, random or SystemRandom(), **options)
+        self._credentials = client_credentials(options.get("credentials"), options.get("credentials_file", ""))
+        identity = client_identity(options.get("tls"), self._on_tls_trouble)
         self._loop = Loop()
-        self._network = SelectorNetwork(self._loop)
+        self._network = SelectorNetwork(self._loop, identity)
         self._media = self._make_media(self._network)
         self._cycle = DutyCycle(self._loop, SystemClock(), (self._media, self))
         self._accepts: Callable[[Buffer], bool] | None = None
@@ -75,7 +77,7 @@ class BlockingClient(ClientDriver):
         # The session has the same time-out and ends itself; the margin only lets it say why.
         deadline_ns = time.monotonic_ns() + self._timeout_ns + S
         self._cycle.run_until(lambda: client.is_connected or client.is_closed, deadline_ns)
-        check_connected(client)
+        self._check_connected(client)
 
     def reconnect(self) -> None:
         """Give up the session, if there still is one, and open another, with the members that were last known."""

@@ -16,9 +16,10 @@ from upheaval_node.client.session import ClusterClient
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageError
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.media.resolver import Resolver, StaticResolver
+from upheaval_node.media.resolver import NamingResolver, Resolver, StaticResolver
 from upheaval_node.ports import Buffer, Network
 from upheaval_node.settings import MS, MediaSettings, S
+from upheaval_node.tls_files import MEMBER, TlsFiles, member_name
 from upheaval_node.types import MAX_POSITION, Now
 
 RETRY_INTERVAL_NS: Final = MS
@@ -44,13 +45,17 @@ class ClientOptions(TypedDict, total=False):
     """What a client may be given beside endpoints and time-out.
 
     Without an `egress_channel` the cluster answers on the connections that the client dials; `resolver` says what to
-    dial for an endpoint; `new_leader_timeout` (seconds) is twice the cluster's leader heartbeat time-out by default.
+    dial for an endpoint. With `tls` everything goes over TLS, and only members may answer. `credentials_file` is a file
+    or `env:NAME` with `principal:secret`, instead of `credentials`. `new_leader_timeout` (seconds) is twice the
+    cluster's leader heartbeat time-out by default.
     """
 
     egress_channel: str | None
     credentials: CredentialsSupplier | None
     client_name: str
     resolver: Resolver | None
+    tls: TlsFiles | None
+    credentials_file: str
     media_settings: MediaSettings | None
     new_leader_timeout: float | None
 
@@ -73,6 +78,9 @@ class ClientDriver(ABC):
         self._endpoints = parse_ingress_endpoints(endpoints) if isinstance(endpoints, str) else dict(endpoints)
         self._timeout_ns = round(timeout * S)
         self._options = options
+        self._credentials: CredentialsSupplier | None = None
+        # Why the last connection was refused by us or by the other end, if TLS is spoken.
+        self._tls_trouble = ""
         self._random = random
         self._client: ClusterClient | None = None
         self._is_closed = False
@@ -120,6 +128,9 @@ class ClientDriver(ABC):
 
     def _make_media(self, network: Network) -> MediaDriver:
         resolver = self._options.get("resolver") or StaticResolver()
+        if self._options.get("tls") is not None:
+            names = {endpoint: member_name(member_id) for member_id, endpoint in self._endpoints.items()}
+            resolver = NamingResolver(resolver, names, MEMBER)
         settings = self._options.get("media_settings") or MediaSettings()
         return MediaDriver(network, resolver, settings, self._random, None)
 
@@ -132,12 +143,24 @@ class ClientDriver(ABC):
             self._endpoints,
             random=self._random,
             egress_channel=options.get("egress_channel"),
-            credentials=options.get("credentials"),
+            credentials=self._credentials,
             client_name=options.get("client_name", ""),
             message_timeout_ns=self._timeout_ns,
             new_leader_timeout_ns=None if new_leader_timeout is None else round(new_leader_timeout * S),
         )
         return client
+
+    def _on_tls_trouble(self, text: str) -> None:
+        self._tls_trouble = text
+
+    def _check_connected(self, client: ClusterClient) -> None:
+        """Raise why a session whose time is up was not opened."""
+        if client.error is not None and not (self._tls_trouble and isinstance(client.error, TimeoutExpired)):
+            raise client.error
+        if not client.is_connected:
+            client.close()
+            trouble = f"; TLS: {self._tls_trouble}" if self._tls_trouble else ""
+            raise TimeoutExpired(f"{client.error or 'no session within the time-out'}{trouble}")
 
     def _refuse_to_connect_again(self) -> None:
         if self._is_closed:
@@ -150,15 +173,6 @@ class ClientDriver(ABC):
         if self._client is not None:
             self._endpoints = {**self._endpoints, **self._client.ingress_endpoints}
             self._client.close()
-
-
-def check_connected(client: ClusterClient) -> None:
-    """Raise why a session whose time is up was not opened."""
-    if client.error is not None:
-        raise client.error
-    if not client.is_connected:
-        client.close()
-        raise TimeoutExpired("no session within the time-out")
 
 
 def not_sent(client: ClusterClient) -> NotSent:

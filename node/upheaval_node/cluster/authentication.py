@@ -102,7 +102,7 @@ def authorisation_named(name: str) -> AuthorisationService:
         case "DENY_ALL":
             return Always(answer=False)
         case _:
-            service = make_named("authorisation", name, "ALLOW_ALL, DENY_ALL or empty")
+            service = make_named("authorisation", name, "roles:FILE, ALLOW_ALL, DENY_ALL or empty")
             if not isinstance(service, AuthorisationService):
                 raise UsageError(f"authorisation {name!r} has no method is_authorised")
             return service

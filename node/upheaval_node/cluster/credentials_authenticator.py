@@ -6,6 +6,7 @@ nothing of where the book comes from, or of how sessions open.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 from typing import Final
@@ -13,13 +14,19 @@ from typing import Final
 from upheaval_node.cluster.authentication import BACKUP_TEMPLATES, SessionProxy
 from upheaval_node.credentials import MAX_PRINCIPAL_LENGTH, NONCE_LENGTH, Challenge, CredentialsBook
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.settings import ClusterSettings
 from upheaval_node.types import Now
+
+AUTHENTICATOR_PREFIX: Final = "credentials:"
+AUTHORISATION_PREFIX: Final = "roles:"
 
 ADMIN_ROLE: Final = "admin"
 """May send AdminRequests."""
 
 BACKUP_ROLE: Final = "backup"
 """May ask for what backups and standby members ask for."""
+
+MIN_CLAIMS: Final = 64
 
 
 @dataclass(slots=True)
@@ -88,3 +95,22 @@ class RolesOfCredentials:
         if template_id == cm.AdminRequest.TEMPLATE_ID:
             return self._book.has_role(principal, ADMIN_ROLE)
         return template_id in BACKUP_TEMPLATES and self._book.has_role(principal, BACKUP_ROLE)
+
+
+def credentials_authenticator(
+    settings: ClusterSettings, read: Callable[[str], str], random: Random
+) -> CredentialsAuthenticator | None:
+    """What the setting `credentials:SOURCE` stands for; None for any other. Raises `UsageError` for a bad book."""
+    source = settings.authenticator.removeprefix(AUTHENTICATOR_PREFIX)
+    if source == settings.authenticator:
+        return None
+    # Twice as many as may wait: those that were let in or refused are forgotten at once.
+    return CredentialsAuthenticator(
+        CredentialsBook(read(source), source), random, max_claims=2 * settings.max_sessions + MIN_CLAIMS
+    )
+
+
+def credentials_roles(settings: ClusterSettings, read: Callable[[str], str]) -> RolesOfCredentials | None:
+    """What the setting `roles:SOURCE` stands for; None for any other. Raises `UsageError` for a bad book."""
+    source = settings.authorisation.removeprefix(AUTHORISATION_PREFIX)
+    return None if source == settings.authorisation else RolesOfCredentials(CredentialsBook(read(source), source))

@@ -23,6 +23,7 @@ from upheaval_node.media.publication import StreamPublication
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.media.stream_buffer import StreamBuffer, StreamParams
 from upheaval_node.media.subscription import StreamSubscription
+from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import Bell, ErrorSink, Network
 from upheaval_node.protocol.channel import (
     CONTROL_MODE,
@@ -67,7 +68,7 @@ class MediaDriver:
         self.bell = Bell(tells_all=True)
         self.endpoints = Endpoints(network, self)
         self._resolver = resolver
-        self._errors = errors
+        self._faults = None if errors is None else PeerFaults(errors, "media peer")
         self._invalid = (
             None
             if counters is None
@@ -286,14 +287,11 @@ class MediaDriver:
         raise PeerError("a command from another host")
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
-        self.report(f"{link.peer}: {error}")
-
-    def report(self, text: str) -> None:
-        """Count and report a fault of a peer."""
+        """Count it, and report the first of its kind of each peer."""
         if self._invalid is not None:
             self._invalid.set(self._invalid.get() + 1)
-        if self._errors is not None:
-            self._errors.report(self._now, "media-peer", text)
+        if self._faults is not None:
+            self._faults.note(self._now, link.peer, str(error))
 
     # --- duty cycle ---
 

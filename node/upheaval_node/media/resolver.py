@@ -3,14 +3,30 @@
 from collections.abc import Mapping
 from typing import Protocol
 
+from upheaval_node.tls_files import named_address
+
 
 class Resolver(Protocol):
     def resolve(self, endpoint: str, stream_id: int) -> str:
         """The `host:port` to dial for `endpoint`; the stream id allows another path for each kind of stream.
 
-        Raises `NetworkError` when the name is unknown.
+        With `name@` before it nobody but who is named so may answer there. Raises `NetworkError` when the name is
+        unknown.
         """
         ...
+
+
+class NamingResolver:
+    """Says of each endpoint who has to answer there (`name@host:port`), as far as it is known; else `others`."""
+
+    def __init__(self, resolver: Resolver, names: Mapping[str, str], others: str) -> None:
+        self._resolver = resolver
+        self._names = names
+        self._others = others
+
+    def resolve(self, endpoint: str, stream_id: int) -> str:
+        name = self._names.get(endpoint, self._others)
+        return named_address(name, self._resolver.resolve(endpoint, stream_id))
 
 
 class StaticResolver:

@@ -41,6 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 marks=(layout.CLUSTER_MARK, layout.ARCHIVE_MARK),
                 addresses=(endpoints.consensus, endpoints.catchup, endpoints.archive),
                 build=lambda ports: build_backup(config, ports, credentials),
+                tls=config.tls,
                 run_id=config.run_id,
                 trace=config.trace,
                 clock_file=config.clock_file,

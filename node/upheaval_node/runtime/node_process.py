@@ -28,9 +28,12 @@ from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.mark_lock import MarkLock
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.runtime.process import DRAIN_TIMEOUT_NS, LAST_WORDS_NS
+from upheaval_node.runtime.process_tls import ProcessTls
 from upheaval_node.runtime.protocol_file import ProtocolFile
 from upheaval_node.runtime.shared_counters import CncFile, create_cnc
+from upheaval_node.runtime.tls import TlsRules
 from upheaval_node.runtime.tracer import FileTracer
+from upheaval_node.tls_files import MEMBER, STANDBY, TlsFiles
 from upheaval_node.types import NULL_VALUE, Now
 
 MARKS_AND_MEDIA: Final = 2
@@ -49,6 +52,7 @@ class NodePlan:
 
     `build` makes the agents in the order in which they take their turns: mark files first, media driver second.
     `addresses` are where the node is going to listen; `members` are ids by consensus endpoints, for the protocol trace.
+    With `tls` the streams go over TLS, and only members and standby members may dial it.
     `status_page` opens the HTTP endpoint of the node.
     """
 
@@ -62,6 +66,7 @@ class NodePlan:
     seed: int | None = None
     protocol_trace: int = 0
     members: Mapping[str, int] = field(default_factory=dict)
+    tls: TlsFiles | None = None
     status_page: Callable[[SelectorNetwork, CncFile], HttpEndpoint] | None = None
 
 
@@ -78,6 +83,9 @@ class NodeProcess:
         self._storage = DiskStorage(".", self._loop)
         self._tracer = FileTracer(plan.trace, member_id=NULL_VALUE, component=plan.name, run_id=plan.run_id)
         self._errors = ProcessErrorSink(plan.name, self._tracer)
+        accepted = TlsRules(accepted_elsewhere=(MEMBER, STANDBY))
+        self._tls = ProcessTls(plan.tls, plan.name, accepted, tracer=self._tracer, errors=self._errors, now=self._now)
+        self._stream_network = self._tls.network(self._loop)
         self._cycle = DutyCycle(self._loop, self._clock, [])
         self._agents: Sequence[ClosableAgent] = ()
         self._status_page: HttpEndpoint | None = None
@@ -87,6 +95,10 @@ class NodeProcess:
         """Begin an orderly end. Safe in a signal handler."""
         self._is_stop_requested = True
         self._cycle.request_stop()
+
+    def request_reload(self) -> None:
+        """Read the certificates again. Safe in a signal handler."""
+        self._loop.call_from_thread(self._tls.reload)
 
     def run(self) -> ExitStatus:
         """Run until the end. Errors that end it are raised; an orderly end returns a status."""
@@ -130,10 +142,12 @@ class NodeProcess:
             self._cycle.request_stop()
 
     def _ports(self, cnc: CncFile) -> MemberPorts:
+        counters = cnc.counters(None)
+        self._tls.count_in(counters)
         return MemberPorts(
-            network=self._network,
+            network=self._stream_network,
             storage=self._storage,
-            counters=cnc.counters(None),
+            counters=counters,
             tracer=self._tracer,
             errors=self._errors,
             seed=secrets.randbits(64) if self._plan.seed is None else self._plan.seed,
@@ -157,6 +171,7 @@ class NodeProcess:
         close_in_turn(media)
         if self._status_page is not None:
             self._status_page.close()
+        self._stream_network.drain(DRAIN_TIMEOUT_NS)
         self._network.drain(DRAIN_TIMEOUT_NS)
         self._storage.close()
         for lock in self._locks:

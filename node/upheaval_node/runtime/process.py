@@ -31,9 +31,11 @@ from upheaval_node.member import (
     end_services,
     has_lost_service,
 )
+from upheaval_node.member_config import accepted_names
 from upheaval_node.ports import Agent, Connection
 from upheaval_node.protocol_trace import Observer
 from upheaval_node.runtime.clock import SkewedClock, SystemClock
+from upheaval_node.runtime.credentials_file import read_source
 from upheaval_node.runtime.disk import DiskStorage
 from upheaval_node.runtime.doorbell import Doorbell
 from upheaval_node.runtime.duty_cycle import DutyCycle
@@ -43,6 +45,7 @@ from upheaval_node.runtime.http_endpoint import HttpEndpoint
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.mark_lock import MarkLock
 from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.runtime.process_tls import NODES, ProcessTls
 from upheaval_node.runtime.protocol_file import ProtocolFile
 from upheaval_node.runtime.shared_counters import (
     DRIVER_RANGE,
@@ -54,9 +57,11 @@ from upheaval_node.runtime.shared_counters import (
 )
 from upheaval_node.runtime.siblings import START_TIMEOUT_NS, SiblingHub, SiblingLink
 from upheaval_node.runtime.status_page import open_status_page
+from upheaval_node.runtime.tls import TlsRules
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.service.loader import load_service
+from upheaval_node.tls_files import member_name
 from upheaval_node.types import Now
 
 ALL: Final = "all"
@@ -124,12 +129,22 @@ class MemberProcess:
         os.makedirs(layout.DRIVER_DIRECTORY, exist_ok=True)
         self._loop = Loop()
         self._clock = SystemClock() if config.clock_file is None else SkewedClock(config.clock_file)
+        # What stays on this machine (other processes of the member, the HTTP endpoint) goes over no TLS.
         self._network = SelectorNetwork(self._loop)
         self._storage = DiskStorage(".", self._loop)
         self._tracer = FileTracer(
             config.trace, member_id=config.member_id, component=self._component, run_id=config.run_id
         )
         self._errors = ProcessErrorSink(f"member {config.member_id} {self._component}", self._tracer)
+        self._tls = ProcessTls(
+            config.tls if self._component in (ALL, ARCHIVE) else None,
+            member_name(config.member_id),
+            TlsRules(accepted_names(config.endpoints), NODES),
+            tracer=self._tracer,
+            errors=self._errors,
+            now=self._now,
+        )
+        self._stream_network = self._tls.network(self._loop)
         self._cycle = DutyCycle(self._loop, self._clock, [])
         self._agents: Sequence[MemberAgent] = ()
         self._counters: Counters | None = None
@@ -144,6 +159,10 @@ class MemberProcess:
         """Begin an orderly end. Safe in a signal handler."""
         self._is_stop_requested = True
         self._cycle.request_stop()
+
+    def request_reload(self) -> None:
+        """Read the certificates again. Safe in a signal handler."""
+        self._loop.call_from_thread(self._tls.reload)
 
     def run(self) -> ExitStatus:
         """Run the component until its end. Errors that end it are raised; an orderly end returns a status."""
@@ -291,16 +310,19 @@ class MemberProcess:
         return Observer(self._now, os.getpid(), members, file.keep)
 
     def _ports(self, cnc: CncFile, id_range: tuple[int, int] | None) -> MemberPorts:
+        counters = cnc.counters(id_range)
+        self._tls.count_in(counters)
         return MemberPorts(
-            network=self._network,
+            network=self._stream_network,
             storage=self._storage,
-            counters=cnc.counters(id_range),
+            counters=counters,
             tracer=self._tracer,
             errors=self._errors,
             seed=secrets.randbits(64) if self._config.seed is None else self._config.seed,
             pid=os.getpid(),
             now_ms=self._now().epoch_ms,
             observer=self._observer(),
+            read_credentials=read_source,
         )
 
     def _media_client(self, ports: MemberPorts) -> MediaClient:
@@ -377,6 +399,7 @@ class MemberProcess:
             self._bell.close()
         if self._status_page is not None:
             self._status_page.close()
+        self._stream_network.drain(DRAIN_TIMEOUT_NS)
         self._network.drain(DRAIN_TIMEOUT_NS)
         self._storage.close()
         for lock in self._locks:

@@ -28,6 +28,10 @@ class Program(Protocol):
         """Begin an orderly end. Safe in a signal handler."""
         ...
 
+    def request_reload(self) -> None:
+        """Read again what may change while it runs. Safe in a signal handler."""
+        ...
+
     def run(self) -> ExitStatus:
         """Errors that end it are raised; an orderly end returns a status."""
         ...
@@ -49,8 +53,13 @@ def run_program(name: str, make: Callable[[], Program]) -> int:
         if process is not None:
             process.request_stop()
 
+    def reload(*_: object) -> None:
+        if process is not None:
+            process.request_reload()
+
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
+    signal.signal(signal.SIGHUP, reload)
     if log_lines.are_wanted():
         log_lines.show_python_logging(name)
     try:

@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 clock_file=backup.clock_file,
                 seed=backup.seed,
                 protocol_trace=backup.protocol_trace,
+                tls=backup.tls,
             )
         )
 

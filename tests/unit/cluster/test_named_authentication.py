@@ -140,7 +140,7 @@ def test_a_name_that_stands_for_no_authenticator_is_refused(name: str, complaint
 
 
 def test_a_name_that_stands_for_no_rule_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"'ALLOW_SOME' is neither package\.module:Class nor ALLOW_ALL, DENY_ALL or"):
+    with pytest.raises(UsageError, match=r"'ALLOW_SOME' is neither package\.module:Class nor roles:FILE, ALLOW_ALL, DENY_ALL"):
         authorisation_named("ALLOW_SOME")
     with pytest.raises(UsageError, match="has no method is_authorised"):
         authorisation_named(f"{HERE}:Lame")

@@ -1,0 +1,42 @@
+"""Faults of peers, each of which is counted and only the first of a peer and kind reported.
+
+Whoever can reach a port can send anything to it. A peer is a host, or whoever its certificate names: its port changes
+with each connection. The kind of a fault is its text without numbers, which a peer may choose. Knows no protocol.
+"""
+
+import re
+from typing import Final
+
+from upheaval_node.ports import ErrorSink
+from upheaval_node.types import Now
+
+MAX_TOLD_APART: Final = 200
+"""Peers and kinds; what is new after that is reported together."""
+
+_NUMBER: Final = re.compile(r"-?\d+")
+_OTHERS: Final = "others"
+
+
+class PeerFaults:
+    """`name` begins the kind under which errors are reported."""
+
+    def __init__(self, errors: ErrorSink, name: str) -> None:
+        self._errors = errors
+        self._name = name
+        self._known: set[tuple[str, str]] = set()
+        self.count = 0
+
+    def note(self, now: Now, peer: str, text: str) -> None:
+        """One fault of `peer`, which is `host:port` or `name@host:port`."""
+        self.count += 1
+        host = peer.rpartition(":")[0] or peer
+        key = (host, _NUMBER.sub("N", text))
+        if key in self._known:
+            return
+        if len(self._known) >= MAX_TOLD_APART:
+            key = (_OTHERS, "")
+            if key in self._known:
+                return
+        self._known.add(key)
+        kind = f"{self._name} {len(self._known)}"
+        self._errors.report(now, kind, f"{key[0]}: {text} (the first of its kind from there)")

@@ -1,0 +1,84 @@
+"""The TLS of one process: who it is, who may dial it, what is told of its connections, and how files are read again.
+
+Without files everything here does nothing, and connections are plain.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from upheaval_node.counters import TLS_REFUSED, Counter, Counters
+from upheaval_node.errors import UsageError
+from upheaval_node.peer_faults import PeerFaults
+from upheaval_node.ports import ErrorSink, Tracer
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.runtime.tls import Refusal, TlsIdentity, TlsRules
+from upheaval_node.tls_files import BACKUP, MEMBER, STANDBY, TlsFiles
+from upheaval_node.types import Now
+
+NODES: Final = (MEMBER, BACKUP, STANDBY)
+"""Everybody but clients."""
+
+
+class ProcessTls:
+    """`own_name` is what the process's certificate has to say."""
+
+    def __init__(
+        self,
+        files: TlsFiles | None,
+        own_name: str,
+        rules: TlsRules,
+        *,
+        tracer: Tracer,
+        errors: ErrorSink,
+        now: Callable[[], Now],
+    ) -> None:
+        """Raises `UsageError` for files that cannot be used, and for somebody else's certificate."""
+        self._tracer = tracer
+        self._errors = errors
+        self._now = now
+        self._faults = PeerFaults(errors, "TLS peer")
+        self._counter: Counter | None = None
+        self._reloads = 0
+        self._identity = None if files is None else TlsIdentity(files, rules)
+        if self._identity is not None and files is not None:
+            if self._identity.name != own_name:
+                raise UsageError(f"{files.certificate} is the certificate of {self._identity.name}, not of {own_name}")
+            self._identity.on_secured = self._on_secured
+            self._identity.on_refused = self._on_refused
+
+    def network(self, loop: Loop) -> SelectorNetwork:
+        """What the streams go over."""
+        return SelectorNetwork(loop, self._identity)
+
+    def count_in(self, counters: Counters) -> None:
+        """Show how many connections were refused."""
+        if self._identity is not None:
+            self._counter = counters.allocate(TLS_REFUSED, b"", "Upheaval TLS connections refused")
+            self._tell("certificates-read")
+
+    def reload(self) -> None:
+        """Read the files again; ones that cannot be used are one line, and those from before stay in use."""
+        if self._identity is None:
+            return
+        self._reloads += 1
+        try:
+            self._identity.reload()
+        except UsageError as error:
+            # Every attempt is an operator's: none of them may go unheard.
+            kind = f"certificates not read, attempt {self._reloads}"
+            self._errors.report(self._now(), kind, f"{error}; the ones from before stay in use")
+        else:
+            self._tell("certificates-read")
+
+    def _tell(self, event: str) -> None:
+        assert self._identity is not None
+        self._tracer.emit(self._now(), event, name=self._identity.name, not_after=self._identity.not_after)
+
+    def _on_secured(self, name: str, peer: str, dialled: bool) -> None:
+        self._tracer.emit(self._now(), "tls-peer", name=name, peer=peer, dialled=dialled)
+
+    def _on_refused(self, refusal: Refusal, peer: str) -> None:
+        if self._counter is not None:
+            self._counter.increment()
+        self._faults.note(self._now(), peer, f"{refusal.kind}: {refusal.text}")
