@@ -6,7 +6,7 @@ import pytest
 
 from support.docker_runs import left_of
 from support.flows import Books
-from support.flows_endings import ENDINGS, SERVICE, require_judged, source_in
+from support.flows_endings import ENDINGS, SERVICE, require_judged, source_in, without_a_follower
 from upheaval.runtimes.docker.engine import Client
 from upheaval.testing.cluster import Cluster
 
@@ -21,7 +21,13 @@ def books(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: Cli
     assert left_of(engine, cluster.run.read_manifest().run_id) == []
 
 
-@pytest.mark.parametrize("flow", ENDINGS, ids=[flow.__name__ for flow in ENDINGS])
+FLOWS = [
+    pytest.param(flow, id=flow.__name__, marks=[pytest.mark.nightly] if flow is without_a_follower else [])
+    for flow in ENDINGS
+]
+
+
+@pytest.mark.parametrize("flow", FLOWS)
 def test_the_flow(flow: Callable[[Books], None], books: Books) -> None:
     flow(books)
     assert books.balances() == books.expected
