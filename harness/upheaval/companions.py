@@ -20,6 +20,8 @@ from upheaval.run_folder import write_atomically
 COMPANIONS_FILE: Final = "companions.json"
 BACKUP: Final = "backup"
 STANDBY: Final = "standby"
+BACKUP_NAME: Final = f"{BACKUP}-0"
+"""The one that commands, scenarios and tests mean when they say no name."""
 KINDS: Final = (BACKUP, STANDBY)
 SOURCES: Final = ("ANY", "LEADER", "FOLLOWER")
 """Which members a companion may copy from."""

@@ -88,7 +88,31 @@ class GiveOrder:
     order: str
 
 
-Step = WaitOperations | WaitLeader | WaitCaughtUp | WaitMoment | WaitSeconds | Inject | Heal | GiveOrder
+@dataclass(frozen=True, slots=True)
+class KeepBackup:
+    """Start, stop or kill the backup beside the members, and prove it. `source` is whom a start copies from."""
+
+    action: str
+    source: str = "ANY"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitBackup:
+    """Until the backup has the log up to where it is committed at the beginning of the wait."""
+
+
+Step = (
+    WaitOperations
+    | WaitLeader
+    | WaitCaughtUp
+    | WaitBackup
+    | WaitMoment
+    | WaitSeconds
+    | Inject
+    | Heal
+    | GiveOrder
+    | KeepBackup
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,20 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval import jsonfields
+from upheaval import companion_control, jsonfields
 from upheaval.checkers.faults import FAULTS_PROVED
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.companions import BACKUP_NAME, CompanionConfig
 from upheaval.control import SNAPSHOT, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.jsonfields import FieldError, Json
-from upheaval.run_folder import NOT_PROVED, RunFolder, write_atomically
+from upheaval.run_folder import NOT_PROVED, ControlRecord, RunFolder, write_atomically
 from upheaval.scenario import (
     GiveOrder,
     Heal,
     Inject,
+    KeepBackup,
     Scenario,
     Step,
+    WaitBackup,
     WaitCaughtUp,
     WaitLeader,
     WaitMoment,
@@ -200,6 +203,9 @@ def _do(step: Step, stage: Stage, driver: FaultDriver, say: Say) -> None:
             victim = driver.victim(fault)
             stage.wait_until(lambda: stage.has_caught_up(victim), STEP_TIMEOUT_S, f"catch-up of member {victim}")
             say(f"member {victim} has caught up")
+        case WaitBackup():
+            status = companion_control.wait_until_caught_up(stage, BACKUP_NAME, STEP_TIMEOUT_S)
+            say(f"{status.name} has the log up to position {status.live_log_position}")
         case WaitMoment(operations, after_ms):
             begin_ns = driver.last_event_ns + after_ms * MS
             stage.wait_until(
@@ -213,10 +219,23 @@ def _do(step: Step, stage: Stage, driver: FaultDriver, say: Say) -> None:
         case GiveOrder(order):
             driver.last_event_ns = stage.now_ns()
             say(f"{order}: {perform(stage, order, STEP_TIMEOUT_S).proof}")
+        case KeepBackup(action, source):
+            driver.last_event_ns = stage.now_ns()
+            say(f"backup {action}: {_keep_backup(stage, action, source).proof}")
         case Inject(name, fault):
             _require_proof(say, f"fault {name!r}", driver.inject(name, fault))
         case Heal(name):
             _require_proof(say, f"fault {name!r} healed", driver.heal(name))
+
+
+def _keep_backup(stage: Stage, action: str, source: str) -> ControlRecord:
+    match action:
+        case companion_control.START:
+            return companion_control.start(stage, CompanionConfig(BACKUP_NAME, source), STEP_TIMEOUT_S)
+        case companion_control.STOP:
+            return companion_control.stop(stage, BACKUP_NAME)
+        case _:
+            return companion_control.kill(stage, BACKUP_NAME)
 
 
 def _require_proof(say: Say, what: str, proof: Proof) -> None:

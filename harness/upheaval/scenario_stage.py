@@ -6,13 +6,14 @@ A stage is used once: `open`, steps, `settle`, `close`. This module knows no run
 from collections.abc import Callable
 from typing import Protocol
 
+from upheaval.companion_control import Keeper
 from upheaval.control import Operable
 from upheaval.run_folder import Converge, FaultRecord, RunFolder
 from upheaval.workload import LoadCounts
 from upheaval_chaos.target import Target
 
 
-class Stage(Target, Operable, Protocol):
+class Stage(Target, Operable, Keeper, Protocol):
     """One cluster for one run of one scenario."""
 
     @property

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
+from upheaval import companion_control
 from upheaval.checkers.backups import BACKED_UP
 from upheaval.checkers.faults import FAULTS_PROVED, ORDERS_PROVED
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM
@@ -20,6 +21,7 @@ from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
 from upheaval.checkers.timers import TIMERS_KEPT
 from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST, APPLIED_ONCE, HISTORY_COMPLETE, LINEARIZABLE
 from upheaval.cluster import COMPONENTS
+from upheaval.companions import BACKUP, SOURCES
 from upheaval.control import ENDINGS, ORDERS, START
 from upheaval.errors import UsageError
 from upheaval.scenario import (
@@ -29,8 +31,10 @@ from upheaval.scenario import (
     GiveOrder,
     Heal,
     Inject,
+    KeepBackup,
     Scenario,
     Step,
+    WaitBackup,
     WaitCaughtUp,
     WaitLeader,
     WaitMoment,
@@ -188,6 +192,7 @@ class _Parser:
         self._means: Means | None = None
         self._statement = ""
         self._ended_by = ""
+        self._backup_runs = False
         self._statements: dict[str, Callable[[_Line], None]] = {
             "title": self._read_title,
             "cluster": self._read_cluster,
@@ -197,6 +202,7 @@ class _Parser:
             "heal": self._read_heal,
             "promise": self._read_promise,
             **dict.fromkeys(ORDERS, self._read_order),
+            BACKUP: self._read_backup,
         }
 
     def parse(self, name: str) -> Scenario:
@@ -265,7 +271,7 @@ class _Parser:
         )
 
     def _read_wait(self, line: _Line) -> None:
-        what = line.take_one_of("condition", ("operations", "leader", "caught-up", "moment", "seconds"))
+        what = line.take_one_of("condition", ("operations", "leader", "caught-up", "backup", "moment", "seconds"))
         step: Step
         if what == "operations":
             step = WaitOperations(line.take_number("number of operations"))
@@ -273,6 +279,11 @@ class _Parser:
             step = WaitSeconds(float(line.take_number("number of seconds")))
         elif what == "caught-up":
             step = WaitCaughtUp(self._take_fault(line, self._known))
+        elif what == "backup":
+            line.take_one_of("condition of a backup", ("caught-up",))
+            if not self._backup_runs:
+                line.fail("no backup runs here: write `backup start` above")
+            step = WaitBackup()
         elif what == "moment":
             step = self._read_moment(line)
         elif line.has_more:
@@ -351,6 +362,17 @@ class _Parser:
             line.fail(f"nobody takes {order} after {self._ended_by}: write `start` before it")
         self._ended_by = order if order in ENDINGS else ""
         self._steps.append(GiveOrder(order))
+
+    def _read_backup(self, line: _Line) -> None:
+        action = line.take_one_of("action", companion_control.ACTIONS)
+        is_start = action == companion_control.START
+        if is_start is self._backup_runs:
+            line.fail("the backup runs already" if is_start else f"no backup runs here: nothing to {action}")
+        source = line.take_options(("source",) if is_start else ()).get("source", SOURCES[0])
+        if source not in SOURCES:
+            line.fail(f"source={source}: use one of {', '.join(SOURCES)}")
+        self._backup_runs = is_start
+        self._steps.append(KeepBackup(action, source))
 
     def _read_promise(self, line: _Line) -> None:
         promise = line.take_rest("promise")

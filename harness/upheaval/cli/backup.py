@@ -10,19 +10,18 @@ from typing import Any, Final
 
 from upheaval import companion_control
 from upheaval.cli.tables import table
-from upheaval.companions import BACKUP, CompanionConfig, CompanionStatus
+from upheaval.companions import BACKUP_NAME, CompanionConfig, CompanionStatus
 from upheaval.errors import UsageError
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, open_cluster
 from upheaval.scenario_live import LiveTarget
 
-NAME: Final = f"{BACKUP}-0"
 _OF_START: Final = ("source", "replay_start")
 
 
 def backup(options: argparse.Namespace) -> int:
     """One action on the backup of a cluster."""
-    return companion(options, NAME)
+    return companion(options, BACKUP_NAME)
 
 
 def companion(options: argparse.Namespace, name: str) -> int:

@@ -1,14 +1,11 @@
 """`Backup`: the backup of a test's cluster, on any runtime. Nothing of it is there until `start`."""
 
 from pathlib import Path
-from typing import Final
 
 from upheaval import companion_control
 from upheaval.companion_control import ACTION_TIMEOUT_S
-from upheaval.companions import BACKUP, CompanionConfig, CompanionStatus
+from upheaval.companions import BACKUP_NAME, CompanionConfig, CompanionStatus
 from upheaval.testing.backend import Backend
-
-NAME: Final = f"{BACKUP}-0"
 
 
 class Backup:
@@ -16,7 +13,7 @@ class Backup:
     `UnknownOutcome`; one that makes no sense, such as a kill of what does not run, `UsageError`.
     """
 
-    def __init__(self, backend: Backend, name: str = NAME) -> None:
+    def __init__(self, backend: Backend, name: str = BACKUP_NAME) -> None:
         self._backend = backend
         self._name = name
 

@@ -11,6 +11,8 @@ from upheaval.scenario import (
     GiveOrder,
     Heal,
     Inject,
+    KeepBackup,
+    WaitBackup,
     WaitCaughtUp,
     WaitLeader,
     WaitMoment,
@@ -222,3 +224,27 @@ def test_orders_are_read_and_the_load_is_for_the_service() -> None:
 def test_orders_that_nobody_could_take_are_refused(lines: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
         parse_scenario(f"title t\nwait operations 1\n{lines}", name="orders", where="s")
+
+
+def test_what_is_done_to_the_backup_is_read() -> None:
+    text = "title t\nbackup start source=LEADER\nwait backup caught-up\nbackup kill\nbackup start\nwait operations 1\n"
+    steps = parse_scenario(text, name="t", where="t").steps
+    assert steps[:4] == (KeepBackup("start", "LEADER"), WaitBackup(), KeepBackup("kill"), KeepBackup("start"))
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        ("backup kill", "2:8: no backup runs here: nothing to kill"),
+        ("backup start\nbackup start", "3:8: the backup runs already"),
+        ("backup start\nbackup stop\nwait backup caught-up", "4:13: no backup runs here"),
+        ("backup start\nwait backup", "3:12: condition of a backup is missing"),
+        ("backup start\nwait backup leader", "3:13: 'leader' is no condition of a backup"),
+        ("backup start source=NOBODY", "2:14: source=NOBODY: use one of ANY, LEADER, FOLLOWER"),
+        ("backup start\nbackup stop source=ANY", "3:13: unknown option 'source'"),
+        ("backup look", "2:8: 'look' is no action: use one of start, stop, kill"),
+    ],
+)
+def test_what_cannot_be_done_to_the_backup_is_refused(lines: str, message: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"t:{message}")):
+        parse_scenario(f"title t\n{lines}\nwait operations 1\n", name="t", where="t")
