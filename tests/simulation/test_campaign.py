@@ -27,6 +27,7 @@ KEPT = {
     27: "an answer from the cycle in which its member died was taken for one ahead of every commit",
     2246: "an undone expiry of a timer was due at once, on that member only",
     2251: "the same, on a leader whose clock was ahead",
+    2455: "a segment that was full when the disk was kept its journal for ever",
 }
 """Seeds that once failed, and what they found."""
 

@@ -98,6 +98,7 @@ class SegmentWriter:
         self.position = position
         removed = remove_segments(storage, directory, entry.recording_id, from_base=self._base + 1)
         self._file = self._open_segment(position - self._base, sync_directory=removed > 0)
+        self._cut_journals()
 
     def write(self, data: Buffer, end: int) -> None:
         """Write whole frames at the current position; `end` is theirs, padding included. Raises `StorageError`.
@@ -159,6 +160,18 @@ class SegmentWriter:
             file.truncate(self._segment_length)
         finally:
             file.close()
+
+    def _cut_journals(self) -> None:
+        """Full segments that an error left with their journals: the first record of this life stands for them now."""
+        lower = [
+            base for base in segment_bases(self._storage, self._directory, self._recording_id) if base < self._base
+        ]
+        for base in reversed(lower):
+            file = self._storage.open(f"{self._directory}/{segment_file_name(self._recording_id, base)}")
+            if file.size() <= self._segment_length:
+                file.close()
+                break
+            self._close_full(file)
 
     def _journal(self, end: int, length: int, checksum: int) -> None:
         record = BlockRecord(self._sequence, self.position, end, length, checksum)

@@ -19,7 +19,7 @@ from upheaval_node.archive.segments import (
     segment_bases,
     segment_file_name,
 )
-from upheaval_node.errors import PeerError
+from upheaval_node.errors import PeerError, StorageError
 from upheaval_node.protocol.frames import TYPE_DATA, TYPE_PAD, DataHeader, compute_position, position_bits_to_shift
 
 TERM = 64 * 1024
@@ -276,3 +276,33 @@ def test_a_writer_clears_what_a_former_life_left_behind_its_position() -> None:
     SegmentWriter(storage, "archive", entry, first, 0).close()
     assert segment_bases(storage, "archive", 3) == [0]
     assert recover_and_cut(storage, entry).stop_position == first
+
+
+@pytest.mark.parametrize("sync_level", [0, 1])
+def test_a_segment_that_was_full_when_the_disk_was_loses_its_journal_when_the_recording_goes_on(
+    sync_level: int,
+) -> None:
+    storage, entry = MemoryStorage(), recording()
+    writer = SegmentWriter(storage, "archive", entry, 0, sync_level)
+    *frames, (last, end) = frames_between(0, TERM, Random(5))
+    for data, position in frames:
+        writer.write(data, position)
+    changes = iter(("the frame", "its record"))
+
+    def refuse_the_next_file() -> None:
+        if next(changes, None) is None:
+            raise StorageError("no space left on device")
+
+    storage.before_change = refuse_the_next_file
+    with pytest.raises(StorageError, match="no space"):
+        writer.write(last, end)
+    storage.before_change = None
+    writer.close(is_whole=False)
+    assert len(storage.content("archive/3-0.rec")) > TERM
+
+    again = SegmentWriter(storage, "archive", entry, TERM, sync_level)
+    again.write(frame(TERM, b"x"), TERM + 64)
+    again.close()
+
+    assert [len(storage.content(f"archive/3-{base}.rec")) for base in (0, TERM)] == [TERM, TERM]
+    assert recover(storage, "archive", entry, sync_level) == Recovery(TERM + 64, None)
