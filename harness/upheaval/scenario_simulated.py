@@ -19,6 +19,7 @@ from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SECOND, SimulatedC
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.process import SimulatedProcess
+from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval.scenario import Scenario
 from upheaval.workload import Load, LoadCounts
@@ -196,9 +197,8 @@ class SimulatedTarget:
     def add_companion(self, config: CompanionConfig) -> SimulatedCompanion:
         """Raises `UsageError` when it was started before and asked for otherwise: that cannot be changed here."""
         check_companion(config)
-        if config.kind != BACKUP:
-            raise UsageError(f"the simulated runtime makes no {config.kind} by its name")
-        found = make_backup(self.cluster, config)
+        make = make_backup if config.kind == BACKUP else make_standby
+        found = make(self.cluster, config)
         if (found.config.source, found.config.replay_start) != (config.source, config.replay_start):
             raise UsageError(f"{config.name} copies from {found.config.source}: in the simulation it goes on so")
         return found

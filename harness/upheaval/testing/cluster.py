@@ -11,7 +11,8 @@ from typing import Any, Final, Self
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cluster import MemberStatus
-from upheaval.control import SNAPSHOT, perform
+from upheaval.companions import STANDBY
+from upheaval.control import REPLICATE_STANDBY_SNAPSHOT, SNAPSHOT, STANDBY_SNAPSHOT, perform
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.restore import Source, examine
 from upheaval.run_folder import TOGETHER, ControlRecord, Converge, RunFolder
@@ -95,7 +96,7 @@ class Cluster:
     the Python path; containers get a copy of that folder, unless an `image` of one's own brings the service. `runtime`
     is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which faults of links
     need; simulated ones always do. Everything the run leaves behind lies in `folder`. `restore_from` is the folder of a
-    backup, or of a member that is down, which the members begin with.
+    backup or a standby, or of a member that is down, which the members begin with.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class Cluster:
         self.chaos = Chaos(self._backend, components=components)
         self.workload = Workload(self)
         self.backup = Backup(self._backend)
+        self.standby = Backup(self._backend, f"{STANDBY}-0")
         self._clients: list[Client] = []
         self._is_down = False
         self._has_orders = False
@@ -256,6 +258,15 @@ class Cluster:
         """Let the cluster take a snapshot, and wait until every member that runs has it; returns its log position."""
         self._perform("snapshot", timeout_s)
         return max(status.snapshot_position for status in self._backend.control_statuses())
+
+    def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
+        """Leave a snapshot to the standby, and wait until every member that runs knows of it; returns its position."""
+        self._perform(STANDBY_SNAPSHOT, timeout_s)
+        return max(status.standby_position for status in self._backend.control_statuses())
+
+    def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
+        """Have every member that runs fetch the latest snapshot of the standby, and wait until each has it."""
+        self._perform(REPLICATE_STANDBY_SNAPSHOT, timeout_s)
 
     def suspend(self, timeout_s: float = WAIT_S) -> None:
         """Let the cluster take no requests, until `resume_cluster`."""
