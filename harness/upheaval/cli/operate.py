@@ -1,0 +1,55 @@
+"""The commands of an operator on single members of a cluster that goes on: stop, upgrade, replace."""
+
+import argparse
+from pathlib import Path
+
+from upheaval import maintenance
+from upheaval.maintenance import Hosts
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.opening import open_cluster
+from upheaval.runtimes.process import ProcessCluster
+
+
+def stop(folder: Path, member_id: int) -> int:
+    """An orderly end of one member; the others go on."""
+    with open_cluster(folder) as cluster:
+        member = cluster.member(member_id)
+        was_running = member.is_running()
+        member.stop()
+        cluster.flush_faults()
+    print(f"stopped member {member_id}" if was_running else f"member {member_id} is not running")
+    return 0
+
+
+def upgrade(options: argparse.Namespace) -> int:
+    """Members one after the other, of a new version or just anew."""
+    version = None if options.app_version is None else maintenance.parse_app_version(options.app_version)
+    with open_cluster(options.dir) as cluster:
+        hosts = hosts_of(cluster)
+        if options.image is not None:
+            hosts.require_image(options.image)
+        maintenance.upgrade(cluster, hosts, version, print)
+    return 0
+
+
+def replace(options: argparse.Namespace) -> int:
+    """A new host for a member that is down."""
+    with open_cluster(options.dir) as cluster:
+        kept = maintenance.replace_host(cluster, hosts_of(cluster), options.member, options.seed_from)
+    how = "empty" if options.seed_from is None else f"with a copy of member {options.seed_from}"
+    print(f"member {options.member} began {how} and has caught up")
+    if kept is not None:
+        print(f"its old files: {kept}")
+    return 0
+
+
+def hosts_of(cluster: AnyCluster) -> Hosts:
+    if isinstance(cluster, ProcessCluster):
+        from upheaval.runtimes.process_hosts import ProcessHosts
+
+        return ProcessHosts(cluster)
+    from upheaval.runtimes.docker.cluster import DockerCluster
+    from upheaval.runtimes.docker.hosts import DockerHosts
+
+    assert isinstance(cluster, DockerCluster)
+    return DockerHosts(cluster)

@@ -1,0 +1,56 @@
+"""What an operator does to the hosts of a cluster of containers: another image, a new container with an empty volume.
+
+A new container gets whatever address the engine gives it; the others find it by its name. Implements
+`upheaval.maintenance.Hosts`.
+"""
+
+from dataclasses import replace
+
+from upheaval.errors import UsageError
+from upheaval.runtimes.docker import files
+from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.runtimes.docker.engine import engine_errors, require_image
+from upheaval.runtimes.process import ALL
+
+
+class DockerHosts:
+    def __init__(self, cluster: DockerCluster) -> None:
+        self._cluster = cluster
+
+    def require_image(self, image: str) -> None:
+        """Have every container that is made from now on, by later commands too, made of this image."""
+        cluster = self._cluster
+        require_image(cluster.client, image)
+        cluster.docker_config = replace(cluster.docker_config, image=image)
+        files.save(cluster.docker_config, cluster.folder)
+
+    def renew(self, member_id: int, app_version: int | None) -> None:
+        """The next start makes new containers on the volume that is there."""
+        if app_version is not None:
+            raise UsageError("--app-version is for members in processes: containers get theirs with an --image")
+        self._remove_containers(member_id)
+
+    def fetch(self, member_id: int) -> None:
+        """Copy what the member has written into the run folder."""
+        if self._cluster.member(member_id).container() is not None:
+            self._cluster.member(member_id).collect()
+
+    def discard(self, member_id: int) -> None:
+        """Remove containers and volume; the run folder's files go into the next volume."""
+        import docker
+
+        self._remove_containers(member_id)
+        cluster = self._cluster
+        with engine_errors(f"removing the volume of member {member_id}"):
+            try:
+                cluster.client.volumes.get(cluster.container_name(member_id, ALL)).remove(force=True)
+            except docker.errors.NotFound:
+                return
+
+    def _remove_containers(self, member_id: int) -> None:
+        member = self._cluster.member(member_id)
+        for component in member.components:
+            container = member.container(component)
+            if container is not None:
+                with engine_errors(f"removing a container of member {member_id}"):
+                    container.remove(force=True)
