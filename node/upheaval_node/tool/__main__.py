@@ -14,7 +14,7 @@ from pathlib import Path
 from upheaval_node.errors import NodeError
 from upheaval_node.tool.answer import FAILURE, FAULT, Answer
 from upheaval_node.tool.commands import COMMANDS, help_lines, run
-from upheaval_node.tool.disk import DiskNode, cluster_dir_of
+from upheaval_node.tool.disk import DiskNode, cluster_dir_of, exists
 
 MAX_TIMEOUT_S = 100_000.0
 
@@ -73,7 +73,7 @@ def execute(options: Options) -> Answer:
     if len(options.words) < 2:
         return Answer(help_lines(), {"reason": "usage"}, FAILURE)
     folder, name, *rest = options.words
-    if "\0" in folder or not Path(folder).exists():
+    if not exists(folder):
         reason = f"ERR: cluster directory not found: {Path.cwd() / folder.replace(chr(0), '?')}"
         return Answer([reason, *help_lines()], {"reason": reason}, FAILURE)
     with DiskNode(cluster_dir_of(folder), options.archive) as node:

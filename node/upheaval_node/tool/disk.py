@@ -7,6 +7,7 @@ own nodes, by the activity of the mark file.
 import contextlib
 import os
 import secrets
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,6 +34,7 @@ from upheaval_node.tool.query import MembersQuery
 
 POLL_S: Final = 0.01
 MAX_FILE_LENGTH: Final = 1 << 31
+SHORT_QUERY_MS: Final = 1000
 
 # Where the trailer of the ring buffer from clients to driver has the driver's heartbeat (Agrona: ring buffers).
 _HEARTBEAT_OFFSET: Final = 640
@@ -40,11 +42,19 @@ _CNC: Final = layout.CNC.rpartition("/")[2]
 _SOCKET: Final = layout.DRIVER_SOCKET.rpartition("/")[2]
 
 
+def exists(*parts: str) -> bool:
+    """Whether there is something of this path, which may be none at all."""
+    try:
+        return Path(*parts).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def cluster_dir_of(folder: str) -> str:
     """The cluster's folder when that of a whole member was named, else what was named."""
     inside = f"{folder}/{layout.CLUSTER_DIRECTORY}"
-    is_member = any(Path(inside, name).exists() for name in (MARK, RECORDING_LOG))
-    return inside if is_member and not Path(folder, MARK).exists() else folder
+    is_member = any(exists(inside, name) for name in (MARK, RECORDING_LOG))
+    return inside if is_member and not exists(folder, MARK) else folder
 
 
 class DiskNode:
@@ -71,8 +81,9 @@ class DiskNode:
     def read(self, path: str) -> bytes | None:
         with _storage_errors(path):
             try:
-                if Path(path).stat().st_size > MAX_FILE_LENGTH:
-                    raise StorageError(f"{path} is too long to be one of a node's files")
+                found = Path(path).stat()
+                if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_LENGTH:
+                    raise StorageError(f"{path} is none of a node's files: too long, or no file at all")
                 return Path(path).read_bytes()
             except FileNotFoundError:
                 return None
@@ -115,8 +126,8 @@ class DiskNode:
     def archive(self) -> Folder | None:
         if self._archive_dir is not None:
             return PathFolder(Path(self._archive_dir))
-        beside = Path(self.cluster_dir, "..", layout.ARCHIVE_DIRECTORY)
-        return PathFolder(beside) if (beside / FILE_NAME).exists() else None
+        beside = f"{self.cluster_dir}/../{layout.ARCHIVE_DIRECTORY}"
+        return PathFolder(Path(beside)) if exists(beside, FILE_NAME) else None
 
     # --- life
 
@@ -137,9 +148,12 @@ class DiskNode:
 
     def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
         directory = self._driver_directory(header)
+        if timeout_ms <= SHORT_QUERY_MS and self.counters(header) is None:
+            # Nothing runs that could answer; who gives more time waits for it to start.
+            return None
         try:
             folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        except OSError:
+        except (OSError, ValueError):
             return None
         try:
             # However long the path of the folder is: that of a socket may only have 107 bytes.
@@ -160,7 +174,7 @@ class DiskNode:
     def _driver_directory(self, header: ClusterMarkHeader) -> str:
         """As the mark file says; beside the cluster's folder for a folder that was brought here from elsewhere."""
         beside = f"{self.cluster_dir}/../{layout.DRIVER_DIRECTORY}"
-        if not Path(header.aeron_directory, _CNC).exists() and Path(beside, _CNC).exists():
+        if not exists(header.aeron_directory, _CNC) and exists(beside, _CNC):
             return os.path.normpath(beside)
         return header.aeron_directory
 
