@@ -226,8 +226,9 @@ class BackupAgent:
     def _check_stall(self, now: Now) -> None:
         assert self._progress_ns is not None
         if self._copy is not None and self._copy.is_lost:
-            raise PeerError(f"the log of member {self.supplier_id} ended at {self.published.live_log_position.get()}")
-        if not self._is_live and now.ns > self._progress_ns + self._settings.progress_timeout_ns:
+            # An election of the member is enough for that, so it is no error.
+            self._reset(now, f"the log of member {self.supplier_id} ended")
+        elif not self._is_live and now.ns > self._progress_ns + self._settings.progress_timeout_ns:
             raise PeerError(f"no progress in {self._state.name}")
 
     # --- BACKUP_QUERY ---

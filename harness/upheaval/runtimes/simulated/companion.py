@@ -56,6 +56,7 @@ class SimulatedCompanion:
         self.process: SimulatedProcess | None = None
         self.counters = Counters.in_memory(COUNTER_CAPACITY)
         self.incarnations = 0
+        self.has_power = True
         self.position = -1
         """Up to where it ever said that it has the log."""
         self.errors: list[ErrorLog] = []
@@ -105,6 +106,9 @@ class SimulatedCompanion:
         if self.alive:
             return
         cluster = self._cluster
+        if not self.has_power:
+            self.has_power = True
+            cluster.fabric.power_on(self.host)
         self.incarnations += 1
         process = SimulatedProcess(cluster.world, self.host, f"{self.host}/{self.incarnations}", on_exit=self._on_exit)
         self.process = process
@@ -119,6 +123,14 @@ class SimulatedCompanion:
             self.status()
             process.kill()
             self._cluster.fabric.kill(process)
+
+    def power_cut(self) -> None:
+        """End the process and take the power of its host: what was not synced may be gone."""
+        self.kill()
+        if self.has_power:
+            self.has_power = False
+            self._cluster.fabric.power_off(self.host)
+            self.disk.power_cut()
 
     def stop(self) -> None:
         """End in an orderly way."""
