@@ -6,6 +6,7 @@ Bytes that are no message cost their sender the image, and nothing else. Knows n
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from upheaval_node.cluster.claimed_names import contradiction
 from upheaval_node.cluster.module_context import CONSENSUS_STREAM_ID, ModuleContext, trace_fields
 from upheaval_node.errors import DecodeError
 from upheaval_node.media import api
@@ -88,6 +89,8 @@ class ConsensusAdapter:
             name = "another schema" if message is None else type(message).__name__
             peer = received.image.source_identity
             self._context.ignored.note(now, peer, "messages of another stream", name, may_be_late=True)
+        elif wrong := contradiction(received.image.source_identity, message):
+            self._context.ignored.note(now, received.image.source_identity, "messages under another name", wrong)
         else:
             self._context.tracer.emit(now, "receive", **trace_fields(message))
             self._handler.peer = received.image.source_identity

@@ -1,0 +1,42 @@
+"""Whether who sends a message of the consensus stream is who the message says it is, as far as certificates tell.
+
+Over TLS each connection has the name of the certificate at its other end (`name@host:port`); without it nothing is
+known and nothing is refused. Knows no streams.
+"""
+
+from typing import Final
+
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import Message
+from upheaval_node.tls_files import BACKUP, MEMBER, STANDBY, allows, member_name, split_name
+
+_SENDERS: Final[dict[type[Message], str]] = {
+    cm.CanvassPosition: "follower_member_id",
+    cm.RequestVote: "candidate_member_id",
+    cm.Vote: "follower_member_id",
+    cm.NewLeadershipTerm: "leader_member_id",
+    cm.AppendPosition: "follower_member_id",
+    cm.CommitPosition: "leader_member_id",
+    cm.CatchupPosition: "follower_member_id",
+    cm.TerminationAck: "member_id",
+}
+"""Where a message names the member that sends it. The others of members name nobody, or their addressee."""
+
+_OF_BACKUPS: Final = (cm.BackupQuery, cm.HeartbeatRequest, cm.StandbySnapshot)
+
+
+def contradiction(peer: str, message: Message) -> str:
+    """What is wrong when the connection of `peer` brings this message; empty when nothing is."""
+    name, _ = split_name(peer)
+    if not name:
+        return ""
+    if isinstance(message, _OF_BACKUPS):
+        wanted: tuple[str, ...] = (BACKUP, STANDBY)
+    elif isinstance(message, cm.ChallengeResponse):
+        # Of a backup, or of a client through the follower that it is connected to.
+        wanted = (MEMBER, BACKUP, STANDBY)
+    elif (field := _SENDERS.get(type(message))) is not None:
+        wanted = (member_name(getattr(message, field)),)
+    else:
+        wanted = (MEMBER,)
+    return "" if allows(wanted, name) else f"{type(message).__name__} of {' or '.join(wanted)} comes from {name}"
