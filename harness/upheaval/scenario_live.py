@@ -204,7 +204,13 @@ class LiveStage(LiveTarget):
         self._stack.callback(cluster.down)
         cluster.up()
         history = self._stack.enter_context(self.run.history_writer())
-        load = ProcessLoad(cluster.ingress_endpoints(), history, self._workload, resolver=self.resolver())
+        load = ProcessLoad(
+            cluster.ingress_endpoints(),
+            history,
+            self._workload,
+            resolver=self.resolver(),
+            tls=cluster.client_tls(),
+        )
         self._load = self._stack.enter_context(load)
 
     def acknowledged(self) -> int:

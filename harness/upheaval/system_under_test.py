@@ -39,8 +39,9 @@ class MemberPlan:
     `endpoints` are those of all members in order of their ids, each in the order of the system's `ports`; `metrics` is
     where this one shows its metrics. `component` is `all` for a whole member. `max_sessions` 0 leaves the system's own
     limit. `protocol_trace` is how many bytes the protocol trace of each process may take, 0 for none. `names` says
-    where the member dials for an endpoint of another one. `planted` is the bug of a test build, None for the system as
-    it is.
+    where the member dials for an endpoint of another one. `tls` are the files of its certificate, empty
+    without TLS; `credentials` is the book of those who may connect, empty for everyone. `planted` is the bug of a test
+    build, None for the system as it is.
     """
 
     member_id: int
@@ -56,6 +57,8 @@ class MemberPlan:
     max_sessions: int = 0
     protocol_trace: int = 0
     names: Mapping[str, str] = field(default_factory=dict)
+    tls: Mapping[str, str] = field(default_factory=dict)
+    credentials: str = ""
     planted: str | None = None
 
 
@@ -205,7 +208,8 @@ class UpheavalNode:
             "names": dict(plan.names),
             "metrics_host": metrics_host,
             "metrics_port": int(metrics_port),
-            "settings": {"cluster": {"max_sessions": plan.max_sessions}} if plan.max_sessions else {},
+            "settings": _settings(plan),
+            "tls": dict(plan.tls),
             "protocol_trace": plan.protocol_trace,
         }
 
@@ -273,6 +277,13 @@ class UpheavalNode:
 
     def control_of_files(self, recording_log: bytes) -> ControlStatus:
         return read_control(None, recording_log)
+
+
+def _settings(plan: MemberPlan) -> dict[str, Json]:
+    cluster: dict[str, Json] = {"max_sessions": plan.max_sessions} if plan.max_sessions else {}
+    if plan.credentials:
+        cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
+    return {"cluster": cluster} if cluster else {}
 
 
 SYSTEM: Final[SystemUnderTest] = UpheavalNode()

@@ -6,23 +6,25 @@ import random
 import time
 from typing import Final
 
+from upheaval.certificates import CLIENT
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.history import Function, HistoryWriter, Operation, Outcome
 from upheaval.jsonfields import Json
 from upheaval.run_folder import RunFolder
 from upheaval.runtimes.opening import open_cluster
+from upheaval.security import files_of
 from upheaval.service_messages import decode_result, encode_operation
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
+from upheaval_node.client.driving import ClientOptions
 from upheaval_node.client.operations import is_response_to
 from upheaval_node.errors import TimeoutExpired
-from upheaval_node.media.resolver import Resolver
 from upheaval_node.ports import Buffer
 
 # Above all ids that loads give out, so that operations by hand never meet theirs.
 _FIRST_ID: Final = 1 << 60
 _ID_BITS: Final = 60
 
-_Way = tuple[dict[int, str], Resolver]
+_Way = tuple[dict[int, str], ClientOptions]
 
 
 def client(options: argparse.Namespace) -> int:
@@ -32,7 +34,13 @@ def client(options: argparse.Namespace) -> int:
             raise UsageError(
                 f"the cluster in {options.dir} is not running: start it with `upheaval up --dir {options.dir}`"
             )
-        way = (cluster.ingress_endpoints(), cluster.resolver())
+        given: ClientOptions = {
+            "client_name": "upheaval client",
+            "resolver": cluster.resolver(),
+            "tls": cluster.client_tls() if options.tls is None else files_of(options.tls, CLIENT),
+            "credentials_file": options.credentials or "",
+        }
+        way = (cluster.ingress_endpoints(), given)
         result = _run(cluster.run, way, function, options.key, value, options.timeout)
     print(_shown(function, result))
     return 0
@@ -104,13 +112,13 @@ def _run(run: RunFolder, way: _Way, function: Function, key: str, value: Json, t
 
 def _request(way: _Way, operation_id: int, payload: bytes, deadline: float) -> Buffer:
     """Send once, on whichever session takes it. Raises `NotSent`, or `UnknownOutcome` once it was sent."""
-    endpoints, resolver = way
+    endpoints, given = way
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
             raise NotSent("no leader took the operation in time: it has no effect (see `upheaval status`)")
         try:
-            with BlockingClient(endpoints, left, client_name="upheaval client", resolver=resolver) as session:
+            with BlockingClient(endpoints, left, **given) as session:
                 return session.request(payload, lambda received: is_response_to(operation_id, received))
         except OutcomeUnknown as error:
             raise UnknownOutcome(str(error)) from error

@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from upheaval import security
+from upheaval.certificates import CLIENT
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cli.new_folder import run_folder
@@ -153,6 +155,8 @@ def _settings(cluster: AnyCluster, options: argparse.Namespace, page: socket.soc
         # Far from what other loads of the same run draw.
         first_id=1 << _ID_BITS | random.SystemRandom().getrandbits(_ID_BITS),
         page=None if page is None else page.fileno(),
+        tls=security.fields_of(cluster.config.tls, CLIENT),
+        credentials_file=options.credentials or "",
     )
 
 

@@ -17,8 +17,10 @@ from upheaval.cli import (
     backup_commands,
     campaign_commands,
     images_commands,
+    operate_commands,
     pipeline_commands,
     scenarios_commands,
+    security_commands,
     standby_commands,
     tool,
     trace,
@@ -114,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_member_commands(commands)
     _add_demo(commands)
     _add_load(commands)
+    security_commands.add_commands(commands)
     images_commands.add_commands(commands)
     pipeline_commands.add_commands(commands)
     scenarios_commands.add_commands(commands)
@@ -122,6 +125,7 @@ def _parser() -> argparse.ArgumentParser:
     tool.add_command(commands)
     backup_commands.add_commands(commands, _seconds)
     standby_commands.add_commands(commands, _seconds)
+    operate_commands.add_commands(commands)
     return parser
 
 
@@ -143,6 +147,14 @@ def _add_up(commands: "_Commands[_Parser]") -> None:
     parser.add_argument("--base-port", type=int, help="first of ten ports a member (default: free ones)")
     parser.add_argument("--timeout", type=_seconds, default=30.0, help="seconds to wait for a leader")
     parser.add_argument("--trace", action="store_true", help="write down every message, see `upheaval trace`")
+    parser.add_argument(
+        "--tls",
+        nargs="?",
+        const="",
+        metavar="FOLDER",
+        help="mutual TLS with the certificates there (default: new ones, in DIR.certificates)",
+    )
+    parser.add_argument("--credentials", type=Path, metavar="BOOK", help="let in only those of `upheaval credentials`")
     parser.set_defaults(command=_up)
 
 
@@ -157,6 +169,8 @@ def _add_client(commands: "_Commands[_Parser]") -> None:
     parser = commands.add_parser("client", help="one operation as a client of the cluster")
     parser.add_argument("--dir", required=True, type=Path)
     parser.add_argument("--timeout", type=_seconds, default=10.0, help="seconds to wait for the answer")
+    parser.add_argument("--tls", type=Path, metavar="FOLDER", help="other certificates than the cluster's own")
+    parser.add_argument("--credentials", metavar="FILE", help="the file of `upheaval credentials add`, or env:NAME")
     services = parser.add_subparsers(metavar="SERVICE", required=True, parser_class=_Parser)
     register = services.add_parser("register", help="read, write or compare-and-set a key")
     actions = register.add_subparsers(dest="function", metavar="ACTION", required=True, parser_class=_Parser)
@@ -226,6 +240,7 @@ def _add_load(commands: "_Commands[_Parser]") -> None:
     parser.add_argument("--rate", type=float, default=10.0, help="operations a second of each user, 0 for no limit")
     parser.add_argument("--timeout", type=_seconds, default=5.0, help="seconds to wait for an answer (default 5)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--credentials", metavar="FILE", help="of all users, on a cluster that wants some")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(command=_load)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from upheaval.certificates import create_for_cluster
 from upheaval.errors import UsageError
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
@@ -13,6 +14,8 @@ from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 
 PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
+
+DEFAULT_MEMBERS = 3
 
 # The options of `up` that a folder remembers.
 _REMEMBERED = ("members", "components", "profile", "sync_level", "service", "base_port")
@@ -24,6 +27,8 @@ def up(options: argparse.Namespace) -> int:
     is_there = cluster_file.has_cluster(options.dir)
     if options.trace and not is_there:
         given["protocol_trace"] = PROTOCOL_TRACE_LIMIT
+    if not is_there:
+        given |= _security(options)
     with (
         open_cluster(options.dir)
         if is_there
@@ -41,6 +46,19 @@ def up(options: argparse.Namespace) -> int:
     return 0
 
 
+def _security(options: argparse.Namespace) -> dict[str, Path]:
+    """The certificates, made when none are given, and the book of credentials of a new cluster."""
+    given: dict[str, Path] = {}
+    if options.tls is not None:
+        folder = Path(options.tls) if options.tls else Path(f"{options.dir}.certificates")
+        if not options.tls and not folder.exists():
+            create_for_cluster(folder, options.members or DEFAULT_MEMBERS)
+        given["tls"] = folder
+    if options.credentials is not None:
+        given["credentials"] = options.credentials
+    return given
+
+
 def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mapping[str, Any]) -> None:
     """Raises `UsageError` for options that are not those which the cluster of the folder was made with."""
     if options.runtime not in (None, cluster.runtime):
@@ -50,6 +68,10 @@ def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mappi
         if value != kept:
             option = name.replace("_", "-")
             raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: leave it out")
+    if options.tls is not None and not cluster.config.tls:
+        raise UsageError(f"{options.dir} holds a cluster without --tls: leave it out")
+    if options.credentials is not None and not cluster.config.credentials:
+        raise UsageError(f"{options.dir} holds a cluster without --credentials: leave it out")
     if options.trace and not cluster.config.protocol_trace:
         raise UsageError(f"{options.dir} holds a cluster without --trace: leave it out")
     cluster_file.check_kept(cluster.config)

@@ -32,10 +32,11 @@ SHORT_NAMES: Final = {
 class LoadSettings:
     """One load: `users` of one class at `rate` operations a second each (0: as fast as the answers come).
 
-    `addresses` says where to dial for an endpoint that is none on this machine. With `page`, the descriptor of a
-    listening socket, locust's page is served there and starts the load; users, spawn rate and duration are then what
-    its form shows first, and the time from the first start to the end of all. Without a duration nothing but the end
-    of standard input ends it.
+    `tls` names the files of the users' certificate, and `credentials_file` holds their principal and secret, where
+    they need any. `addresses` says where to dial for an endpoint that is none on this machine. With `page`, the
+    descriptor of a listening socket, locust's page is served there and starts the load; users, spawn rate and duration
+    are then what its form shows first, and the time from the first start to the end of all. Without a duration nothing
+    but the end of standard input ends it.
     """
 
     endpoints: str
@@ -50,6 +51,8 @@ class LoadSettings:
     first_id: int = 0
     addresses: Mapping[str, str] = field(default_factory=dict)
     page: int | None = None
+    tls: Mapping[str, str] = field(default_factory=dict)
+    credentials_file: str = ""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))

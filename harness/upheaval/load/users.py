@@ -28,6 +28,7 @@ from upheaval_node.client.operations import is_response_to
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
+from upheaval_node.tls_files import tls_files
 
 KEYS: Final = 8
 REQUEST_TYPE: Final = "upheaval"
@@ -90,7 +91,14 @@ class ClusterUser(User):  # type: ignore[misc]
         """Differs between the users of a load, from 0."""
         self.random = Random(f"locust/{settings.seed}/{self.number}")
         resolver = StaticResolver(settings.addresses)
-        self._client = BlockingClient(settings.endpoints, settings.timeout_s, client_name="locust", resolver=resolver)
+        self._client = BlockingClient(
+            settings.endpoints,
+            settings.timeout_s,
+            client_name="locust",
+            resolver=resolver,
+            tls=tls_files(settings.tls),
+            credentials_file=settings.credentials_file,
+        )
         self._is_opened = False
         self._process = next(self.load.processes)
         self._period_ns = round(_NS / settings.rate) if settings.rate else 0

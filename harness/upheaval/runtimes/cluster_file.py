@@ -10,13 +10,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval import jsonfields
+from upheaval import jsonfields, security
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.jsonfields import FieldError, Json
 from upheaval.run_folder import MEMBERS_MAX, PROFILES, SPLIT, SYNC_LEVEL_MAX, TOGETHER, write_atomically
 from upheaval.runtimes.ports import HOST, LOWEST_PORT, highest_base_port, member_ports, metrics_port
 from upheaval.system_under_test import SYSTEM, MemberPlan
 from upheaval_node import __version__
+from upheaval_node.tls_files import member_name
 
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
@@ -39,12 +40,21 @@ class ClusterConfig:
     """How many clients a member lets in; 0 for the node's own limit."""
     protocol_trace: int = 0
     """How many bytes the protocol trace of each process may take; 0 for no such trace."""
+    tls: str = ""
+    """The folder of the certificates of members and clients; empty without TLS."""
+    credentials: str = ""
+    """The book of those who may connect; empty for everyone."""
     planted: str | None = None
     """The bug of a test build of the node that the members are; None for the node of the product."""
     version: str = __version__
 
     def ingress_endpoints(self) -> dict[int, str]:
         return {member: f"{HOST}:{member_ports(self.base_port, member)[0]}" for member in range(self.members)}
+
+
+def absolute(path: Path | None) -> str:
+    """As a configuration keeps the path of a file or folder; empty without one."""
+    return "" if path is None else str(path.absolute())
 
 
 def check_config(config: ClusterConfig, *, is_service_here: bool = True) -> None:
@@ -56,6 +66,10 @@ def check_config(config: ClusterConfig, *, is_service_here: bool = True) -> None
         raise UsageError(f"--members {config.members}: a cluster has 1 to {MEMBERS_MAX} members")
     if config.components not in (TOGETHER, SPLIT):
         raise UsageError(f"--components {config.components!r}: use {TOGETHER} or {SPLIT}")
+    if config.tls:
+        security.require_certificates(Path(config.tls), security.names_needed(config.members))
+    if config.credentials:
+        security.require_book(Path(config.credentials))
     python_path = config.python_path if is_service_here else None
     SYSTEM.check(config.service, config.profile, config.sync_level, config.planted, python_path)
 
@@ -82,6 +96,8 @@ def member_plan(config: ClusterConfig, member_id: int, folder: Path, component: 
         component=component,
         max_sessions=config.max_sessions,
         protocol_trace=config.protocol_trace,
+        tls=security.fields_of(config.tls, member_name(member_id)),
+        credentials=config.credentials,
         planted=config.planted,
     )
 
@@ -119,6 +135,8 @@ def load(folder: Path) -> ClusterConfig:
             python_path=_texts(fields, "python_path"),
             max_sessions=jsonfields.optional_integer(fields, "max_sessions") or 0,
             protocol_trace=jsonfields.optional_integer(fields, "protocol_trace") or 0,
+            tls=jsonfields.optional_text(fields, "tls") or "",
+            credentials=jsonfields.optional_text(fields, "credentials") or "",
             planted=jsonfields.optional_text(fields, "planted"),
         )
     except FieldError as error:

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, Generic, Self, TypeVar
 
+from upheaval import security
 from upheaval.cluster import COMPONENTS, MemberStatus
 from upheaval.companions import (
     CompanionConfig,
@@ -35,6 +36,7 @@ from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.member_status import with_leaders
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 from upheaval_node.media.resolver import Resolver
+from upheaval_node.tls_files import TlsFiles
 
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
@@ -95,6 +97,10 @@ class LiveMember(ABC):
     @abstractmethod
     def launch(self) -> None:
         """Start what is not running. Returns at once; the member joins by itself."""
+
+    @abstractmethod
+    def reload(self) -> None:
+        """Let it read its certificates again, those that are in the cluster's folder of certificates now."""
 
     @abstractmethod
     def end_now(self, component: str | None = None) -> None:
@@ -213,6 +219,10 @@ class LiveCluster(ABC, Generic[Member_co]):
     @abstractmethod
     def resolver(self) -> Resolver:
         """How clients on this machine dial the ingress endpoints."""
+
+    def client_tls(self) -> TlsFiles | None:
+        """What clients on this machine show to the members; None without TLS."""
+        return security.client_files(self.config.tls)
 
     @abstractmethod
     def dial_through(self, member_id: int, names: Mapping[str, str]) -> None:

@@ -119,6 +119,9 @@ class ProcessMember(LiveMember):
             if component not in running:
                 self._cluster.spawn(self.member_id, component)
 
+    def reload(self) -> None:
+        send_signal(self.processes(), signal.SIGHUP)
+
     def end_now(self, component: str | None = None) -> None:
         victims = self.processes(component)
         send_signal(victims, signal.SIGKILL)
@@ -236,6 +239,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         source: Path | None = None,
         max_sessions: int = 0,
         protocol_trace: int = 0,
+        tls: Path | None = None,
+        credentials: Path | None = None,
         base_port: int | None = None,
         planted: str | None = None,
         kept: bool = False,
@@ -258,6 +263,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             python_path=() if ":" not in service else (str(source or Path.cwd()),),
             max_sessions=max_sessions,
             protocol_trace=protocol_trace,
+            tls=cluster_file.absolute(tls),
+            credentials=cluster_file.absolute(credentials),
             planted=planted,
         )
         cluster_file.check_config(config)

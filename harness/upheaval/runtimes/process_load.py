@@ -6,6 +6,7 @@ only; what is asked for and how outcomes are settled is the workload's.
 
 import threading
 import time
+from collections import deque
 from collections.abc import Mapping
 from random import SystemRandom
 from types import TracebackType
@@ -17,16 +18,20 @@ from upheaval.waits import wait_until
 from upheaval.workload import Load, LoadCounts, Session, WorkloadSettings
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.media.resolver import Resolver, StaticResolver
+from upheaval_node.media.resolver import NamingResolver, Resolver, StaticResolver
+from upheaval_node.runtime.client_security import client_identity
 from upheaval_node.runtime.clock import SystemClock
+from upheaval_node.runtime.credentials_file import credentials_supplier
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.settings import MS, MediaSettings, S
+from upheaval_node.tls_files import MEMBER, TlsFiles, member_name
 
 CONNECT_TIMEOUT_NS: Final = 5 * S
 NEW_LEADER_TIMEOUT_NS: Final = 10 * S
 DRAIN_TIMEOUT_S: Final = 15.0
+MAX_REFUSALS: Final = 16
 # How often the thread looks whether it shall stop when nothing happens on the network.
 _LOOK_NS: Final = 20 * MS
 _CLOSE_TIMEOUT_NS: Final = 200 * MS
@@ -44,14 +49,21 @@ class ProcessLoad:
         first_id: int = 0,
         first_process: int = 0,
         resolver: Resolver | None = None,
+        tls: TlsFiles | None = None,
+        credentials_file: str = "",
     ) -> None:
         self._endpoints = dict(endpoints)
         self._history = history
         self._random = SystemRandom()
+        self._refusals: deque[str] = deque(maxlen=MAX_REFUSALS)
         self._loop = Loop()
-        self._network = SelectorNetwork(self._loop)
+        self._credentials = credentials_supplier(credentials_file)
+        self._network = SelectorNetwork(self._loop, client_identity(tls, self._refusals.append))
         media_settings = MediaSettings(redial_interval_ns=20 * MS)
-        self._media = MediaDriver(self._network, resolver or StaticResolver(), media_settings, self._random, None)
+        dialled = resolver or StaticResolver()
+        if tls is not None:
+            dialled = NamingResolver(dialled, {each: member_name(m) for m, each in endpoints.items()}, MEMBER)
+        self._media = MediaDriver(self._network, dialled, media_settings, self._random, None)
         self._load = Load(
             settings,
             open_session=self._open_session,
@@ -68,6 +80,11 @@ class ProcessLoad:
     @property
     def counts(self) -> LoadCounts:
         return self._load.counts
+
+    @property
+    def refusals(self) -> list[str]:
+        """Why connections were refused lately, over TLS."""
+        return list(self._refusals)
 
     def start(self) -> None:
         self._thread.start()
@@ -150,6 +167,7 @@ class ProcessLoad:
             message_timeout_ns=CONNECT_TIMEOUT_NS,
             new_leader_timeout_ns=NEW_LEADER_TIMEOUT_NS,
             client_name="upheaval load",
+            credentials=self._credentials,
         )
 
     def _record(self, operation: Operation) -> None:

@@ -22,6 +22,7 @@ from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.errors import NodeError
 from upheaval_node.media.resolver import Resolver
+from upheaval_node.tls_files import TlsFiles
 
 
 class LiveBackend(LiveTarget):
@@ -91,7 +92,8 @@ class LiveBackend(LiveTarget):
 
     def client(self, timeout_s: float) -> Requests:
         endpoints, resolver = self.cluster.ingress_endpoints(), self.resolver()
-        return LiveClient(endpoints, resolver, timeout_s, self._calls if self._has_calls else None)
+        calls = self._calls if self._has_calls else None
+        return LiveClient(endpoints, resolver, timeout_s, calls, self.cluster.client_tls())
 
     def load(self, settings: WorkloadSettings) -> "HistoryLoad":
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
@@ -105,6 +107,7 @@ class LiveBackend(LiveTarget):
             first_id=self._first_id,
             first_process=self._first_id,
             resolver=self.resolver(),
+            tls=cluster.client_tls(),
         )
         self._load = owned = HistoryLoad(load, history)
         owned.start()
@@ -158,10 +161,15 @@ class LiveClient(CallingClient):
     """Requests over real sockets; opens another session when the last one is of no use. Implements `Requests`."""
 
     def __init__(
-        self, endpoints: Mapping[int, str], resolver: Resolver, timeout_s: float, calls: CallLog | None
+        self,
+        endpoints: Mapping[int, str],
+        resolver: Resolver,
+        timeout_s: float,
+        calls: CallLog | None,
+        tls: TlsFiles | None = None,
     ) -> None:
         super().__init__(calls)
-        self._client = BlockingClient(endpoints, timeout_s, client_name="upheaval test", resolver=resolver)
+        self._client = BlockingClient(endpoints, timeout_s, client_name="upheaval test", resolver=resolver, tls=tls)
         self._is_opened = False
 
     def close(self) -> None:

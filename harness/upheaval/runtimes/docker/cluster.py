@@ -7,6 +7,7 @@ is named and labelled after it. How containers are made is in `containers`, what
 import contextlib
 import os
 import signal
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from upheaval import security
 from upheaval.cluster import COMPONENTS, MemberStatus
 from upheaval.companions import CompanionConfig
 from upheaval.errors import HarnessError
@@ -29,6 +31,7 @@ from upheaval.runtimes.docker.containers import (
     create_network,
     member_hosts,
     network_name,
+    put_folder,
     start_container,
 )
 from upheaval.runtimes.docker.engine import (
@@ -46,6 +49,7 @@ from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Resu
 from upheaval.runtimes.member_control import ControlStatus
 from upheaval.system_under_test import SOURCE_FOLDER, SYSTEM, MemberPlan
 from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.tls_files import member_name
 
 _PAUSE_ATTEMPTS: Final = 5
 
@@ -143,6 +147,16 @@ class DockerMember(LiveMember):
             elif not is_running(container):
                 with engine_errors(f"starting member {self.member_id}"):
                     container.start()
+
+    def reload(self) -> None:
+        """Its copies are replaced first."""
+        container = self.container()
+        if container is None or not self._cluster.config.tls:
+            return
+        with tempfile.TemporaryDirectory() as scratch:
+            security.copy_files(self._cluster.config.tls, member_name(self.member_id), Path(scratch))
+            put_folder(container, Path(scratch), str(self._cluster.system.folder))
+        self.send_signal(signal.SIGHUP, self.components[0])
 
     def end_now(self, component: str | None = None) -> None:
         self._kill_and_wait(self._running(component))
@@ -242,6 +256,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         source: Path | None = None,
         max_sessions: int = 0,
         protocol_trace: int = 0,
+        tls: Path | None = None,
+        credentials: Path | None = None,
         base_port: int | None = None,
         image: str | None = None,
         kept: bool = False,
@@ -265,6 +281,8 @@ class DockerCluster(LiveCluster[DockerMember]):
             python_path=files.service_path(service, source, image),
             max_sessions=max_sessions,
             protocol_trace=protocol_trace,
+            tls=cluster_file.absolute(tls),
+            credentials=cluster_file.absolute(credentials),
             planted=planted,
         )
         cluster_file.check_config(config, is_service_here=image is None)
@@ -358,10 +376,16 @@ class DockerCluster(LiveCluster[DockerMember]):
             max_sessions=config.max_sessions,
             protocol_trace=config.protocol_trace,
             names=self._names.get(member_id, {}),
+            tls=security.FILES_OF_COPIES if config.tls else {},
+            credentials=security.BOOK_COPY if config.credentials else "",
             planted=config.planted,
         )
         holds_sockets = component == self.members[member_id].components[0]
         earlier = self.run.member(member_id).path
+        if config.tls:
+            security.copy_files(config.tls, member_name(member_id), earlier)
+        if config.credentials:
+            security.copy_book(config.credentials, earlier)
         plan = ContainerPlan(
             f"member {member_id}",
             self.system.environment(member),

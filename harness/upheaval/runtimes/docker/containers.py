@@ -168,6 +168,16 @@ def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:
     packed.seek(0)
 
 
+def put_folder(container: Any, source: Path, target: str) -> None:
+    """Copy what is in a folder of this machine into one of a container, for its member to read."""
+    with tempfile.TemporaryFile() as packed, engine_errors(f"copying files into {container.name}"):
+        with tarfile.open(fileobj=packed, mode="w") as archive:
+            for entry in sorted(source.iterdir()):
+                archive.add(entry, arcname=entry.name, filter=_owned_by_the_member)
+        packed.seek(0)
+        container.put_archive(target, packed)
+
+
 def _owned_by_the_member(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if not (entry.isreg() or entry.isdir()):
         return None

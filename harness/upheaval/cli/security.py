@@ -1,0 +1,80 @@
+"""`upheaval certificates` and `upheaval credentials`: what a cluster's members and clients show of themselves."""
+
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+
+from upheaval.certificates import create_certificates, create_for_cluster, names_of_cluster
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.run_folder import MEMBERS_MAX, write_atomically
+from upheaval.runtimes.opening import open_cluster
+from upheaval.security import names_needed, require_certificates
+from upheaval_node.credentials import SALT_LENGTH, CredentialsBook, check_principal, make_verifier
+from upheaval_node.errors import NodeError
+
+SECRET_LENGTH = 24
+
+
+def create(folder: Path, members: int, days: int, *, renew: bool) -> int:
+    """An authority and certificates for everybody, or new certificates of the authority that is there."""
+    if not 1 <= members <= MEMBERS_MAX:
+        raise UsageError(f"--members {members}: a cluster has 1 to {MEMBERS_MAX} members")
+    try:
+        if renew:
+            names = names_of_cluster(members)
+            create_certificates(folder, names, days=days)
+        else:
+            names = create_for_cluster(folder, members, days=days)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot make certificates in {folder}: {error.strerror}") from error
+    print(f"{folder}: {', '.join(names)}, good for {days} days")
+    return 0
+
+
+def reload(folder: Path) -> int:
+    """Try the files out, then have every running member read them."""
+    with open_cluster(folder) as cluster:
+        if not cluster.config.tls:
+            raise UsageError(f"the cluster in {folder} has no certificates: start one with `upheaval up --tls`")
+        require_certificates(Path(cluster.config.tls), names_needed(cluster.config.members))
+        running = [member for member in cluster.members if member.is_running()]
+        if not running:
+            raise UsageError(f"the cluster in {folder} is not running: members read their certificates when they start")
+        for member in running:
+            member.reload()
+    told = ", ".join(str(member.member_id) for member in running)
+    print(f"told to read the certificates in {cluster.config.tls} again: members {told}")
+    return 0
+
+
+def add(principal: str, book: Path, out: Path, roles: Sequence[str]) -> int:
+    """A new principal with a secret that nobody has seen."""
+    try:
+        check_principal(principal)
+        text = book.read_text(encoding="utf-8") if book.exists() else ""
+        if principal.encode() in CredentialsBook(text, str(book)):
+            raise UsageError(f"{book} names {principal!r} already")
+        secret = secrets.token_urlsafe(SECRET_LENGTH)
+        verifier = make_verifier(secret, secrets.token_bytes(SALT_LENGTH), frozenset(roles))
+        _write_new(out, f"{principal}:{secret}\n")
+        separator = "\n" if text and not text.endswith("\n") else ""
+        write_atomically(book, f"{text}{separator}{principal}:{verifier}\n")
+    except NodeError as error:
+        raise UsageError(str(error)) from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{book} is no text") from error
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write {error.filename}: {error.strerror}") from error
+    print(f"{principal} is in {book}; its secret is in {out}")
+    return 0
+
+
+def _write_new(path: Path, text: str) -> None:
+    """A file that only its owner reads. One that is there may hold another secret, and is left alone."""
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        raise UsageError(f"{path} is there already: give another --out") from None
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)
