@@ -142,8 +142,8 @@ class Standby:
 
     # --- the copy of the log ---
 
-    def follow(self, member: Member, *, term_id: int = 0, term_base: int = 0) -> None:
-        """Copy the log of a member from where the own copy ends, until `pause`."""
+    def follow(self, member: Member, *, term_id: int = 0, term_base: int = 0, begin: int = NULL_POSITION) -> None:
+        """Copy the log of a member from where the own copy ends, or a new one from `begin` on, until `pause`."""
         recording_id = self.recording_log.find_last_term_recording_id()
         self.world.until(lambda: self._own.is_connected)
         remote = self._remote = ArchiveClient(
@@ -155,7 +155,7 @@ class Standby:
         )
         self.agents.append(remote)
         self.world.until(lambda: remote.is_connected)
-        start = NULL_POSITION
+        start = begin
         channel = f"aeron:tcp?endpoint=s0:4|session-id={FEED}"
         if recording_id == -1:
             self._call(self._own.start_recording(channel, 100, local=False, auto_stop=True))
@@ -179,6 +179,10 @@ class Standby:
         self.world.until(lambda: self._recording() is None)
         self.agents.remove(self._remote)
         self._remote.close()
+
+    def truncate(self, recording_id: int, position: int) -> None:
+        """The end of a recording is lost; `position` is that of a frame."""
+        self._call(self._own.truncate(recording_id, position))
 
     def _recording(self) -> Counter | None:
         return self.counters.find(RECORDING_POSITION, recording_key_prefix(0))

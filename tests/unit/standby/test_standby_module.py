@@ -1,5 +1,7 @@
 """A standby reads the log of a cluster, runs the services on it and takes snapshots that members can start from."""
 
+from dataclasses import replace
+
 import pytest
 
 from support.cluster_world import ClusterWorld, EchoService, KeepingService, Member
@@ -279,3 +281,51 @@ def test_its_end_is_told_to_its_services() -> None:
     assert service.terminated == 1
     standby.module.close()
     assert standby.module.do_work(world.now) == 0
+
+
+@pytest.mark.parametrize(("service_id", "lost"), [(-1, 96), (0, 64)])
+def test_a_damaged_snapshot_is_passed_over_and_taken_again(service_id: int, lost: int) -> None:
+    world, leader = started(service=Busy)
+    client = world.client()
+    world.send(client, [b"one"])
+    standby = following(world, leader, Busy())
+    first = take(world, leader, standby, ControlToggle.STANDBY_SNAPSHOT)
+    world.send(client, [b"two"])
+    second = take(world, leader, standby, ControlToggle.STANDBY_SNAPSHOT)
+    world.until(lambda: standby.has_read(leader) and not standby.notices.is_busy)
+    (damaged,) = (
+        entry
+        for entry in standby.recording_log.entries
+        if (entry.log_position, entry.service_id) == (second, service_id)
+    )
+    standby.truncate(damaged.recording_id, damaged.recorded_length - lost)
+    storage = standby.kill()
+    service = Busy()
+    again = Standby(world, [service], storage=storage)
+    world.until(lambda: again.is_active and again.has_read(leader))
+    assert service.started_with == 2
+    assert service.messages == leader.service.messages
+    assert any(f"snapshot at {second} is not used" in text for text in again.errors.texts)
+    assert local_snapshots(again.recording_log) == [first, second]
+    assert damaged.recording_id not in {e.recording_id for e in again.recording_log.entries if e.log_position == second}
+
+
+def test_a_copy_that_begins_later_needs_a_snapshot() -> None:
+    world, leader = started()
+    world.echo(world.client(), [b"x"] * 3)
+    begin = leader.module.commit_position
+    standby = Standby(world, [KeepingService()])
+    standby.follow(leader, term_base=0, begin=begin)
+    world.echo(world.clients[0], [b"y"])
+    world.until(lambda: standby.ended is not None)
+    assert f"the log begins at {begin}, and there is no snapshot to begin with" in str(standby.ended)
+
+
+def test_a_log_of_another_application_version_ends_it() -> None:
+    world, leader = started()
+    world.settings = replace(world.settings, cluster=replace(world.settings.cluster, app_version=2 << 16))
+    standby = Standby(world, [KeepingService()])
+    standby.follow(leader)
+    world.until(lambda: standby.ended is not None)
+    assert "incompatible app version" in str(standby.ended) or "cannot follow a log" in str(standby.ended)
+    assert not standby.is_active
