@@ -18,6 +18,7 @@ import pytest
 from support.built_images import require
 from support.compose_projects import PROJECT, left_of_project, new_name, remove_abandoned, remove_project
 from upheaval import images
+from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes import ports
 from upheaval.runtimes.docker.containers import free_subnets
@@ -35,7 +36,7 @@ LATENCY_S = 0.4
 class Project:
     """One compose file that is up."""
 
-    def __init__(self, engine: Client, file: str, members: int) -> None:
+    def __init__(self, engine: Client, file: str, members: int, profiles: str = "") -> None:
         base_port = ports.choose_base_port(members + 1)
         first, *others = free_subnets(engine, SUBNETS, 1 + members)
         self.members = members
@@ -44,12 +45,14 @@ class Project:
         self._subnets = {f"UPHEAVAL_SUBNET_{member}": subnet for member, subnet in enumerate(others)}
         self._subnets["UPHEAVAL_SUBNET"] = first
         self._file = COMPOSE / file
+        self._profiles = profiles
         self._engine = engine
         self.name = new_name()
 
     def compose(self, *arguments: str) -> str:
         environment = {
             **self._subnets,
+            "COMPOSE_PROFILES": self._profiles,
             **{f"UPHEAVAL_PORT_{member}": str(port) for member, port in enumerate(self.ports)},
             "UPHEAVAL_TOXIPROXY_PORT": str(self.toxiproxy),
             "UPHEAVAL_LOCUST_PORT": str(self.locust),
@@ -299,6 +302,42 @@ def test_subnets_that_somebody_has_are_not_drawn(engine: Client) -> None:
             free_subnets(engine, within, 2)
     finally:
         network.remove()
+
+
+@pytest.fixture
+def backed_up(node_image: str, tidy: Client) -> Iterator[Project]:
+    """Three members and their backup."""
+    project = Project(tidy, "3-members.yaml", 3, profiles="backup")
+    try:
+        project.compose("up", "-d", "--wait")
+        yield project
+    finally:
+        project.down()
+
+
+def test_what_the_backup_has_is_restored_from_a_copy_of_its_volume(
+    backed_up: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def asked(service: str, program: str) -> Any:
+        return json.loads(backed_up.compose("exec", "-T", service, "python3", "-m", program, "--json"))
+
+    def has_all() -> bool:
+        held = asked("backup-0", "upheaval_node.runtime.backup_health")
+        return bool(held["state"] == "BACKING_UP" and held["live_log_position"] >= committed)
+
+    with backed_up.client() as client:
+        client.write("k", b"kept")
+    committed = asked(f"member-{backed_up.await_leader()}", "upheaval_node.runtime.health")["commit_position"]
+    wait_until(has_all, timeout_s=30, describe=lambda: f"the backup does not come to position {committed}")
+    backed_up.compose("stop", "backup-0")
+    backed_up.compose("cp", "backup-0:/var/lib/upheaval", str(tmp_path / "backup-0"))
+    try:
+        new = str(tmp_path / "new")
+        assert main(["restore", "--from", str(tmp_path / "backup-0"), "--dir", new]) == 0, capsys.readouterr().err
+        assert main(["client", "--dir", new, "register", "read", "k"]) == 0
+        assert b"kept".hex() in capsys.readouterr().out
+    finally:
+        assert main(["down", "--dir", new]) == 0
 
 
 def test_what_a_killed_test_run_left_is_removed_and_nothing_else(engine: Client, node_image: str) -> None:
