@@ -156,7 +156,7 @@ class _Order:
         statuses = self._cluster.control_statuses()
         wanted = {member_id: statuses[member_id].standby_position for member_id in running}
         for member_id in running:
-            self._give(member_id)
+            self._give_to(member_id)
 
         def is_there() -> bool:
             statuses = self._cluster.control_statuses()
@@ -217,8 +217,22 @@ class _Order:
 
     # --- how ---
 
-    def _give(self, member_id: int | None = None) -> None:
-        """To whoever leads, or to one member; until it is taken, because no toggle is ready in every moment."""
+    def _give_to(self, member_id: int) -> None:
+        """To one member, whoever leads; until it is taken, because its election may not be over."""
+        refused = ""
+
+        def is_taken() -> bool:
+            nonlocal refused
+            refused = self._cluster.order(member_id, self._order)
+            return not refused
+
+        try:
+            self._wait(is_taken, f"{self._order} taken by member {member_id}")
+        except UnknownOutcome as error:
+            raise UnknownOutcome(f"{error}: {refused}") from error
+
+    def _give(self) -> None:
+        """To whoever leads; until it is taken, because the toggle is not ready in every moment."""
         refused = "no member leads"
 
         def is_taken() -> bool:
@@ -227,12 +241,11 @@ class _Order:
             if leader is None:
                 return False
             self.leader = leader
-            refused = self._cluster.order(leader if member_id is None else member_id, self._order)
+            refused = self._cluster.order(leader, self._order)
             return not refused
 
-        who = "leader" if member_id is None else f"member {member_id}"
         try:
-            self._wait(is_taken, f"{who} that takes {self._order}")
+            self._wait(is_taken, f"leader that takes {self._order}")
         except UnknownOutcome as error:
             raise UnknownOutcome(f"{error}: {refused}") from error
 

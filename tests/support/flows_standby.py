@@ -12,6 +12,7 @@ from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
 from upheaval.testing.cluster import Cluster
 
 OPERATIONS = 60
+RATE = 60
 
 Make = Callable[..., Cluster]
 """A cluster of the runtime in question, by the keywords of `Cluster`."""
@@ -32,6 +33,7 @@ def standby_snapshot_and_promotion(make: Make, folder: Path) -> None:
 def snapshots_under_load(cluster: Cluster) -> int:
     """Returns up to where the standby's services were told when it was stopped; the load goes on behind that."""
     workload, standby = cluster.workload, cluster.standby
+    workload.start(rate=RATE)
     workload.wait_for(OPERATIONS)
     standby.start()
     standby.wait_until_caught_up()
@@ -60,6 +62,7 @@ def promote_and_go_on(make: Make, standby: Path, folder: Path, position: int) ->
     with make(folder=folder, restore_from=standby, seed=2) as cluster:
         leader = cluster.wait_until_leader()
         assert cluster.status()[leader].commit_position >= position
+        cluster.workload.start(rate=RATE)
         cluster.workload.wait_for(OPERATIONS)
         report = cluster.verify()
     assert report.verdict is Verdict.VALID, report.findings
