@@ -130,6 +130,7 @@ def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int
         aeron_directory=_driver_directory(config.folder),
         control_channel="aeron:ipc?term-length=128k",
         ingress_channel=f"aeron:tcp?endpoint={config.endpoints.ingress}",
+        authenticator=config.settings.cluster.authenticator or "default",
     )
     return MarkFile(storage, layout.CLUSTER_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
 

@@ -10,6 +10,7 @@ from functools import cache
 from random import Random
 
 from support.archive_world import ArchiveWorld
+from support.cluster_parts import PartsWorld
 from support.media_world import offer
 from support.memory_storage import MemoryStorage
 from support.wire_data import golden, vectors
@@ -21,6 +22,7 @@ from upheaval_node.cluster.ingress_block import take_run
 from upheaval_node.cluster.members import parse_members
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, decode_module_snapshot, encode_module_snapshot
 from upheaval_node.cluster.pending_messages import PendingMessages
+from upheaval_node.cluster.standby_notices import StandbyNotices
 from upheaval_node.counters import Counters
 from upheaval_node.errors import DecodeError, PeerError, StorageError, UsageError
 from upheaval_node.files import cnc, layout
@@ -53,6 +55,7 @@ from upheaval_node.service.snapshots import (
     decode_snapshot,
     encode_snapshot,
 )
+from upheaval_node.types import MAX_POSITION, Now
 
 EXTREMES = (0, 1, 2, 0x7F, 0x80, 0xFF, 0x7FFF, 0x8000, 0xFFFF, 0x10000, 0x40000000, 0x40000001, 0x7FFFFFFF, 0xFFFFFFFF)
 LONGEST = 4096
@@ -134,6 +137,19 @@ def _in_storage(path: str, read: Callable[[MemoryStorage], object]) -> Callable[
         return read(storage)
 
     return take
+
+
+def _notice(data: bytes) -> None:
+    """What a standby says is kept, and written into the recording log as soon as the log is there."""
+    message = cm.SCHEMA.decode(data)
+    if not isinstance(message, cm.StandbySnapshot):
+        return
+    context, log = PartsWorld().context, RecordingLog(MemoryStorage())
+    log.append_term(0, 3, 0, 0)
+    notices = StandbyNotices(context, log)
+    notices.queue(Now(0, 0), "peer:1", message.snapshots)
+    notices.poll(Now(0, 0), MAX_POSITION)
+    assert len(log.entries) in (1, 1 + len(message.snapshots))
 
 
 def _split(data: bytes) -> list[bytes]:
@@ -302,6 +318,8 @@ def targets() -> tuple[Target, ...]:
     run = _joined([pack_session_header(7, 1, 0) + bytes(32), pack_session_header(7, 2, 0) + b"x"])
     request = encode_request(Request(7, Operation.WRITE, "key", b"value"))
     response = encode_response(Response(7, Operation.READ_LIST, Status.OK, 96, values=(b"one", b"two")))
+    snapshots_of_standby = [cm.StandbySnapshotSnapshot(each + 1, 3, 0, 4096, 7, each, "s:5") for each in (0, -1)]
+    notice = cm.SCHEMA.encode(cm.StandbySnapshot(5, 768, 108, tuple(snapshots_of_standby), "aeron:tcp?endpoint=s:1"))
     tracker = cm.SCHEMA.encode(cm.PendingMessageTracker(-(1 << 63) + (1 << 56) + 1, -(1 << 63) + (1 << 56), 64, 1))
     snapshots = (DecodeError, PeerError)
     return (
@@ -323,4 +341,5 @@ def targets() -> tuple[Target, ...]:
         Target("module snapshot", (_module_snapshot(),), lambda each: decode_module_snapshot(_split(each)), snapshots),
         Target("service snapshot", (_service_snapshot(),), lambda each: decode_snapshot(_split(each)), snapshots),
         Target("tracker", (tracker,), _tracker, snapshots),
+        Target("notice of a standby", (notice,), _notice, weight=2),
     )

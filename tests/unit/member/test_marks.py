@@ -1,5 +1,7 @@
 """The mark files of a member: what they say, that they are kept young, and that none locks a folder for ever."""
 
+from dataclasses import replace
+
 import pytest
 
 from support.memory_storage import MemoryStorage
@@ -54,6 +56,16 @@ def test_each_component_says_who_it_is() -> None:
         "clustered-service-0-0",
     )
     assert activities(storage) == [1001] * 3
+
+
+@pytest.mark.parity("CX-14")
+@pytest.mark.parametrize(("setting", "name"), [("", "default"), ("package.module:Class", "package.module:Class")])
+def test_the_module_says_who_authenticates(setting: str, name: str) -> None:
+    storage = MemoryStorage()
+    cluster = replace(CONFIG.settings.cluster, authenticator=setting)
+    config = replace(CONFIG, settings=replace(CONFIG.settings, cluster=cluster))
+    module_mark(config, storage, pid=11, now_ms=1000)
+    assert read_mark_file(storage, layout.CLUSTER_MARK, ClusterMarkHeader).header.authenticator == name
 
 
 def test_activity_is_written_once_a_second_and_ended_by_minus_one() -> None:
