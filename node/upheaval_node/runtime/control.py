@@ -2,8 +2,8 @@
 
 ORDER is snapshot, suspend, resume, shutdown, abort, standby-snapshot, or `status` for none. Only the leader takes an
 order, any member replicate-standby-snapshot; what came of it is seen by `status`. Prints one JSON object: `refused`
-(empty when the order was taken), `module_state`, `snapshot_count`, `snapshot_position`, `standby_position`. Exit status 0: taken; 1: refused; 2: the folder cannot be read.
-Without a FOLDER it is that of the member's container.
+(empty when the order was taken), `module_state`, `snapshot_count`, `snapshot_position`, `standby_position`. Exit status
+0: taken; 1: refused; 2: the folder cannot be read. Without a FOLDER it is that of the member's container.
 """
 
 import argparse

@@ -16,7 +16,7 @@ from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.media.api import Media, Publication
 from upheaval_node.media.api import Message as Received
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.channel import Channel, split_endpoint
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import MS
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
@@ -189,10 +189,13 @@ class SnapshotNotices:
 
     def _response_channel(self) -> str | None:
         """With the real port where 0 was asked for; None until it is known."""
-        endpoint: str | None = self._endpoint
-        if self._endpoint.endswith(":0"):
-            endpoint = self._subscription.resolved_endpoint
-        return None if endpoint is None else str(Channel("tcp", {"endpoint": endpoint}))
+        endpoint = self._endpoint
+        if split_endpoint(endpoint)[1] == 0:
+            resolved = self._subscription.resolved_endpoint
+            if resolved is None:
+                return None
+            endpoint = f"{endpoint.rpartition(':')[0]}:{split_endpoint(resolved)[1]}"
+        return str(Channel("tcp", {"endpoint": endpoint}))
 
     # --- answers ---
 
