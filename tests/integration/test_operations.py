@@ -1,0 +1,52 @@
+"""Every command of docs/operations.md, run as it stands there; tests/docker has those for containers."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from support.page_commands import blocks_of, run_block
+from upheaval.run_folder import RunFolder
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_table import processes_of
+
+pytestmark = pytest.mark.heavy
+
+PAGE = "operations.md"
+KINDS = {"sh", "sh nightly", "sh docker", "json"}
+
+
+def test_every_block_of_the_page_is_run_by_a_test() -> None:
+    blocks = blocks_of(PAGE)
+    assert {block.info for block in blocks} == KINDS
+    for block in blocks:
+        if block.info == "json":
+            assert json.loads(block.text)["level"] == "info"
+
+
+@pytest.mark.parametrize("kinds", [{"sh"}, pytest.param({"sh", "sh nightly"}, marks=pytest.mark.nightly)])
+def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, kinds: set[str]) -> None:
+    printed: dict[int, str] = {}
+    try:
+        for block in blocks_of(PAGE):
+            if block.info in kinds:
+                printed[block.line] = run_block(PAGE, block, tmp_path)
+        left = [found for folder in clusters_in(tmp_path) for found in processes_of(folder.config.run_id)]
+        assert left == []
+    finally:
+        for cluster in clusters_in(tmp_path):
+            cluster.down()
+    told = "\n".join(printed.values())
+    for text in ('upheaval_role{role="leader"}', '"alive":', "leaderMemberId=", " LEADER", "its old files: "):
+        assert text in told, text
+    reads = [each for each in told.splitlines() if each.isdigit()]
+    assert set(reads) <= {"5", "6"}
+    assert len(reads) >= 3
+    shop = RunFolder(tmp_path / "shop")
+    assert all(control.is_proved for control in shop.read_controls())
+    assert all(fault.is_proved and fault.heal_end_ns is not None for fault in shop.read_faults())
+    assert [control.what for control in shop.read_controls()][-2:] == ["shutdown", "abort"]
+
+
+def clusters_in(folder: Path) -> list[ProcessCluster]:
+    return [ProcessCluster.open(path.parent) for path in sorted(folder.glob("*/cluster.json"))]
