@@ -20,14 +20,15 @@ STANDBY: Final = CompanionConfig("standby-0")
 class Standby:
     """One standby of a system's cluster, started."""
 
-    def __init__(self, system: System, config: CompanionConfig = STANDBY) -> None:
+    def __init__(self, system: System, config: CompanionConfig = STANDBY, *, services: int = 1) -> None:
         self.system = system
         self.services: list[Chorus] = []
+        self._count = services
         self.companion: SimulatedCompanion = make_standby(system.cluster, config, services=self._make)
         self.companion.start()
 
     def _make(self) -> list[Chorus]:
-        self.services = [Chorus()]
+        self.services = [Chorus() for _ in range(self._count)]
         return list(self.services)
 
     @property
@@ -153,3 +154,57 @@ def test_what_a_standby_left_is_a_cluster_of_its_own() -> None:
     promoted.until(lambda: service.fired == [7], "timer of before the promotion")
     promoted.echo(promoted.client(), [b"three"])
     assert service.messages[-1] == b"three"
+
+
+def test_each_of_several_services_has_its_state_in_the_snapshot() -> None:
+    system = System(services=lambda: [Chorus(), Chorus()])
+    standby = Standby(system, services=2)
+    client = system.client()
+    system.echo(client, [b"one", b"o two"])
+    system.await_messages(2)
+    standby.follow()
+    position = standby.snapshot()
+    replicate(system)
+    wanted = [(position, 1, True), (position, 0, True), (position, -1, True)]
+    system.until(lambda: all(system.snapshot_entries(each)[-3:] == wanted for each in system.live), "copies")
+    system.kill()
+    system.start()
+    system.leader()
+    for member_id in system.live:
+        assert [service.loaded for service in system.services[member_id]] == [2, 2]
+
+
+@pytest.mark.parametrize("after_ms", [0, 1, 2, 5, 10, 20])
+def test_a_death_while_it_takes_a_snapshot_costs_at_most_that_snapshot(after_ms: int) -> None:
+    system = System()
+    standby = Standby(system)
+    client = system.client()
+    system.echo(client, [b"one"])
+    standby.follow()
+    system.toggle(ControlToggle.STANDBY_SNAPSHOT)
+    system.until(lambda: standby.service.snapshots == 1, "begin of the snapshot")
+    system.run_for(after_ms / 1000)
+    standby.companion.kill()
+    system.echo(client, [b"two"])
+    standby.companion.start()
+    standby.follow()
+    assert standby.service.messages == [b"one", b"two"]
+    assert standby.snapshot() > 0
+
+
+def test_a_standby_of_a_cluster_that_was_shut_down_stays_and_follows_the_next_one() -> None:
+    system = System()
+    standby = Standby(system)
+    system.echo(system.client(), [b"one"])
+    standby.follow()
+    system.end(ControlToggle.SHUTDOWN)
+    system.run_for(20)
+    assert standby.companion.alive
+    assert standby.service.messages == [b"one"]
+    system.start()
+    system.leader()
+    client = system.client()
+    system.echo(client, [b"two"])
+    standby.follow()
+    assert standby.service.messages == [b"one", b"two"]
+    assert standby.service.terms == [0, 1]
