@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import time
@@ -17,6 +18,7 @@ import pytest
 
 from support.built_images import require
 from support.compose_projects import PROJECT, left_of_project, new_name, remove_abandoned, remove_project
+from support.page_commands import blocks_of
 from upheaval import images
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault
@@ -316,28 +318,34 @@ def backed_up(node_image: str, tidy: Client) -> Iterator[Project]:
 
 
 def test_what_the_backup_has_is_restored_from_a_copy_of_its_volume(
-    backed_up: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    backed_up: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def asked(service: str, program: str) -> Any:
-        return json.loads(backed_up.compose("exec", "-T", service, "python3", "-m", program, "--json"))
+    """By the commands of docs/backup.md."""
+    monkeypatch.chdir(tmp_path)
+    (block,) = [block for block in blocks_of("backup.md") if block.info == "sh docker"]
+    prefix = "docker compose -f compose/3-members.yaml --profile backup "
+    assert all(line.startswith(prefix) for line in block.text.splitlines())
+    up, health, stop, copy = (shlex.split(line.removeprefix(prefix)) for line in block.text.splitlines())
+    assert up == ["up", "-d", "--wait"]
 
     def has_all() -> bool:
-        held = asked("backup-0", "upheaval_node.runtime.backup_health")
+        held = json.loads(backed_up.compose(*health))
         return bool(held["state"] == "BACKING_UP" and held["live_log_position"] >= committed)
 
     with backed_up.client() as client:
         client.write("k", b"kept")
-    committed = asked(f"member-{backed_up.await_leader()}", "upheaval_node.runtime.health")["commit_position"]
+    member = f"member-{backed_up.await_leader()}"
+    said = backed_up.compose("exec", "-T", member, "python3", "-m", "upheaval_node.runtime.health", "--json")
+    committed = json.loads(said)["commit_position"]
     wait_until(has_all, timeout_s=30, describe=lambda: f"the backup does not come to position {committed}")
-    backed_up.compose("stop", "backup-0")
-    backed_up.compose("cp", "backup-0:/var/lib/upheaval", str(tmp_path / "backup-0"))
+    backed_up.compose(*stop)
+    backed_up.compose(*copy)
     try:
-        new = str(tmp_path / "new")
-        assert main(["restore", "--from", str(tmp_path / "backup-0"), "--dir", new]) == 0, capsys.readouterr().err
-        assert main(["client", "--dir", new, "register", "read", "k"]) == 0
+        assert main(["restore", "--from", "backup-0", "--dir", "new"]) == 0, capsys.readouterr().err
+        assert main(["client", "--dir", "new", "register", "read", "k"]) == 0
         assert b"kept".hex() in capsys.readouterr().out
     finally:
-        assert main(["down", "--dir", new]) == 0
+        assert main(["down", "--dir", "new"]) == 0
 
 
 def test_what_a_killed_test_run_left_is_removed_and_nothing_else(engine: Client, node_image: str) -> None:
