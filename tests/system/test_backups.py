@@ -126,6 +126,23 @@ def test_a_copy_can_begin_at_the_latest_snapshot() -> None:
     assert backup.restored_messages() == TEN + SEVEN
 
 
+def test_a_copy_that_begins_at_a_snapshot_with_nothing_behind_it_is_gone_on_with() -> None:
+    system = System()
+    client = system.client()
+    system.echo(client, TEN)
+    system.snapshot()
+    backup = Backup(system, replay_start="LATEST_SNAPSHOT")
+    backup.follow()
+    assert backup.restored_messages() == TEN
+    backup.companion.kill()
+    backup.companion.start()
+    backup.follow()
+    system.echo(client, SEVEN)
+    backup.follow()
+    assert backup.restored_messages() == TEN + SEVEN
+    assert len(backup.recording_log().entries) == 3
+
+
 @pytest.mark.parity("BK-18")
 def test_messages_before_and_during_a_backup_are_all_there() -> None:
     system = System()

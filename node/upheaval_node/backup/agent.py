@@ -22,14 +22,15 @@ from upheaval_node.backup.queries import MemberQueries
 from upheaval_node.backup.recording_log_update import (
     RetrievedSnapshot,
     describe_copies,
+    name_snapshots,
+    name_start_term,
     newest_position,
-    update_recording_log,
     wanted_snapshots,
 )
 from upheaval_node.backup.states import LEGAL_MOVES, BackupState
 from upheaval_node.counters import Counters
 from upheaval_node.credentials import CredentialsSupplier
-from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, UsageError
+from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError
 from upheaval_node.files import layout
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.media.api import Media
@@ -375,8 +376,23 @@ class BackupAgent:
         return NULL_POSITION
 
     def _on_terms(self, now: Now, recording_id: int, events: list[cm.NewLeadershipTermEvent]) -> None:
-        if name_terms(self.recording_log, recording_id, events):
-            last = events[-1]
+        """The first term that is named is the last one of the copy: from then on a restart goes on with it."""
+        copy, offer, log = self._copy, self._offer, self.recording_log
+        assert copy is not None
+        assert offer is not None
+        is_first = log.find_last_term() is None
+        is_named = name_terms(log, recording_id, events) > 0
+        if is_first and copy.start_position > 0:
+            is_named |= name_start_term(
+                log,
+                recording_id=recording_id,
+                start_position=copy.start_position,
+                retrieved=self._retrieved,
+                offer=offer,
+                timestamp=now.epoch_ms,
+            )
+        last = log.find_last_term()
+        if is_named and last is not None:
             self._tracer.emit(
                 now,
                 "backup_term",
@@ -388,24 +404,10 @@ class BackupAgent:
     # --- UPDATE_RECORDING_LOG, BACKING_UP ---
 
     def _update(self, now: Now) -> int:
-        copy, offer = self._copy, self._offer
-        assert copy is not None
-        assert offer is not None
         retrieved, self._retrieved = self._retrieved, []
-        try:
-            is_changed = update_recording_log(
-                self.recording_log,
-                recording_id=copy.recording_id,
-                start_position=copy.start_position,
-                snapshots=retrieved,
-                offer=offer,
-                timestamp=now.epoch_ms,
-            )
-        except UsageError as error:
-            raise PeerError(f"what member {self.supplier_id} named does not fit the recording log: {error}") from error
-        if is_changed:
-            self.recording_log.force(2 if self._settings.file_sync_level else 0)
         if retrieved:
+            name_snapshots(self.recording_log, retrieved)
+            self.recording_log.force(2 if self._settings.file_sync_level else 0)
             self.published.snapshots_retrieved.increment()
         self._wanted = []
         self._show_position()

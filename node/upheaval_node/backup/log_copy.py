@@ -32,7 +32,7 @@ class LogCopy:
     """One attempt to follow the log; `close` ends it for good.
 
     `extends` is the recording to go on with, -1 for a new one. `on_terms(now, recording id, events)` names what begins
-    in the log.
+    in the log; the first call comes as soon as there is anything to name the recording for.
     """
 
     def __init__(
@@ -58,6 +58,7 @@ class LogCopy:
         self._extends = extends
         self._on_terms = on_terms
         self._counter: Counter | None = None
+        self._has_looked = False
         self._is_closed = False
         self._channel: Channel | None = None
         self._record_call: PendingCall | None = None
@@ -180,20 +181,29 @@ class LogCopy:
     # --- terms ---
 
     def look(self, now: Now) -> int:
-        """See all that has come since the last call. A new recording is looked at once its id is known."""
-        recording_id = self.recording_id if self._extends == NULL_VALUE else self._extends
+        """See all that has come since the last call.
+
+        A new recording is looked at once something of it is safe: to name it before would name what a power cut takes.
+        """
         image: Image | None = self._view.image(self.session_id)
-        if image is None or recording_id == NULL_VALUE:
+        if image is None:
             return 0
         if self.start_position == NULL_POSITION:
             self.start_position = image.join_position
+        recording_id = self._extends
+        if recording_id == NULL_VALUE:
+            position = self.position
+            if position is None or position <= self.start_position:
+                return 0
+            recording_id = self.recording_id
         work = 0
         events: list[cm.NewLeadershipTermEvent] = []
         while (block := image.next_block()) is not None:
             events += find_terms(block)
             image.consume(block.end)
             work += 1
-        if events:
+        if events or not self._has_looked:
+            self._has_looked = True
             self._on_terms(now, recording_id, events)
         return work
 

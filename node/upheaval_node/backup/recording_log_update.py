@@ -54,28 +54,32 @@ def newest_position(snapshots: Sequence[RetrievedSnapshot]) -> int:
     )
 
 
-def update_recording_log(
+def name_start_term(
     recording_log: RecordingLog,
     *,
     recording_id: int,
     start_position: int,
-    snapshots: Sequence[RetrievedSnapshot],
+    retrieved: Sequence[RetrievedSnapshot],
     offer: Offer,
     timestamp: int,
 ) -> bool:
-    """Name what was copied; whether there was anything to name.
+    """Name the term in which a copy lies that begins later than the log; whether there was one to name.
 
-    Terms that begin in the copy are named from the log itself. A copy that begins later than the log lies in a term
-    that began before: that of the snapshot at its beginning, or else the one that the member named. The module's
-    snapshot, which makes the set count, comes last, where Aeron writes it first.
+    Terms that begin in the copy are named from the log itself. That before them is the term of the newest snapshot, or
+    else the one that the member named.
     """
-    is_changed = False
-    if recording_log.find_last_term() is None and start_position > 0:
-        term, base = offer.log_leadership_term_id, offer.log_term_base_log_position
-        if snapshots and snapshots[0].source.leadership_term_id <= term:
-            term, base = snapshots[0].source.leadership_term_id, snapshots[0].source.term_base_log_position
-        recording_log.append_term(recording_id, term, base, timestamp)
-        is_changed = True
+    places = [(each.source.leadership_term_id, each.source.term_base_log_position) for each in retrieved]
+    places += [(each.leadership_term_id, each.term_base_log_position) for each in recording_log.latest_snapshot_set()]
+    places.append((offer.log_leadership_term_id, offer.log_term_base_log_position))
+    for term, base in places:
+        if base <= start_position and term <= offer.log_leadership_term_id and recording_log.is_unknown(term):
+            recording_log.append_term(recording_id, term, base, timestamp)
+            return True
+    return False
+
+
+def name_snapshots(recording_log: RecordingLog, snapshots: Sequence[RetrievedSnapshot]) -> None:
+    """The module's snapshot, which makes the set count, comes last, where Aeron writes it first."""
     for each in snapshots:
         source = each.source
         recording_log.append_snapshot(
@@ -87,5 +91,3 @@ def update_recording_log(
             source.service_id,
             recorded_length=each.length,
         )
-        is_changed = True
-    return is_changed

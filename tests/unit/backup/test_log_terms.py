@@ -9,8 +9,9 @@ from upheaval_node.backup.log_terms import find_terms, name_terms
 from upheaval_node.backup.offer import Offer
 from upheaval_node.backup.recording_log_update import (
     RetrievedSnapshot,
+    name_snapshots,
+    name_start_term,
     newest_position,
-    update_recording_log,
     wanted_snapshots,
 )
 from upheaval_node.cluster.members import parse_members
@@ -100,9 +101,9 @@ def retrieved(*snapshots: cm.BackupResponseSnapshot) -> list[RetrievedSnapshot]:
     return [RetrievedSnapshot(each, 20 + each.recording_id, 100) for each in snapshots]
 
 
-def update(log: RecordingLog, start: int, *snapshots: cm.BackupResponseSnapshot) -> bool:
-    return update_recording_log(
-        log, recording_id=7, start_position=start, snapshots=retrieved(*snapshots), offer=OFFER, timestamp=1
+def start(log: RecordingLog, position: int, *snapshots: cm.BackupResponseSnapshot) -> bool:
+    return name_start_term(
+        log, recording_id=7, start_position=position, retrieved=retrieved(*snapshots), offer=OFFER, timestamp=1
     )
 
 
@@ -115,7 +116,7 @@ def test_the_latest_snapshot_is_the_highest_one_of_the_module() -> None:
 
 def test_the_snapshot_of_the_module_is_named_last_with_its_length() -> None:
     log = RecordingLog(MemoryStorage())
-    assert update(log, 0, snapshot(1, 128, 3), snapshot(0, 128, 2), snapshot(-1, 128, 1))
+    name_snapshots(log, retrieved(snapshot(1, 128, 3), snapshot(0, 128, 2), snapshot(-1, 128, 1)))
     by_index = sorted(log.entries, key=lambda each: each.entry_index)
     assert [(each.service_id, each.recording_id, each.recorded_length) for each in by_index] == [
         (1, 23, 100),
@@ -124,22 +125,28 @@ def test_the_snapshot_of_the_module_is_named_last_with_its_length() -> None:
     ]
 
 
-def test_a_copy_that_begins_later_has_the_term_of_its_snapshot_or_the_named_one() -> None:
+def places(log: RecordingLog) -> list[tuple[int, int, int]]:
+    terms = [each for each in log.entries if not each.is_snapshot]
+    return [(each.recording_id, each.leadership_term_id, each.term_base_log_position) for each in terms]
+
+
+def test_a_copy_that_begins_later_lies_in_the_term_of_its_snapshot_or_the_named_one() -> None:
     log = RecordingLog(MemoryStorage())
-    update(log, 128, snapshot(0, 128), snapshot(-1, 128))
-    last = log.find_last_term()
-    assert last is not None
-    assert (last.recording_id, last.leadership_term_id, last.term_base_log_position) == (7, 2, 64)
+    assert start(log, 128, snapshot(0, 128), snapshot(-1, 128))
+    assert places(log) == [(7, 2, 64)]
+    known = RecordingLog(MemoryStorage())
+    name_snapshots(known, retrieved(snapshot(0, 128), snapshot(-1, 128)))
+    assert start(known, 128)
+    assert places(known) == [(7, 2, 64)]
     bare = RecordingLog(MemoryStorage())
-    assert update(bare, 128)
-    assert [(each.leadership_term_id, each.term_base_log_position) for each in bare.entries] == [(5, 4096)]
-    assert not update(bare, 128)
+    assert start(bare, 8192)
+    assert places(bare) == [(7, 5, 4096)]
 
 
-def test_a_copy_from_the_beginning_has_its_terms_from_the_log() -> None:
+def test_a_term_that_begins_in_the_copy_is_not_named_for_its_start() -> None:
     log = RecordingLog(MemoryStorage())
-    assert not update(log, 0)
-    assert list(log.entries) == []
+    assert not start(log, 32, snapshot(0, 128), snapshot(-1, 128))
+    assert places(log) == []
 
 
 def test_only_what_is_not_there_is_wanted() -> None:
@@ -147,9 +154,9 @@ def test_only_what_is_not_there_is_wanted() -> None:
     offered = (snapshot(0, 128), snapshot(-1, 128))
     offer = replace(OFFER, snapshots=offered)
     assert wanted_snapshots(log, offer) == list(offered)
-    update(log, 0, snapshot(0, 128))
+    name_snapshots(log, retrieved(snapshot(0, 128)))
     assert wanted_snapshots(log, offer) == [offered[1]]
-    update(log, 0, snapshot(-1, 128))
+    name_snapshots(log, retrieved(snapshot(-1, 128)))
     assert wanted_snapshots(log, offer) == []
     later = (snapshot(0, 256), snapshot(-1, 256))
     assert wanted_snapshots(log, replace(OFFER, snapshots=later)) == list(later)
