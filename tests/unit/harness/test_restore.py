@@ -142,7 +142,7 @@ def test_a_copy_that_fails_leaves_the_target_as_it_was(tmp_path: Path) -> None:
     source = examine(backup)
     (tmp_path / "new").mkdir()
     (backup / "cluster" / "recording.log").unlink()
-    with pytest.raises(HarnessError, match="cannot read .*recording.log: No such file"):
+    with pytest.raises(HarnessError, match=r"cannot read .*recording\.log: No such file"):
         restore(source, tmp_path / "new", runtime="process")
     assert list((tmp_path / "new").iterdir()) == []
 
