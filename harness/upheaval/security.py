@@ -4,13 +4,18 @@ A folder of certificates is one as `upheaval.certificates` makes it. Processes r
 runs in a container gets copies. Knows files, no runtimes.
 """
 
+import json
 import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
+from upheaval import jsonfields
 from upheaval.certificates import AUTHORITY, CLIENT
+from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.jsonfields import Json
+from upheaval.run_folder import write_atomically
 from upheaval_node.credentials import CredentialsBook
 from upheaval_node.errors import NodeError
 from upheaval_node.runtime.credentials_file import read_source
@@ -69,6 +74,30 @@ def require_book(path: Path) -> None:
         CredentialsBook(read_source(str(path)), str(path))
     except NodeError as error:
         raise UsageError(str(error)) from error
+
+
+def note_policy(run: Path, folder: str, book: str, members: int) -> None:
+    """Write down in the run folder who is to be let in, for the verdict; nothing for a cluster that lets everybody in.
+
+    Authorities and principals of before stay in it: what they did then was right.
+    """
+    if not folder and not book:
+        return
+    path = run / SECURITY_FILE
+    before = jsonfields.parse_object(jsonfields.read_text(path)) if path.exists() else {}
+    fields: dict[str, Json] = {AUTHORITIES: None, PRINCIPALS: None}
+    if folder:
+        made = {TlsIdentity(files_of(folder, name)).authority for name in names_needed(members)}
+        fields[AUTHORITIES] = _with(before.get(AUTHORITIES), made)
+    if book:
+        named = {name.decode() for name in CredentialsBook(read_source(book), book).principals}
+        fields[PRINCIPALS] = _with(before.get(PRINCIPALS), named)
+    write_atomically(path, json.dumps(fields, indent=2) + "\n")
+
+
+def _with(before: Json, names: set[str]) -> list[Json]:
+    known = {each for each in before if isinstance(each, str)} if isinstance(before, list) else set()
+    return [*sorted(known | names)]
 
 
 def copy_files(folder: str, name: str, target: Path) -> None:

@@ -26,6 +26,8 @@ class SessionFacts:
     closed: list[tuple[int, int]] = field(default_factory=list)
     first_message: int = -1
     last_message: int = -1
+    principals: list[bytes] = field(default_factory=list)
+    """Of whom it was, for each time that it opened."""
 
     def add_message(self, position: int) -> None:
         if self.first_message < 0:

@@ -174,7 +174,9 @@ def _read_event(event: object, end: int, events: LogEvents) -> None:
         case cm.NewLeadershipTermEvent():
             events.time_unit = max(int(event.time_unit), 0)
         case cm.SessionOpenEvent():
-            events.session(event.cluster_session_id).opened.append(end)
+            facts = events.session(event.cluster_session_id)
+            facts.opened.append(end)
+            facts.principals.append(event.encoded_principal)
         case cm.SessionCloseEvent():
             events.session(event.cluster_session_id).closed.append((end, int(event.close_reason)))
         case cm.TimerEvent():

@@ -12,6 +12,7 @@ from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents
 from upheaval.checkers.faults import faults_proved, orders_proved
+from upheaval.checkers.identities import check_identities
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.logs import LogFindings, check_logs
@@ -51,6 +52,8 @@ def verify_run(path: str | PathLike[str]) -> Report:
     findings += [_leaders(run, manifest, logs), *logs.findings]
     findings.extend(_judge_history(operations, logs))
     findings.extend(_judge_events(run, manifest, operations, logs))
+    whole = None if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.sessions
+    findings.extend(check_identities(run, manifest, whole))
     witness_id = -1 if logs.witness is None else logs.witness.member_id
     findings.extend(check_backups(run, manifest, finals(manifest), operations, witness_id))
     return Report(str(run.path), tuple(findings))

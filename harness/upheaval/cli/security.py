@@ -9,7 +9,6 @@ from upheaval.certificates import create_certificates, create_for_cluster, names
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.run_folder import MEMBERS_MAX, write_atomically
 from upheaval.runtimes.opening import open_cluster
-from upheaval.security import names_needed, require_certificates
 from upheaval_node.credentials import SALT_LENGTH, CredentialsBook, check_principal, make_verifier
 from upheaval_node.errors import NodeError
 
@@ -37,13 +36,9 @@ def reload(folder: Path) -> int:
     with open_cluster(folder) as cluster:
         if not cluster.config.tls:
             raise UsageError(f"the cluster in {folder} has no certificates: start one with `upheaval up --tls`")
-        require_certificates(Path(cluster.config.tls), names_needed(cluster.config.members))
-        running = [member for member in cluster.members if member.is_running()]
-        if not running:
+        if not cluster.is_running():
             raise UsageError(f"the cluster in {folder} is not running: members read their certificates when they start")
-        for member in running:
-            member.reload()
-    told = ", ".join(str(member.member_id) for member in running)
+        told = ", ".join(map(str, cluster.reload_certificates()))
     print(f"told to read the certificates in {cluster.config.tls} again: members {told}")
     return 0
 

@@ -220,6 +220,22 @@ class LiveCluster(ABC, Generic[Member_co]):
     def resolver(self) -> Resolver:
         """How clients on this machine dial the ingress endpoints."""
 
+    def note_policy(self) -> None:
+        """Write down who is to be let in by now, for the verdict."""
+        security.note_policy(self.folder, self.config.tls, self.config.credentials, self.config.members)
+
+    def reload_certificates(self) -> list[int]:
+        """Have every member that runs read its certificates again; returns their ids.
+
+        Raises `UsageError`, and tells nobody, when those in the folder are no good.
+        """
+        security.require_certificates(Path(self.config.tls), security.names_needed(self.config.members))
+        self.note_policy()
+        running = [member for member in self.members if member.is_running()]
+        for member in running:
+            member.reload()
+        return [member.member_id for member in running]
+
     def client_tls(self) -> TlsFiles | None:
         """What clients on this machine show to the members; None without TLS."""
         return security.client_files(self.config.tls)
@@ -273,6 +289,7 @@ class LiveCluster(ABC, Generic[Member_co]):
 
         When that fails, everything that was started here is ended again.
         """
+        self.note_policy()
         with self.all_or_nothing():
             self._prepare()
             self.for_all(_launch)

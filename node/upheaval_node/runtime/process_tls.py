@@ -12,7 +12,7 @@ from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import ErrorSink, Tracer
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.runtime.tls import Refusal, TlsIdentity, TlsRules
+from upheaval_node.runtime.tls import Peer, Refusal, TlsIdentity, TlsRules
 from upheaval_node.tls_files import BACKUP, MEMBER, STANDBY, TlsFiles
 from upheaval_node.types import Now
 
@@ -75,8 +75,15 @@ class ProcessTls:
         assert self._identity is not None
         self._tracer.emit(self._now(), event, name=self._identity.name, not_after=self._identity.not_after)
 
-    def _on_secured(self, name: str, peer: str, dialled: bool) -> None:
-        self._tracer.emit(self._now(), "tls-peer", name=name, peer=peer, dialled=dialled)
+    def _on_secured(self, peer: Peer) -> None:
+        self._tracer.emit(
+            self._now(),
+            "tls-peer",
+            name=peer.name,
+            peer=peer.address,
+            dialled=peer.is_dialled,
+            authority=peer.authority,
+        )
 
     def _on_refused(self, refusal: Refusal, peer: str) -> None:
         if self._counter is not None:

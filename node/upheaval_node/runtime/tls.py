@@ -9,7 +9,7 @@ Connections that exist keep what they were made with. Knows no sockets. Source: 
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 from upheaval_node.errors import UsageError
 from upheaval_node.tls_files import ANYBODY, TlsFiles, allows, name_among, split_name
@@ -57,6 +57,21 @@ class Refusal:
     text: str
 
 
+class Peer(NamedTuple):
+    """The other end of a connection. `authority` is who made its certificate, by the common name."""
+
+    name: str
+    address: str
+    is_dialled: bool
+    authority: str
+
+
+class _Own(NamedTuple):
+    name: str
+    not_after: str
+    authority: str
+
+
 @dataclass(frozen=True, slots=True)
 class TlsRules:
     """Who may be where.
@@ -75,33 +90,35 @@ class TlsRules:
 class TlsIdentity:
     """One's own certificate and authority, for every connection that is made from now on.
 
-    `on_secured(name, peer, dialled)` and `on_refused(refusal, peer)` hear what came of each connection.
+    `on_secured(peer)` and `on_refused(refusal, address)` hear what came of each connection.
     """
 
     def __init__(self, files: TlsFiles, rules: TlsRules | None = None) -> None:
         """Raises `UsageError` for files that are missing, broken, do not belong together or are out of date."""
         self.rules = rules or TlsRules()
-        self.on_secured: Callable[[str, str, bool], None] | None = None
+        self.on_secured: Callable[[Peer], None] | None = None
         self.on_refused: Callable[[Refusal, str], None] | None = None
         self.refused_count = 0
         self._files = files
-        self._client, self._server, self.name, self.not_after = _read(files)
+        self._client, self._server, own = _read(files)
+        self.name, self.not_after, self.authority = own
 
     def reload(self) -> None:
         """Read the files again. Raises `UsageError`, and then goes on with what was read before."""
-        client, server, name, not_after = _read(self._files)
-        if name != self.name:
-            raise UsageError(f"{self._files.certificate} is the certificate of {name}, and this is {self.name}")
-        self._client, self._server, self.not_after = client, server, not_after
+        client, server, own = _read(self._files)
+        if own.name != self.name:
+            raise UsageError(f"{self._files.certificate} is the certificate of {own.name}, and this is {self.name}")
+        self._client, self._server = client, server
+        _, self.not_after, self.authority = own
 
     def make(self, incoming: ssl.MemoryBIO, outgoing: ssl.MemoryBIO, *, is_server: bool) -> ssl.SSLObject:
         """The TLS end of a new connection."""
         context = self._server if is_server else self._client
         return context.wrap_bio(incoming, outgoing, server_side=is_server)
 
-    def secured(self, name: str, peer: str, *, is_dialled: bool) -> None:
+    def secured(self, peer: Peer) -> None:
         if self.on_secured is not None:
-            self.on_secured(name, peer, is_dialled)
+            self.on_secured(peer)
 
     def refused(self, refusal: Refusal, peer: str) -> None:
         self.refused_count += 1
@@ -114,6 +131,15 @@ def peer_name(tls: ssl.SSLObject) -> str | None:
     found = _names(tls)
     name = name_among(found)
     return name if name is not None and name.isprintable() and "@" not in name and " " not in name else None
+
+
+def issuer_of(tls: ssl.SSLObject) -> str:
+    """The common name of who made the other end's certificate; empty when there is none."""
+    for pairs in (tls.getpeercert() or {}).get("issuer", ()):
+        for pair in pairs:
+            if len(pair) == 2 and pair[0] == "commonName":
+                return str(pair[1])
+    return ""
 
 
 def check_name(tls: ssl.SSLObject, patterns: tuple[str, ...]) -> str | Refusal:
@@ -148,8 +174,8 @@ def _names(tls: ssl.SSLObject) -> list[str]:
     return [str(pair[1]) for pair in pairs if isinstance(pair, tuple) and len(pair) == 2 and pair[0] == "DNS"]
 
 
-def _read(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, str, str]:
-    """Contexts for both ends, and name and last day of one's own certificate. Raises `UsageError`."""
+def _read(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, _Own]:
+    """Contexts for both ends, and what one's own certificate says. Raises `UsageError`."""
     client = _context(files, ssl.PROTOCOL_TLS_CLIENT)
     server = _context(files, ssl.PROTOCOL_TLS_SERVER)
     # A ticket would let a later connection begin without the certificate being looked at.
@@ -160,7 +186,7 @@ def _read(files: TlsFiles) -> tuple[ssl.SSLContext, ssl.SSLContext, str, str]:
         raise UsageError(
             f"{files.certificate} names {_names(own)}: it needs one subjectAltName like member-0 or client"
         )
-    return client, server, name, str((own.getpeercert() or {}).get("notAfter", ""))
+    return client, server, _Own(name, str((own.getpeercert() or {}).get("notAfter", "")), issuer_of(own))
 
 
 def _context(files: TlsFiles, protocol: "ssl._SSLMethod") -> ssl.SSLContext:

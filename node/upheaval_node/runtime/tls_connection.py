@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 from upheaval_node.runtime.connection import READ_BUFFER_LENGTH, SelectorConnection
-from upheaval_node.runtime.tls import Refusal, TlsIdentity, check_name, refusal_of
+from upheaval_node.runtime.tls import Peer, Refusal, TlsIdentity, check_name, issuer_of, refusal_of
 from upheaval_node.tls_files import named_address
 
 if TYPE_CHECKING:
@@ -120,7 +120,8 @@ class TlsConnection(SelectorConnection):
     def _secure(self, name: str) -> None:
         self._is_secured = True
         self._network.handshakes.discard(self)
-        self._identity.secured(name, self._peer, is_dialled=self._is_dialled)
+        assert self._tls is not None
+        self._identity.secured(Peer(name, self._peer, self._is_dialled, issuer_of(self._tls)))
         self._peer = named_address(name, self._peer)
         if self._accept is not None:
             self._handler = self._accept(self)

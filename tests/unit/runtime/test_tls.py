@@ -40,7 +40,7 @@ class Host:
         self.refusals: list[Refusal] = []
         self.identity.on_refused = lambda refusal, _: self.refusals.append(refusal)
         self.secured: list[tuple[str, bool]] = []
-        self.identity.on_secured = lambda name, _, dialled: self.secured.append((name, dialled))
+        self.identity.on_secured = lambda peer: self.secured.append((peer.name, peer.is_dialled))
         self.network = SelectorNetwork(loop, self.identity)
 
     @property

@@ -1,0 +1,110 @@
+"""The promises of a cluster that asks who somebody is: whom it served, and with whom it had connections.
+
+`security.json` of the run folder says who was to be let in; the log says who was, and each member's trace with whom it
+had connections. This module knows no cluster.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from upheaval import jsonfields
+from upheaval.checkers.events import SessionFacts
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.errors import UsageError
+from upheaval.jsonfields import FieldError
+from upheaval.run_folder import Manifest, RunFolder, TraceEvent
+from upheaval_node.tls_files import member_name
+
+ONLY_CREDENTIALS: Final = "only those with credentials were served"
+ONLY_AUTHORITY: Final = "only holders of the authority's certificates had connections"
+
+SECURITY_FILE: Final = "security.json"
+PRINCIPALS: Final = "principals"
+AUTHORITIES: Final = "authorities"
+
+_START: Final = "process-start"
+_READ: Final = "certificates-read"
+_PEER: Final = "tls-peer"
+_WITH_SOCKETS: Final = ("all", "archive")
+"""The process of a member that has its connections."""
+
+
+def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, SessionFacts] | None) -> list[Finding]:
+    """A finding for each of the promises that the run was made with. `sessions` None: there is no whole log."""
+    path = run.path / SECURITY_FILE
+    if not path.exists():
+        return []
+    try:
+        fields = jsonfields.parse_object(jsonfields.read_text(path))
+        principals = _texts(fields.get(PRINCIPALS), PRINCIPALS)
+        authorities = _texts(fields.get(AUTHORITIES), AUTHORITIES)
+    except FieldError as error:
+        raise UsageError(f"{path}: {error}") from None
+    found = [] if principals is None else [_judge_sessions(principals, sessions)]
+    return found if authorities is None else [*found, _judge_connections(run, manifest, authorities)]
+
+
+def _texts(value: object, name: str) -> list[str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise FieldError(f"field {name!r} must be a list of texts")
+    return [str(each) for each in value]
+
+
+def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None) -> Finding:
+    if sessions is None:
+        return Finding(ONLY_CREDENTIALS, Verdict.UNKNOWN, "there is no log from its beginning")
+    known = {name.encode() for name in principals}
+    opened = 0
+    for session_id in sorted(sessions):
+        facts = sessions[session_id]
+        for position, principal in zip(facts.opened, facts.principals, strict=True):
+            opened += 1
+            if principal not in known:
+                who = principal[:100].decode("utf-8", "replace") or "nobody"
+                detail = f"session {session_id} opened at position {position} for {who!r}, who is not in the book"
+                return Finding(ONLY_CREDENTIALS, Verdict.INVALID, detail)
+    return Finding(ONLY_CREDENTIALS, Verdict.VALID, f"{opened} sessions, all of {len(known)} principals of the book")
+
+
+def _judge_connections(run: RunFolder, manifest: Manifest, authorities: list[str]) -> Finding:
+    names: set[str] = set()
+    count = 0
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        if not folder.trace.exists():
+            return Finding(ONLY_AUTHORITY, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
+        events = list(folder.read_trace())
+        broken = _first_broken(member_id, events, authorities)
+        if broken:
+            return Finding(ONLY_AUTHORITY, Verdict.INVALID, f"member-{member_id}/trace.jsonl:{broken}")
+        peers = [str(event.fields.get("name")) for event in events if event.event == _PEER]
+        if not peers:
+            return Finding(ONLY_AUTHORITY, Verdict.UNKNOWN, f"member {member_id} had no connections at all")
+        names |= set(peers)
+        count += len(peers)
+    detail = f"{count} connections, with {', '.join(sorted(names)[:12])}"
+    return Finding(ONLY_AUTHORITY, Verdict.VALID, detail)
+
+
+def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: list[str]) -> str:
+    """Line and reason of the first thing that should not be; empty when there is none."""
+    has_read = False
+    for event in _of_sockets(events):
+        fields = event.fields
+        if event.event == _START:
+            has_read = False
+        elif event.event == _READ:
+            has_read = True
+            if fields.get("name") != member_name(member_id):
+                return f"{event.line}: it is {fields.get('name')!r}"
+        elif event.event == _PEER and fields.get("authority") not in authorities:
+            return f"{event.line}: {fields.get('name')!r} is of {fields.get('authority')!r}, not of our authority"
+        elif not has_read and event.event in (_PEER, "leadership_term"):
+            return f"{event.line}: it had no certificate when it took part"
+    return ""
+
+
+def _of_sockets(events: Iterable[TraceEvent]) -> Iterator[TraceEvent]:
+    return (event for event in events if event.fields.get("component") in _WITH_SOCKETS)

@@ -1,0 +1,46 @@
+"""Members as processes behind TLS and credentials: who is refused, what goes on; tests/docker has it on containers."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support import flows_security as flows
+from support.live_clusters import end_without_trace
+from upheaval.runtimes.process import ProcessCluster
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flows.Guarded]:
+    """One cluster for all tests but the last two, which judge it when it is down."""
+    folder = tmp_path_factory.mktemp("security")
+    gate = flows.Gate(folder)
+    cluster = ProcessCluster.create(folder / "run", tls=gate.certificates, credentials=gate.book)
+    try:
+        cluster.up()
+        yield flows.Guarded(gate, cluster)
+    finally:
+        end_without_trace(cluster)
+
+
+@pytest.mark.parity("AU-04", "AU-05")
+def test_only_those_of_the_book_get_a_session(guarded: flows.Guarded) -> None:
+    flows.only_those_of_the_book_get_a_session(guarded)
+
+
+def test_who_is_of_another_authority_is_refused_on_both_sides(guarded: flows.Guarded) -> None:
+    flows.who_is_of_another_authority_is_refused_on_both_sides(guarded)
+
+
+def test_who_shows_an_expired_certificate_or_none_is_refused(guarded: flows.Guarded, tmp_path: Path) -> None:
+    flows.who_shows_an_expired_certificate_or_none_is_refused(guarded, tmp_path)
+
+
+def test_certificates_are_renewed_under_load(guarded: flows.Guarded) -> None:
+    flows.certificates_are_renewed_under_load(guarded)
+
+
+def test_the_run_is_valid_and_one_with_somebody_else_in_it_is_not(guarded: flows.Guarded, tmp_path: Path) -> None:
+    guarded.cluster.down()
+    flows.the_run_is_valid_and_says_who_was_there(guarded)
+    flows.a_run_with_somebody_else_in_it_is_invalid(guarded, tmp_path)
