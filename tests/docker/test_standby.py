@@ -12,12 +12,15 @@ from upheaval.testing.cluster import Cluster
 
 
 @pytest.mark.parity("CT-06")
-def test_standby_snapshot_and_promotion_in_containers(tmp_path: Path, node_image: str, engine: Client) -> None:
+@pytest.mark.parametrize("deaths", [False, pytest.param(True, marks=pytest.mark.nightly)])
+def test_standby_snapshot_and_promotion_in_containers(
+    deaths: bool, tmp_path: Path, node_image: str, engine: Client
+) -> None:
     made: list[Cluster] = []
 
     def make(**options: object) -> Cluster:
         made.append(partial(Cluster, runtime="docker", image=node_image)(**options))  # type: ignore[arg-type]
         return made[-1]
 
-    standby_snapshot_and_promotion(make, tmp_path)
+    standby_snapshot_and_promotion(make, tmp_path, deaths=deaths)
     assert [left_of(engine, cluster.run.read_manifest().run_id) for cluster in made] == [[], []]

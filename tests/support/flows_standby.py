@@ -18,10 +18,13 @@ Make = Callable[..., Cluster]
 """A cluster of the runtime in question, by the keywords of `Cluster`."""
 
 
-def standby_snapshot_and_promotion(make: Make, folder: Path) -> None:
-    """Under load: snapshots that no member takes, a dead leader, members that start from what the standby took."""
+def standby_snapshot_and_promotion(make: Make, folder: Path, *, deaths: bool = True) -> None:
+    """Under load: a snapshot that no member takes, fetched by all of them, and a new cluster from what the standby has.
+
+    With `deaths` the leader and the standby are lost on the way, and there is a second snapshot in a later term.
+    """
     with make(folder=folder / "first") as cluster:
-        position = snapshots_under_load(cluster)
+        position = snapshots_under_load(cluster, deaths=deaths)
         report = cluster.verify()
     assert report.verdict is Verdict.VALID, report.findings
     for promise in (STATES_AGREE, SNAPSHOT_IS_REPLAY, BACKED_UP):
@@ -30,7 +33,7 @@ def standby_snapshot_and_promotion(make: Make, folder: Path) -> None:
     promote_and_go_on(make, cluster.standby.folder, folder / "second", position)
 
 
-def snapshots_under_load(cluster: Cluster) -> int:
+def snapshots_under_load(cluster: Cluster, *, deaths: bool) -> int:
     """Returns up to where the standby's services were told when it was stopped; the load goes on behind that."""
     workload, standby = cluster.workload, cluster.standby
     workload.start(rate=RATE)
@@ -41,20 +44,26 @@ def snapshots_under_load(cluster: Cluster) -> int:
     assert standby.status().snapshot_position == first
     workload.wait_for(OPERATIONS)
     cluster.replicate_standby_snapshot()
+    if deaths:
+        lose_leader_and_standby(cluster, first)
+    position = standby.wait_until_caught_up()
+    standby.stop()
+    workload.wait_for(OPERATIONS)
+    return position
+
+
+def lose_leader_and_standby(cluster: Cluster, first: int) -> None:
+    """`first` is where the first snapshot was taken. Both are back in the end."""
+    workload, standby = cluster.workload, cluster.standby
     cluster.kill("leader")
     cluster.wait_until_leader()
     workload.wait_for(OPERATIONS)
     standby.wait_until_caught_up()
     cluster.heal()
-    second = cluster.standby_snapshot()
-    assert second > first
+    assert cluster.standby_snapshot() > first
     standby.kill()
     workload.wait_for(OPERATIONS)
     standby.start()
-    position = standby.wait_until_caught_up()
-    standby.stop()
-    workload.wait_for(OPERATIONS)
-    return position
 
 
 def promote_and_go_on(make: Make, standby: Path, folder: Path, position: int) -> None:

@@ -29,7 +29,7 @@ def add_commands(commands: Any, seconds: Callable[[str], float]) -> None:
     parser.set_defaults(command=_standby)
     promote = commands.add_parser("promote", help="a new cluster whose members begin with what a standby has")
     promote.add_argument("--from", required=True, type=Path, dest="source_folder", metavar="STANDBY_FOLDER")
-    promote.add_argument("--dir", required=True, type=Path, help="a new folder for the new cluster")
+    promote.add_argument("--dir", required=True, type=Path, help="a new folder, for the new cluster")
     promote.add_argument("--members", type=int, default=3, help="1 to 9 (default 3)")
     promote.add_argument("--runtime", choices=["process", "docker"], help="processes (default) or containers")
     promote.add_argument("--service", help="default: that of the standby's cluster")
