@@ -113,7 +113,6 @@ def _records(content: bytes) -> list[bytes]:
     return [content[at : at + KNOWN] for at in range(0, len(content), RECORD)]
 
 
-@pytest.mark.parity("TL-10", "TL-12")
 @pytest.mark.parametrize("command", ["sort-recording-log", "seed-recording-log-from-snapshot"])
 @pytest.mark.parametrize("which", ["killed", "leader"])
 def test_what_is_rewritten_is_what_aeron_writes(copy_of: CopyOf, which: str, command: str, tmp_path: Path) -> None:

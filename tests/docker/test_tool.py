@@ -11,7 +11,6 @@ from upheaval.runtimes.docker.inside import run_silent
 FAILED = 255
 
 
-@pytest.mark.parity("TL-01", "TL-14")
 def test_the_tool_works_in_the_containers_of_members(
     cluster: DockerCluster, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -153,6 +153,7 @@ def test_a_module_that_is_silent_is_given_up(tmp_path: Path) -> None:
         end_without_trace(cluster)
 
 
+@pytest.mark.parity("TL-10", "TL-12", "TL-13")
 def test_a_cluster_goes_on_from_what_the_tool_made_of_its_recording_logs(tmp_path: Path, tool: Tool) -> None:
     cluster = ProcessCluster.create(tmp_path / "run", members=1)
     log = cluster.member(0).folder / "cluster" / "recording.log"

@@ -6,13 +6,19 @@ import pytest
 
 from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
-from upheaval.runtimes.simulated.tool import run_tool
+from upheaval.runtimes.simulated.disk import Disk
+from upheaval.runtimes.simulated.tool import Operator, SimulatedNode, run_tool
 from upheaval.runtimes.simulated.world import World
 from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.cluster.module_state import ModuleState
+from upheaval_node.files import layout
+from upheaval_node.files.mark_file import ClusterMarkHeader, MarkFile, decode_mark_file
+from upheaval_node.files.recording_log_entry import read_entries
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.settings import profile_settings
 from upheaval_node.tool.answer import FAILURE, NOT_LEADER, Answer, ToolFault
+
+RECORD = 64
 
 
 class Operated:
@@ -155,8 +161,118 @@ def _purge(cluster: SimulatedCluster, member_id: int, recording_ids: Sequence[in
     client.close()
 
 
-@pytest.mark.parity("TL-15")
-def test_a_member_without_a_mark_file_has_no_members_to_list(operated: Operated) -> None:
+@pytest.mark.parity("TL-05", "TL-15")
+@pytest.mark.parametrize("command", ["snapshot", "suspend", "shutdown", "is-leader", "list-members"])
+def test_of_a_member_without_a_mark_file_that_is_said(command: str) -> None:
     cluster = SimulatedCluster(World(12), members=1, settings=profile_settings("test"))
-    answer = run_tool(cluster.world, cluster.members[0], "list-members")
+    answer = run_tool(cluster.world, cluster.members[0], command)
     assert (answer.lines, answer.status) == (["cluster-mark.dat does not exist."], FAILURE)
+
+
+# --- files of a member that is down
+
+
+class Stopped(Operated):
+    """A follower has two snapshots, and was told to end."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        for count in (1, 2):
+            assert self.tool(self.leader, "snapshot").status == 0
+            self.cluster.wait_until(
+                lambda count=count: self.statuses()[self.follower].snapshot_count == count, 10, "snapshot"
+            )
+        self.cluster.members[self.follower].stop()
+        self.disk = self.cluster.members[self.follower].disk
+        self.node = SimulatedNode(self.cluster.world, self.cluster.members[self.follower])
+        self.log = self.content
+
+    @property
+    def content(self) -> bytes:
+        return self.disk.read(layout.RECORDING_LOG)
+
+    def on_files(self, command: str, *arguments: str) -> Answer:
+        return self.tool(self.follower, command, *arguments)
+
+    def names(self) -> list[str]:
+        return self.disk.names(layout.CLUSTER_DIRECTORY)
+
+
+@pytest.fixture
+def stopped() -> Stopped:
+    return Stopped(13)
+
+
+def _reversed(content: bytes) -> bytes:
+    return b"".join(reversed([content[at : at + RECORD] for at in range(0, len(content), RECORD)]))
+
+
+@pytest.mark.parity("TL-06")
+def test_mark_files_elsewhere_are_found_through_link_files(stopped: Stopped) -> None:
+    disk = stopped.disk
+    mark = MarkFile(
+        disk.storage(Operator()), layout.service_mark(0), _service_mark(disk), now_ms=1, liveness_timeout_ms=-1
+    )
+    mark.error_log.record(1000, "the service's error")
+    mark.signal_terminated()
+    for name in ("cluster-mark", "cluster-mark-service-0"):
+        disk.rename(f"cluster/{name}.dat", f"marks/{name}.dat")
+        stopped.node.replace(f"cluster/{name}.lnk", b"marks")
+    assert stopped.on_files("pid").status == 0
+    assert "the service's error" in stopped.on_files("errors").lines
+
+
+def _service_mark(disk: Disk) -> ClusterMarkHeader:
+    return decode_mark_file(disk.read(layout.service_mark(0)), ClusterMarkHeader).header
+
+
+@pytest.mark.parity("TL-07")
+def test_an_empty_recording_log_is_not_sorted(stopped: Stopped) -> None:
+    stopped.node.replace(layout.RECORDING_LOG, b"")
+    answer = stopped.on_files("sort-recording-log")
+    assert (answer.status, answer.values["sorted"], stopped.content) == (FAILURE, False, b"")
+
+
+@pytest.mark.parity("TL-08")
+def test_a_missing_recording_log_is_not_made_by_sorting(stopped: Stopped) -> None:
+    stopped.node.remove(layout.RECORDING_LOG)
+    names = stopped.names()
+    assert stopped.on_files("sort-recording-log").status == FAILURE
+    assert stopped.names() == names
+
+
+@pytest.mark.parity("TL-09")
+def test_a_sorted_recording_log_is_left(stopped: Stopped) -> None:
+    assert stopped.on_files("sort-recording-log").status == FAILURE
+    assert stopped.content == stopped.log
+
+
+@pytest.mark.parity("TL-10")
+def test_an_unsorted_recording_log_gets_the_order_of_memory(stopped: Stopped) -> None:
+    stopped.node.replace(layout.RECORDING_LOG, _reversed(stopped.log))
+    assert stopped.on_files("sort-recording-log").status == 0
+    entries = stopped.on_files("recording-log").values["entries"]
+    assert isinstance(entries, list)
+    assert [entry["entryIndex"] for entry in entries] == list(range(5))
+    assert stopped.content == stopped.log
+
+
+@pytest.mark.parity("TL-11")
+def test_seeding_without_a_valid_snapshot_leaves_only_a_backup(stopped: Stopped) -> None:
+    for _ in range(2):
+        assert stopped.on_files("invalidate-latest-snapshot").status == 0
+    content = stopped.content
+    assert stopped.on_files("seed-recording-log-from-snapshot").status == 0
+    assert "recording.log" not in stopped.names()
+    assert stopped.disk.read("cluster/recording.log.bak") == content
+
+
+@pytest.mark.parity("TL-12")
+def test_seeding_leaves_the_newest_snapshot_at_position_zero(stopped: Stopped) -> None:
+    assert stopped.on_files("seed-recording-log-from-snapshot").status == 0
+    assert stopped.disk.read("cluster/recording.log.bak") == stopped.log
+    entries, _, _ = read_entries(stopped.content)
+    assert [(e.recording_id, e.service_id, e.term_base_log_position, e.log_position) for e in entries] == [
+        (3, 0, 0, 0),
+        (4, -1, 0, 0),
+    ]

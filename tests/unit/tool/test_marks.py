@@ -18,7 +18,6 @@ from upheaval_node.tool.answer import FAILURE
 NO_MARK = "cluster-mark.dat does not exist."
 
 
-@pytest.mark.parity("TL-05")
 @pytest.mark.parametrize(
     ("command", "status"),
     [
@@ -62,7 +61,6 @@ def test_what_a_mark_file_holds_is_shown_field_by_field(tmp_path: Path) -> None:
     assert [each["componentType"] for each in marks] == ["CONSENSUS_MODULE", "CONTAINER"]
 
 
-@pytest.mark.parity("TL-06")
 def test_mark_files_elsewhere_are_found_through_link_files(tmp_path: Path) -> None:
     elsewhere, services, marks = tmp_path / "elsewhere", tmp_path / "services", tmp_path / "marks"
     cluster = tmp_path / "cluster"

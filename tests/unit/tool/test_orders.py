@@ -181,7 +181,6 @@ def test_a_toggle_that_is_not_neutral_is_left(node: Operated, value: int, shown:
     assert node.value(CONTROL_TOGGLE) == value
 
 
-@pytest.mark.parity("TL-14")
 @pytest.mark.parametrize(
     ("role", "election", "status"), [(2, 17, 0), (0, 17, NOT_LEADER), (2, 5, NOT_LEADER), (1, 17, NOT_LEADER)]
 )
@@ -216,7 +215,6 @@ def test_a_module_of_an_older_release_answers_shorter(node: Operated) -> None:
     assert answer.values == {"leaderMemberId": 0, "activeMembers": "0,a:1,a:2,a:3,a:4,a:5"}
 
 
-@pytest.mark.parity("TL-16")
 def test_a_module_that_does_not_answer_has_no_members(node: Operated) -> None:
     node.answer = None
     _refused(run(node, "list-members", []), "timeout waiting for response from node")

@@ -24,27 +24,23 @@ def log(tmp_path: Path) -> Path:
     return put(tmp_path / "recording.log", log_content())
 
 
-@pytest.mark.parity("TL-07")
 def test_sorting_an_empty_log_does_nothing(tmp_path: Path) -> None:
     log = put(tmp_path / "recording.log", b"")
     answer = tool(tmp_path, SORT)
     assert (answer.status, answer.values["sorted"], log.read_bytes()) == (FAILURE, False, b"")
 
 
-@pytest.mark.parity("TL-08")
 def test_sorting_a_log_that_is_missing_makes_none(tmp_path: Path) -> None:
     assert tool(tmp_path, SORT).status == FAILURE
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parity("TL-09")
 def test_sorting_a_sorted_log_leaves_it(log: Path) -> None:
     before = log.stat()
     assert tool(log.parent, SORT).status == FAILURE
     assert (log.stat().st_ino, log.read_bytes()) == (before.st_ino, log_content())
 
 
-@pytest.mark.parity("TL-10")
 def test_sorting_puts_the_records_into_the_order_of_memory(log: Path) -> None:
     log.write_bytes(reversed_records(log_content()))
     assert tool(log.parent, SORT).status == 0
@@ -52,7 +48,6 @@ def test_sorting_puts_the_records_into_the_order_of_memory(log: Path) -> None:
     assert [path.name for path in log.parent.iterdir()] == ["recording.log"]
 
 
-@pytest.mark.parity("TL-11")
 def test_seeding_without_a_valid_snapshot_leaves_only_a_backup(log: Path) -> None:
     for _ in range(2):
         assert tool(log.parent, INVALIDATE).status == 0
@@ -62,7 +57,6 @@ def test_seeding_without_a_valid_snapshot_leaves_only_a_backup(log: Path) -> Non
     assert (log.parent / "recording.log.bak").read_bytes() == content
 
 
-@pytest.mark.parity("TL-12")
 def test_seeding_leaves_the_newest_snapshot_at_position_zero(log: Path) -> None:
     assert tool(log.parent, SEED).status == 0
     entries, _, _ = read_entries(log.read_bytes())
@@ -71,7 +65,6 @@ def test_seeding_leaves_the_newest_snapshot_at_position_zero(log: Path) -> None:
     assert (log.parent / "recording.log.bak").read_bytes() == log_content()
 
 
-@pytest.mark.parity("TL-13")
 def test_seeding_by_the_command_line(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(log.parent), SEED]) == 0
     assert capsys.readouterr() == ("", "")

@@ -27,7 +27,7 @@ def run_tool(world: World, member: SimulatedMember, command: str, *arguments: st
     return run(SimulatedNode(world, member), command, arguments, timeout_ms)
 
 
-class _Operator:
+class Operator:
     """Whose changes of files do not end with the member. Implements `disk.Owner`."""
 
     alive = True
@@ -44,7 +44,7 @@ class SimulatedNode:
     def __init__(self, world: World, member: SimulatedMember) -> None:
         self._world = world
         self._member = member
-        self._storage = member.disk.storage(_Operator())
+        self._storage = member.disk.storage(Operator())
 
     def now_ms(self) -> int:
         return self._world.epoch_ms
