@@ -4,11 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from support.asking_party import STREAM, Party, PrincipalOnly
+from support.asking_party import STREAM, VERSION, Party, PrincipalOnly
 from support.cluster_world import ClusterWorld, KeepingService, Member
 from unit.cluster.test_snapshots import snapshots, take_snapshot, toggle
 from upheaval_node.cluster.backup_sessions import MAX_WAITING, MAX_WAITING_OF_PEER, BackupSessions
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
+from upheaval_node.errors import NetworkError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import codec
 from upheaval_node.settings import MemberSettings, profile_settings
@@ -172,6 +173,43 @@ def test_a_response_channel_of_no_use_costs_nothing(channel: str) -> None:
     assert "BackupQuery with a response channel of no use from" in leader.errors.texts[-1]
     assert "77" in leader.errors.texts[-1]
     assert isinstance(backup.ask(leader, backup.query()), cm.BackupResponse)
+
+
+class LateName:
+    """A `Resolver` that does not know any name until it is told to."""
+
+    def __init__(self) -> None:
+        self.is_known = False
+        self.asked = 0
+
+    def resolve(self, endpoint: str, stream_id: int) -> str:
+        self.asked += 1
+        if not self.is_known:
+            raise NetworkError(f"{endpoint} is not known at the moment")
+        return endpoint
+
+
+@pytest.mark.parity("SM-02")
+@pytest.mark.parametrize("is_client", [True, False])
+def test_a_response_stream_that_cannot_be_opened_for_now_is_tried_again(is_client: bool) -> None:
+    world, leader, backup = started(1)
+    backup.publication(leader)
+    names = LateName()
+    leader.driver._resolver = names
+    if is_client:
+        request = cm.SessionConnectRequest(5, STREAM, VERSION, backup.channel)
+        ingress = backup.driver.add_publication(f"aeron:tcp?endpoint=m{leader.id}:1", 101)
+        world.until(lambda: ingress.offer(cm.SCHEMA.encode(request)) > 0)
+    else:
+        backup.send(leader, backup.query(5))
+    world.advance(500)
+    assert names.asked > 1
+    assert backup.heard == []
+    names.is_known = True
+    world.until(lambda: bool(backup.heard))
+    answer = backup.heard[0]
+    assert isinstance(answer, cm.SessionEvent if is_client else cm.BackupResponse)
+    assert answer.correlation_id == 5
 
 
 # --- who may ---
