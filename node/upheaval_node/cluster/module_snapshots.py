@@ -17,6 +17,7 @@ from upheaval_node.cluster.module_context import SNAPSHOT_STREAM_ID
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, TrackerState, encode_module_snapshot
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError
+from upheaval_node.files.recording_log import Entry
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.steps import StepGenerator, Steps
@@ -102,8 +103,8 @@ class SnapshotSide(ModuleBase):
 
     def _append_snapshot(
         self, service_id: int, recording: WholeRecording, state: ModuleSnapshot, term_base: int, timestamp: int
-    ) -> None:
-        self.recording_log.append_snapshot(
+    ) -> Entry:
+        return self.recording_log.append_snapshot(
             recording.recording_id,
             state.leadership_term_id,
             term_base,

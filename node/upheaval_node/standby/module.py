@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from upheaval_node.archive.whole_recordings import describe_recording
+from upheaval_node.archive.whole_recordings import WholeRecording, describe_recording
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.log_replay import LocalLogReplay
 from upheaval_node.cluster.module_log import LogSide
@@ -22,7 +22,7 @@ from upheaval_node.cluster.recovery import newest_snapshot, start_services
 from upheaval_node.cluster.service_proxy import ServiceAdapter
 from upheaval_node.counters import RECORDING_POSITION, Counters, recording_key_prefix
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
-from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.files.recording_log import Entry, RecordingLog
 from upheaval_node.media.api import Media
 from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
@@ -280,6 +280,11 @@ class StandbyModule(LogSide):
     ) -> StepGenerator[None]:
         yield from super()._record_snapshot(state, recording_ids, timestamp)
         if self._is_for_members:
+            taken = [
+                entry
+                for entry in self.recording_log.entries
+                if entry.is_valid_snapshot and entry.log_position == state.log_position
+            ]
             self._news.tell(
                 tuple(
                     cm.StandbySnapshotSnapshot(
@@ -291,9 +296,18 @@ class StandbyModule(LogSide):
                         service_id=entry.service_id,
                         archive_endpoint=self._archive_endpoint,
                     )
-                    for entry in self.recording_log.latest_snapshot_set()
+                    for entry in sorted(taken, key=lambda entry: entry.service_id)
                 )
             )
+
+    def _append_snapshot(
+        self, service_id: int, recording: WholeRecording, state: ModuleSnapshot, term_base: int, timestamp: int
+    ) -> Entry:
+        """The backup agent may have named the copy of a member's snapshot meanwhile, which is as good."""
+        entry = super()._append_snapshot(service_id, recording, state, term_base, timestamp)
+        if entry.recording_id != recording.recording_id:
+            self._archive.purge_recording(recording.recording_id)
+        return entry
 
     def _end_snapshot(self, now: Now) -> None:
         self._is_for_members = False

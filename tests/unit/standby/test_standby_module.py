@@ -329,3 +329,31 @@ def test_a_log_of_another_application_version_ends_it() -> None:
     world.until(lambda: standby.ended is not None)
     assert "incompatible app version" in str(standby.ended) or "cannot follow a log" in str(standby.ended)
     assert not standby.is_active
+
+
+def test_a_snapshot_that_the_backup_agent_named_meanwhile_stays_and_the_own_one_goes() -> None:
+    """The agent may copy the members' snapshot of a place to which this module comes only later."""
+    world, leader = started(service=Busy)
+    world.send(world.client(), [b"one"])
+    standby = following(world, leader, Busy())
+    position = take(world, leader, standby, ControlToggle.SNAPSHOT)
+    known = standby.recording_log.latest_snapshot_set()
+    toggle(leader, ControlToggle.STANDBY_SNAPSHOT)
+    world.until(lambda: standby.module.is_taking_snapshot)
+    request = standby.module._snapshot_position
+    # That one, and one of the members that is later still.
+    for place in (request, request + 64):
+        for entry in reversed(known):
+            term, base = entry.leadership_term_id, entry.term_base_log_position
+            standby.recording_log.append_snapshot(entry.recording_id, term, base, place, 1, entry.service_id)
+    world.until(lambda: standby.module.state is ModuleState.ACTIVE)
+    world.until(lambda: not standby.notices.is_busy)
+    assert local_snapshots(standby.recording_log) == [position, request, request + 64]
+    assert {e.recording_id for e in standby.recording_log.entries if e.log_position == request} == {
+        entry.recording_id for entry in known
+    }
+    (told,) = leader.module.recording_log.latest_standby_snapshots(1).values()
+    assert {entry.log_position for entry in told} == {request}
+    world.advance(100)
+    kept = {each.recording_id for each in read_recordings(standby.storage)}
+    assert kept == {0, *(entry.recording_id for entry in known)}
