@@ -48,6 +48,8 @@ class DockerHosts:
                 return
 
     def _remove_containers(self, member_id: int) -> None:
+        """A new one is made by this process then, which has to know who cleans up."""
+        self._cluster.cleaning.begin()
         member = self._cluster.member(member_id)
         for component in member.components:
             container = member.container(component)
