@@ -83,6 +83,11 @@ class Story:
         leader = system.leader()
         named = {each.leadership_term_id: each for each in system.modules[leader].recording_log.entries}
         own = [each for each in self.backup.recording_log().entries if not each.is_snapshot]
+        if not own:
+            # A copy that begins at a snapshot, and nothing has come since.
+            status = self.backup.companion.status()
+            assert status.live_log_position == status.snapshot_position, self.steps
+            return
         assert own[-1].leadership_term_id == system.status(leader).leadership_term_id, self.steps
         for each in own:
             known = named[each.leadership_term_id]

@@ -150,6 +150,7 @@ def test_a_source_that_does_not_answer_is_an_error() -> None:
     assert isinstance(owner.error, PeerError | TimeoutExpired)
 
 
+@pytest.mark.parity("RR-05")
 def test_a_copy_that_does_not_grow_is_given_up_and_the_archive_is_told() -> None:
     world, source, target = two_hosts()
     record(world, source, messages(100))
@@ -192,6 +193,7 @@ def test_a_copy_that_is_given_up_at_once_is_stopped_when_the_archive_has_answere
 # --- several ---
 
 
+@pytest.mark.parity("SP-01")
 def test_several_are_copied_in_the_order_that_was_asked_for() -> None:
     world, source, target = two_hosts()
     recordings(world, source, [10, 300, 0, 50])
@@ -232,6 +234,7 @@ def interrupt(world: ArchiveWorld, source: Member, is_due: Callable[[], bool]) -
     world.call(source.client.stop_all_replays())
 
 
+@pytest.mark.parity("SP-02")
 @settings(max_examples=10, deadline=None)
 @given(st.integers(1, 60_000), st.integers(1, 4))
 def test_one_that_ends_before_everything_is_there_is_gone_on_with(position: int, times: int) -> None:
@@ -268,6 +271,7 @@ def test_one_that_ends_again_and_again_without_a_byte_is_given_up() -> None:
     assert not replication.is_complete
 
 
+@pytest.mark.parity("SP-03")
 def test_giving_up_several_stops_the_one_that_runs() -> None:
     world, source, target = two_hosts()
     record(world, source, messages(100))
