@@ -127,6 +127,15 @@ def test_it_takes_the_snapshot_that_members_leave_to_it_and_tells_them() -> None
     world.echo(client, [b"behind"])
     world.until(lambda: standby.has_read(leader) and not standby.notices.is_busy)
     assert standby.errors.texts == []
+    waited = [
+        member.id
+        for member in world.members.values()
+        for move in member.trace.named("module_state")
+        if move["new"] == ModuleState.SNAPSHOT.name
+    ]
+    assert waited == []
+    moves = [move["new"] for move in standby.trace.named("module_state")]
+    assert moves == ["ACTIVE", "SNAPSHOT", "ACTIVE"]
 
 
 def test_its_snapshot_is_the_one_that_members_take() -> None:
