@@ -38,5 +38,5 @@ class PeerFaults:
             if key in self._known:
                 return
         self._known.add(key)
-        kind = f"{self._name} {len(self._known)}"
+        kind = f"{self._name}-{len(self._known)}"
         self._errors.report(now, kind, f"{key[0]}: {text} (the first of its kind from there)")

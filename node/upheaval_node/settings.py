@@ -26,6 +26,11 @@ class MediaSettings:
     ipc_term_length: int = 16 * MIB
     mtu: int = 1408
     retention_length: int = 4 * MIB
+    max_connections: int = 1024
+    """That are accepted on one address; each may bring 64 streams and hold one begun frame."""
+
+    max_connections_of_peer: int = 768
+    """Of them those of one host, or of one name in certificates: nobody takes all of them alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +76,11 @@ class ClusterSettings:
     log_term_length: int = 64 * MIB
     log_mtu: int = 1408
     max_sessions: int = 10
+    max_pending_sessions: int = 0
+    """Clients that have asked for a session and do not have it yet; 0 for as many as sessions."""
+
+    max_pending_sessions_of_peer: int = 0
+    """Of them those of one host, or of one name in certificates; 0 for no such limit."""
     service_count: int = 1
     appointed_leader_id: int = -1
     app_version: int = 1

@@ -30,7 +30,7 @@ from upheaval_node.client.driving import ClientOptions
 from upheaval_node.errors import TimeoutExpired
 from upheaval_node.tls_files import TlsFiles
 
-LOAD: Final = WorkloadSettings(slots=4, rate=400.0)
+LOAD: Final = WorkloadSettings(slots=4, rate=400)
 SESSION_S: Final = 10.0
 REFUSED_S: Final = 1.0
 
@@ -178,7 +178,7 @@ def the_run_is_valid_and_says_who_was_there(guarded: Guarded) -> None:
     output = (run.member(0).path / "all.log").read_text(encoding="utf-8")
     assert "certificates not read" in output
     assert "the ones from before stay in use" in output
-    assert "TLS peer" in "".join((run.member(each).path / "all.log").read_text(encoding="utf-8") for each in range(3))
+    assert "tls-peer-1" in "".join((run.member(each).path / "all.log").read_text(encoding="utf-8") for each in range(3))
 
 
 def a_run_with_somebody_else_in_it_is_invalid(guarded: Guarded, folder: Path) -> None:

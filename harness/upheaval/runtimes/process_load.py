@@ -149,6 +149,7 @@ class ProcessLoad:
             self._history.flush()
             self._media.close()
             self._network.drain(_CLOSE_TIMEOUT_NS)
+            self._network.close()
         except BaseException as error:
             self._error = self._error or error
             raise

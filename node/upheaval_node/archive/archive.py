@@ -32,6 +32,7 @@ from upheaval_node.counters import (
 )
 from upheaval_node.errors import DecodeError, NodeError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Publication, Subscription
+from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import Bell, ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.settings import ArchiveSettings
@@ -100,6 +101,7 @@ class Archive:
         self._directory = directory
         self._counts = _totals(counters, archive_id)
         self._errors = _CountedErrors(errors, self._counts[0])
+        self._faults = PeerFaults(errors, "control-peer")
         self._checksum = checksum_named(settings.record_checksum)
         self._catalog = Catalog(
             storage,
@@ -273,7 +275,7 @@ class Archive:
         session = self._sessions.get(session_id) if isinstance(session_id, int) else None
         if session is None or session.image.correlation_id != fragment.image.correlation_id:
             name = "unknown message" if request is None else type(request).__name__
-            self._report(f"{name} for unknown session {session_id} from {fragment.image.source_identity}")
+            self._report(fragment.image, f"{name} for unknown session {session_id}")
             return
         assert request is not None
         session.activate()
@@ -310,14 +312,16 @@ class Archive:
 
     def _drop(self, image: Image, reason: str) -> None:
         """A client that breaks the protocol loses its stream and with it its sessions."""
-        self._report(f"{image.source_identity}: {reason}")
+        self._report(image, reason)
         for session in self._sessions.values():
             if session.image.correlation_id == image.correlation_id:
                 session.abort(reason)
         image.reject(reason)
 
-    def _report(self, text: str) -> None:
-        self._errors.report(self._now, "control", text)
+    def _report(self, image: Image, text: str) -> None:
+        """A client's fault: counted, and told once a client and kind."""
+        self._counts[0].increment()
+        self._faults.note(self._now, image.source_identity, text)
 
     def _take_id(self) -> int:
         taken = self._next_id

@@ -94,6 +94,7 @@ class BlockingClient(ClientDriver):
             self._cycle.run_once(0)
         self._media.close()
         self._network.drain(CLOSE_TIMEOUT_NS)
+        self._network.close()
         self._loop.close()
 
     def __enter__(self) -> Self:

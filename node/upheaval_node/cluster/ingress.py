@@ -89,6 +89,7 @@ class IngressAdapter:
         self._max_block_length = max_block_length
         self._now = Now(0, 0)
         self._turn = 0
+        self._faults = context.ingress_faults
         self._max_message_length = max_message_length
         channel = Channel("tcp", {"endpoint": context.own.endpoints.ingress, "alias": "ingress"})
         self._subscription = context.media.add_subscription(
@@ -131,7 +132,7 @@ class IngressAdapter:
                         break
                     offset = consumed = self._after_frame(data, offset)
         except DecodeError as error:
-            self._context.report(self._now, "ingress message", f"{image.source_identity}: {error}")
+            self._report(image, str(error))
             image.reject(str(error))
             return 1
         if consumed and not image.is_closed:
@@ -214,7 +215,7 @@ class IngressAdapter:
         if schema_id == cm.SCHEMA.table.schema_id:
             return False
         if self._extension is None:
-            self._context.report(self._now, "ingress message", f"schema {schema_id}, for which there is no extension")
+            self._report(image, f"schema {schema_id}, for which there is no extension")
         elif self._is_leader:
             template_id = int.from_bytes(message[2:4], "little")
             self._extension.on_ingress_extension_message(self._now, schema_id, template_id, message, image)
@@ -230,8 +231,12 @@ class IngressAdapter:
 
     def _report_too_long(self, image: Image) -> None:
         limit = self._max_message_length
-        text = f"{image.source_identity}: a message of more than {limit} bytes is too long for the log"
-        self._context.report(self._now, "ingress message", text)
+        self._report(image, f"a message of more than {limit} bytes is too long for the log")
+
+    def _report(self, image: Image, text: str) -> None:
+        """A client's fault: counted, and told once a client and kind."""
+        self._context.published.errors.increment()
+        self._faults.note(self._now, image.source_identity, text)
 
     def _on_unavailable(self, image: Image) -> None:
         self._sources.pop(image.correlation_id, None)

@@ -13,6 +13,7 @@ from upheaval_node.cluster.ignored_messages import IgnoredMessages
 from upheaval_node.cluster.members import ClusterMember
 from upheaval_node.counters import Counter, Counters, cluster_key, cluster_label
 from upheaval_node.media.api import Media
+from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import ErrorSink, Tracer
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterSettings
@@ -106,8 +107,11 @@ class ModuleContext:
     errors: ErrorSink
     cluster_time: Callable[[Now], int]
     ignored: IgnoredMessages = field(init=False)
+    ingress_faults: PeerFaults = field(init=False)
 
     def __post_init__(self) -> None:
+        # Here, because the ingress is made anew after every election.
+        self.ingress_faults = PeerFaults(self.errors, "ingress-peer")
         self.ignored = IgnoredMessages(self.published.ignored_messages, self.report)
 
     @property

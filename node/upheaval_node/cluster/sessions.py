@@ -97,13 +97,22 @@ class SessionManager:
             ours = version_text(CLIENT_PROTOCOL_VERSION)
             text = f"invalid client version {version_text(request.version)}, cluster is {ours}"
             self._reject(session, text)
-        elif len(self.pending) + len(self.sessions) >= self._context.settings.max_sessions:
+        elif self._is_full(image):
             self._reject(session, "concurrent session limit")
         else:
             session.ingress_image = image
             self._authenticator.on_connect_request(now, session.id, request.encoded_credentials)
             self._add_counter(session, request.client_info, image)
             self.pending.append(session)
+
+    def _is_full(self, image: Image) -> bool:
+        """Whether nobody else, or nobody else of this peer, is let in for now."""
+        settings = self._context.settings
+        waiting = len(self.pending)
+        if waiting + len(self.sessions) >= settings.max_sessions or 0 < settings.max_pending_sessions <= waiting:
+            return True
+        limit = settings.max_pending_sessions_of_peer
+        return 0 < limit <= sum(_host(each.ingress_image) == _host(image) for each in self.pending)
 
     def on_session_message(self, now: Now, term_id: int, session_id: int, payload: Buffer) -> bool:
         """Append one message that does not travel in a block. False when the log takes nothing now."""
@@ -517,3 +526,8 @@ class SessionManager:
         except UsageError:
             # For observers only: a member without free counters serves its clients all the same.
             session.counter = None
+
+
+def _host(image: Image | None) -> str:
+    """Who sends an image, without the port."""
+    return "" if image is None else image.source_identity.rpartition(":")[0]

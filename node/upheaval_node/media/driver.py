@@ -66,9 +66,9 @@ class MediaDriver:
         self.network = network
         self.is_closed = False
         self.bell = Bell(tells_all=True)
-        self.endpoints = Endpoints(network, self)
+        self.endpoints = Endpoints(network, self, settings)
         self._resolver = resolver
-        self._faults = None if errors is None else PeerFaults(errors, "media peer")
+        self._faults = None if errors is None else PeerFaults(errors, "media-peer")
         self._invalid = (
             None
             if counters is None

@@ -10,11 +10,11 @@ from upheaval_node.errors import NetworkError, PeerError
 from upheaval_node.media.link import FrameLink, LinkOwner, pack_token
 from upheaval_node.ports import Connection, Listener, Network
 from upheaval_node.protocol.frames import Setup
+from upheaval_node.settings import MediaSettings
 
 # How a stream reaches us: through a listener, or as the answer to a token of ours.
 Source = tuple[str, str | int]
 
-MAX_LINKS_PER_LISTENER: Final = 1024
 MAX_TOKENS_PER_LINK: Final = 256
 MAX_SETUPS_PER_LINK: Final = 64
 
@@ -40,13 +40,14 @@ class ListenerRecord:
 class Endpoints:
     """Opens and forgets connections. `links` keeps the order in which they were opened."""
 
-    def __init__(self, network: Network, owner: LinkOwner) -> None:
+    def __init__(self, network: Network, owner: LinkOwner, settings: MediaSettings) -> None:
         self.links: dict[FrameLink, LinkRecord] = {}
         self.listeners: dict[str, ListenerRecord] = {}
         # Tokens of our own response subscriptions, with their stream ids, and how many subscriptions use each.
         self._own_tokens: dict[int, tuple[int, int]] = {}
         self._network = network
         self._owner = owner
+        self._settings = settings
         self.now_ns = 0
 
     # --- listeners ---
@@ -90,14 +91,28 @@ class Endpoints:
 
     def _accept(self, key: str, connection: Connection) -> FrameLink:
         link = FrameLink(self._owner)
-        accepted = sum(record.listener == key for record in self.links.values())
-        if key not in self.listeners or accepted >= MAX_LINKS_PER_LISTENER:
+        refusal = self._too_many(key, connection.peer)
+        if refusal or key not in self.listeners:
             link.is_closed = True
+            link.peer = connection.peer
             connection.close()
+            if refusal:
+                self._owner.on_peer_error(link, PeerError(refusal))
             return link
         self.links[link] = LinkRecord(key, self.now_ns)
         link.on_connected(connection)
         return link
+
+    def _too_many(self, key: str, peer: str) -> str:
+        """Which limit one more connection would exceed; empty for none."""
+        host = peer.rpartition(":")[0]
+        accepted = [link for link, record in self.links.items() if record.listener == key]
+        if len(accepted) >= self._settings.max_connections:
+            return f"more than {self._settings.max_connections} connections in all"
+        of_peer = sum(link.peer.rpartition(":")[0] == host for link in accepted)
+        if of_peer >= self._settings.max_connections_of_peer:
+            return f"more than {self._settings.max_connections_of_peer} connections of one peer"
+        return ""
 
     # --- dialled links ---
 

@@ -37,7 +37,7 @@ class ProcessTls:
         self._tracer = tracer
         self._errors = errors
         self._now = now
-        self._faults = PeerFaults(errors, "TLS peer")
+        self._faults = PeerFaults(errors, "tls-peer")
         self._counter: Counter | None = None
         self._reloads = 0
         self._identity = None if files is None else TlsIdentity(files, rules)

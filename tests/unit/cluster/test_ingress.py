@@ -116,7 +116,7 @@ def test_a_message_that_is_none_costs_its_sender_the_image() -> None:
     assert [payload for _, payload in world.read_log()] == [b"hello"]
     assert good.is_connected
     assert not bad.is_connected
-    assert any("ingress message" in text for text in world.errors.texts)
+    assert any("ingress-peer" in text for text in world.errors.texts)
 
 
 def test_a_message_that_is_too_long_for_the_log_is_dropped_and_reported() -> None:
