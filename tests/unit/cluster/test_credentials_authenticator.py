@@ -1,6 +1,6 @@
 """The authenticator and the authorisation of a book of credentials, and how many may wait for them."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from random import Random
 
 import pytest
@@ -11,8 +11,6 @@ from upheaval_node.cluster.authentication import (
     AcceptEveryone,
     Authenticator,
     SessionProxy,
-    authenticator_named,
-    authorisation_named,
 )
 from upheaval_node.cluster.credentials_authenticator import (
     CredentialsAuthenticator,
@@ -22,6 +20,7 @@ from upheaval_node.cluster.credentials_authenticator import (
 )
 from upheaval_node.credentials import MIN_COUNT, SALT_LENGTH, CredentialsBook, SecretCredentials, make_verifier
 from upheaval_node.errors import UsageError
+from upheaval_node.member_config import apply_overrides
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.types import Now
@@ -75,7 +74,6 @@ def opened(who: Authenticator, credentials: SecretCredentials, session_id: int =
     return proxy
 
 
-@pytest.mark.parity("AU-02")
 def test_who_proves_the_secret_is_let_in_as_that_principal() -> None:
     assert opened(authenticator(), SecretCredentials("alice", "open sesame")).outcome == b"alice"
 
@@ -150,32 +148,6 @@ def test_settings_name_a_book() -> None:
         credentials_authenticator(settings, lambda _: "nonsense", Random(1))
 
 
-@pytest.mark.parity("CF-01", "CF-02")
-@pytest.mark.parametrize(("name", "answer"), [("DENY_ALL", False), ("ALLOW_ALL", True)])
-def test_a_rule_by_its_name_answers_everybody_alike(name: str, answer: bool) -> None:
-    rule = authorisation_named(name)
-    assert [rule.is_authorised(111, each, None, b"") for each in REQUESTS] == [answer] * len(REQUESTS)
-
-
-@pytest.mark.parity("CX-06", "CX-07", "CX-08")
-def test_without_a_name_backups_are_served_and_administrators_not() -> None:
-    rule = authorisation_named(ClusterSettings().authorisation)
-    assert [rule.is_authorised(111, each, None, b"") for each in REQUESTS] == [True, True, True, False]
-
-
-@pytest.mark.parity("CX-11", "AU-01")
-def test_without_a_name_everybody_is_let_in_with_an_empty_principal() -> None:
-    who = authenticator_named(ClusterSettings().authenticator)
-    assert isinstance(who, AcceptEveryone)
-    world = PartsWorld(authenticator=who)
-    client = ClientSide(world)
-    client.connect()
-    assert client.event_codes() == [(cm.EventCode.OK, "")]
-    (entry, _), *_ = world.read_log()
-    assert isinstance(entry, cm.SessionOpenEvent)
-    assert entry.encoded_principal == b""
-
-
 class Undecided(AcceptEveryone):
     """Keeps everybody waiting until it is told to let them in."""
 
@@ -190,7 +162,7 @@ def waiting(count: int, **limits: int) -> tuple[PartsWorld, Undecided, list[Clie
     """So many clients of one host that all wait."""
     who = Undecided()
     world = PartsWorld(max_sessions=10, authenticator=who)
-    world.context.settings = replace(world.context.settings, **limits)
+    world.context.settings = apply_overrides(world.context.settings, limits)
     clients = [ClientSide(world, f"c{number}") for number in range(count)]
     for client in clients:
         client.connect()

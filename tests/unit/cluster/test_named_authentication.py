@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from random import Random
+from typing import ClassVar
 
 import pytest
 
@@ -50,6 +51,19 @@ class ByPassword:
             self.on_connected_session(now, proxy)
 
 
+class SeesEverybody(AcceptEveryone):
+    """Lets everybody in, and writes down what it was shown: credentials with the connect request, then the session."""
+
+    seen: ClassVar[list[tuple[int, bytes | None]]] = []
+
+    def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
+        self.seen.append((session_id, encoded_credentials))
+
+    def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:
+        self.seen.append((proxy.session_id, None))
+        super().on_connected_session(now, proxy)
+
+
 class AliceMayAll:
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:
         return principal == b"alice"
@@ -71,9 +85,9 @@ class Says:
         return self._answer
 
 
-def started() -> ClusterWorld:
+def started(authenticator: str = "ByPassword") -> ClusterWorld:
     chosen = profile_settings("test")
-    cluster = replace(chosen.cluster, authenticator=f"{HERE}:ByPassword", authorisation=f"{HERE}:AliceMayAll")
+    cluster = replace(chosen.cluster, authenticator=f"{HERE}:{authenticator}", authorisation=f"{HERE}:AliceMayAll")
     world = ClusterWorld(3, settings=replace(chosen, cluster=cluster), services=lambda: [Greeting()])
     world.start_all()
     world.await_all()
@@ -96,6 +110,7 @@ def connect(world: ClusterWorld, says: Says) -> ClusterClient:
     return session
 
 
+@pytest.mark.parity("AU-02", "AU-03")
 @pytest.mark.parametrize("says", [Says(b"alice:open sesame"), Says(b"alice", b"open sesame")])
 def test_services_of_all_members_know_a_client_by_the_principal_that_it_proved(says: Says) -> None:
     world = started()
@@ -103,6 +118,7 @@ def test_services_of_all_members_know_a_client_by_the_principal_that_it_proved(s
     world.until(lambda: all((0, b"alice") in member.service.messages for member in world.members.values()))
 
 
+@pytest.mark.parity("AU-04", "AU-05")
 @pytest.mark.parametrize("says", [Says(b""), Says(b"mallory"), Says(b"alice:guess"), Says(b"alice", b"guess")])
 def test_who_proves_nothing_gets_no_session(says: Says) -> None:
     world = started()
@@ -111,6 +127,15 @@ def test_who_proves_nothing_gets_no_session(says: Says) -> None:
     assert "session failed authentication" in str(client.error)
     world.advance(500)
     assert [member.service.opened for member in world.members.values()] == [[], [], []]
+
+
+@pytest.mark.parity("AU-01")
+def test_empty_credentials_are_shown_with_the_session_of_the_client_and_may_be_accepted() -> None:
+    SeesEverybody.seen.clear()
+    world = started(authenticator="SeesEverybody")
+    client = connect(world, Says(b""))
+    assert SeesEverybody.seen == [(client.session_id, b""), (client.session_id, None)]
+    world.until(lambda: all((0, b"") in member.service.messages for member in world.members.values()))
 
 
 def test_a_member_is_configured_with_names() -> None:
@@ -140,7 +165,9 @@ def test_a_name_that_stands_for_no_authenticator_is_refused(name: str, complaint
 
 
 def test_a_name_that_stands_for_no_rule_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"'ALLOW_SOME' is neither package\.module:Class nor roles:FILE, ALLOW_ALL, DENY_ALL"):
+    with pytest.raises(
+        UsageError, match=r"'ALLOW_SOME' is neither package\.module:Class nor roles:FILE, ALLOW_ALL, DENY_ALL"
+    ):
         authorisation_named("ALLOW_SOME")
     with pytest.raises(UsageError, match="has no method is_authorised"):
         authorisation_named(f"{HERE}:Lame")
