@@ -21,7 +21,9 @@ from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.checkers.witness import LogEntry
+from upheaval.companions import companion_folders
 from upheaval.history import Function, Operation, Outcome
+from upheaval.origin import read_origin
 from upheaval.run_folder import FinalPosition, Manifest, RunFolder, TraceEvent
 
 RUN_CONVERGED = "the run converged"
@@ -148,6 +150,16 @@ def judge_snapshots(run: RunFolder) -> list[Finding]:
     if log is None or log.start_position > 0:
         return []
     return check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
+
+
+def judge_backups(run: RunFolder) -> list[Finding]:
+    """The finding on backups and on what was restored alone; none, and nothing is read, where there are neither."""
+    if not companion_folders(run.path) and read_origin(run.path) is None:
+        return []
+    manifest = run.read_manifest()
+    log = check_logs(run, finals(manifest), manifest.members).witness
+    operations = list(run.read_history()) if run.history_file.exists() else []
+    return check_backups(run, manifest, finals(manifest), operations, -1 if log is None else log.member_id)
 
 
 def judge_events(events: LogEvents, operations: Mapping[int, Operation], entries: Sequence[LogEntry]) -> list[Finding]:
