@@ -27,7 +27,8 @@ class CompanionPlan:
     """One companion, as a runtime wants it.
 
     `members` are the consensus endpoints of the cluster's members; `endpoints` are its own: consensus, catch-up,
-    archive. `names` says where it dials for an endpoint of somebody else.
+    archive. `names` says where it dials for an endpoint of somebody else. `tls` are the files of its certificate, empty
+    without TLS; `credentials_file` holds its principal and secret, empty for none.
     """
 
     config: CompanionConfig
@@ -41,6 +42,8 @@ class CompanionPlan:
     sync_level: int
     python_path: Sequence[str] = ()
     names: Mapping[str, str] = field(default_factory=dict)
+    tls: Mapping[str, str] = field(default_factory=dict)
+    credentials_file: str = ""
 
 
 def configuration(plan: CompanionPlan) -> dict[str, Json]:
@@ -59,6 +62,8 @@ def configuration(plan: CompanionPlan) -> dict[str, Json]:
         "run_id": plan.run_id,
         "trace": "trace.jsonl",
         "names": dict(plan.names),
+        "tls": dict(plan.tls),
+        "credentials_file": plan.credentials_file,
         "metrics_host": metrics_host,
         "metrics_port": int(metrics_port),
     }

@@ -37,7 +37,8 @@ _NAME: Final = re.compile(rf"({'|'.join(KINDS)})-(0|[1-9][0-9]?)")
 class CompanionConfig:
     """One node beside the members. `base_port` is the first of its ports on this machine, 0 where it needs none.
 
-    `position` is up to where it said that it has the log when it was last looked at, -1 when nobody did.
+    `credentials` is the file with its principal and secret, empty for none. `position` is up to where it said that it
+    has the log when it was last looked at, -1 when nobody did.
     """
 
     name: str
@@ -45,6 +46,7 @@ class CompanionConfig:
     replay_start: str = "BEGINNING"
     base_port: int = 0
     position: int = -1
+    credentials: str = ""
 
     @property
     def kind(self) -> str:
@@ -127,6 +129,7 @@ def _parse_config(fields: Mapping[str, Json]) -> CompanionConfig:
         jsonfields.text(fields, "replay_start"),
         jsonfields.integer_within(fields, "base_port", 0, 65535),
         jsonfields.integer(fields, "position"),
+        jsonfields.optional_text(fields, "credentials") or "",
     )
     try:
         check_companion(config)

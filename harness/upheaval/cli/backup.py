@@ -16,7 +16,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, open_cluster
 from upheaval.scenario_live import LiveTarget
 
-_OF_START: Final = ("source", "replay_start")
+_OF_START: Final = ("source", "replay_start", "credentials")
 
 
 def backup(options: argparse.Namespace) -> int:
@@ -31,6 +31,7 @@ def companion(options: argparse.Namespace, name: str) -> int:
         usual,
         source=options.source or usual.source,
         replay_start=options.replay_start or usual.replay_start,
+        credentials="" if options.credentials is None else str(options.credentials.absolute()),
     )
     given = [field for field in _OF_START if getattr(options, field) is not None]
     if given and options.action != companion_control.START:

@@ -23,6 +23,7 @@ def add_commands(commands: Any, seconds: Callable[[str], float]) -> None:
         choices=["BEGINNING", "LATEST_SNAPSHOT"],
         help="where its copy of the log begins (default BEGINNING)",
     )
+    parser.add_argument("--credentials", type=Path, metavar="FILE", help="its file of `upheaval credentials add`")
     parser.add_argument("--timeout", type=seconds, default=30.0, help="seconds for start and wait")
     parser.add_argument("--json", action="store_true")
     parser.set_defaults(command=_backup)

@@ -96,7 +96,8 @@ def entry_for(folder: Path, config: CompanionConfig) -> CompanionConfig:
     known = next((each for each in load_companions(folder) if each.name == config.name), None)
     if known is None:
         return config
-    return replace(known, source=config.source, replay_start=config.replay_start)
+    credentials = config.credentials or known.credentials
+    return replace(known, source=config.source, replay_start=config.replay_start, credentials=credentials)
 
 
 def with_ports(config: CompanionConfig, cluster: ClusterConfig) -> CompanionConfig:

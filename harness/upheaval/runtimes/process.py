@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval import companion_system
+from upheaval import companion_system, security
 from upheaval.cluster import COMPONENTS, MemberStatus
 from upheaval.companions import CompanionConfig, CompanionStatus
 from upheaval.errors import EnvironmentFault, UnknownOutcome
@@ -194,6 +194,8 @@ class ProcessCompanion(LiveCompanion):
             profile=cluster.profile,
             sync_level=cluster.sync_level,
             python_path=cluster.python_path,
+            tls=security.fields_of(cluster.tls, self.name),
+            credentials_file=self.config.credentials,
         )
 
     def _end(self) -> None:

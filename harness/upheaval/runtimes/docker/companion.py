@@ -4,7 +4,7 @@ import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from upheaval import companion_system
+from upheaval import companion_system, security
 from upheaval.companions import CompanionConfig, CompanionStatus
 from upheaval.errors import UsageError
 from upheaval.runtimes.companion_status import status_from_text
@@ -122,10 +122,16 @@ class DockerCompanion(LiveCompanion):
             profile=cluster.profile,
             sync_level=cluster.sync_level,
             python_path=cluster.python_path,
+            tls=security.FILES_OF_COPIES if cluster.tls else {},
+            credentials_file=str(self._cluster.system.folder / security.BOOK_COPY) if self.config.credentials else "",
         )
 
     def _container_plan(self) -> ContainerPlan:
         plan = self._plan()
+        if self._cluster.config.tls:
+            security.copy_files(self._cluster.config.tls, self.name, self.folder)
+        if self.config.credentials:
+            security.copy_book(self.config.credentials, self.folder)
         return ContainerPlan(
             self.name,
             self._environment(),
