@@ -135,6 +135,41 @@ def _suspend_and_resume(tool: Tool, cluster: ProcessCluster, leader: int, follow
     _state(tool, cluster, "ACTIVE")
 
 
+def test_a_backup_tells_when_it_queries_next_and_is_told(tmp_path: Path, tool: Tool) -> None:
+    cluster = ProcessCluster.create(tmp_path / "run", members=1)
+    try:
+        cluster.up()
+        member, backup = cluster.member(0).folder, cluster.folder / "backup-0"
+        assert main(["backup", "start", "--dir", str(cluster.folder)]) == 0
+        assert main(["backup", "wait", "--dir", str(cluster.folder)]) == 0
+        assert tool(member, "snapshot")[0] == 0
+        assert tool(backup, "describe-latest-cm-snapshot") == (FAILED, "Snapshot not found\n", "")
+        status, out, _ = tool(backup, "backup-query", "0")
+        assert (status, " setting next: " in out) == (0, True)
+        wait_until(
+            lambda: len(_entries(tool, backup)) == 3,
+            timeout_s=TIMEOUT_S,
+            describe=lambda: f"no snapshot in {_entries(tool, backup)}",
+        )
+        far = _values(tool, backup, "backup-query", "3600s")
+        assert isinstance(far["nextQueryMs"], int)
+        assert isinstance(far["nowMs"], int)
+        assert far["nextQueryMs"] - far["nowMs"] == 3_600_000
+        shown = tool(backup, "describe-latest-cm-snapshot")
+        assert (shown[0], shown[1].count("Snapshot: appVersion=1")) == (0, 1)
+        status, out, error = tool(backup, "list-members")
+        assert (status, out) == (1, "")
+        assert error.endswith("it has no consensus module to ask\n")
+    finally:
+        end_without_trace(cluster)
+
+
+def _entries(tool: Tool, folder: Path) -> list[object]:
+    entries = _values(tool, folder, "recording-log")["entries"]
+    assert isinstance(entries, list)
+    return entries
+
+
 @pytest.mark.parity("TL-16")
 def test_a_module_that_is_silent_is_given_up(tmp_path: Path) -> None:
     cluster = ProcessCluster.create(tmp_path / "run", members=1)

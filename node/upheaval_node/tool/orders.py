@@ -61,6 +61,7 @@ def give(node: Node, word: str, timeout_ms: int) -> Answer:
     mark = require_mark(node)
     if isinstance(mark, Answer):
         return mark
+    _require_module(mark)
     members = node.query_members(mark.header, max(QUERY_TIMEOUT_MS, timeout_ms))
     if members is None:
         return failure("Timed out querying cluster.")
@@ -124,6 +125,7 @@ def list_members(node: Node, timeout_ms: int) -> Answer:
     mark = require_mark(node)
     if isinstance(mark, Answer):
         return mark
+    _require_module(mark)
     members = node.query_members(mark.header, max(QUERY_TIMEOUT_MS, timeout_ms))
     if members is None:
         return failure("timeout waiting for response from node")
@@ -217,6 +219,14 @@ def _duration_ms(text: str) -> int:
 
 
 # --- helpers
+
+
+def _require_module(mark: Mark) -> None:
+    kind = mark.header.component_type
+    if kind in (ClusterComponentType.BACKUP, ClusterComponentType.STANDBY, ClusterComponentType.CONTAINER):
+        raise ToolFault(
+            f"{mark.path} is that of a {ClusterComponentType(kind).name}: it has no consensus module to ask"
+        )
 
 
 def _require_counters(node: Node, mark: Mark) -> Counters:

@@ -230,6 +230,13 @@ def test_only_a_backup_has_a_next_query(node: Operated) -> None:
     _refused(run(node, "backup-query", []), "not a cluster backup node")
 
 
+@pytest.mark.parametrize("command", ["snapshot", "abort", "validate-recording-log", "list-members"])
+def test_a_backup_has_no_module_to_ask(backup: Operated, command: str) -> None:
+    with pytest.raises(ToolFault, match=r"is that of a BACKUP: it has no consensus module to ask$"):
+        run(backup, command, [])
+    assert backup.asked_ms == []
+
+
 def test_the_next_query_is_shown_and_set(backup: Operated) -> None:
     assert run(backup, "backup-query", []).status == FAILURE
     backup.set(deadline=NOW_MS + 60_000)
