@@ -14,7 +14,7 @@ from upheaval.run_folder import MemberFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.waits import wait_until
 
-WAIT_S: Final = 60.0
+WAIT_S: Final = 120.0
 _OWN: Final = ("archive", "cluster", "aeron")
 """What the folder of a member has of its data."""
 
@@ -135,6 +135,11 @@ def _wait_until_quorum(cluster: AnyCluster) -> None:
         return [] if len(leaders) == 1 and -1 not in leaders else [status.member_id for status in statuses]
 
     try:
-        wait_until(lambda: not missing(), timeout_s=WAIT_S, describe=lambda: "the members follow different leaders")
+        wait_until(
+            lambda: not missing(),
+            timeout_s=WAIT_S,
+            describe=lambda: "the members follow different leaders",
+            interval_s=cluster.poll_interval_s,
+        )
     except UnknownOutcome as error:
         raise UnknownOutcome(f"{error}: the members that are left were not touched") from error

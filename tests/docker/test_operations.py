@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from support.docker_runs import left_of
 from support.page_commands import blocks_of, run_block
 from upheaval.run_folder import RunFolder
@@ -11,6 +13,7 @@ from upheaval.runtimes.docker.engine import Client
 PAGE = "operations.md"
 
 
+@pytest.mark.nightly
 def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, node_image: str, engine: Client) -> None:
     (block,) = [block for block in blocks_of(PAGE) if block.info == "sh docker"]
     assert node_image in block.text

@@ -52,6 +52,7 @@ class Summary:
     operations: int = 0
     elections: Counter[int] = field(default_factory=Counter)
     snapshots: int = 0
+    endings: int = 0
     members: Counter[int] = field(default_factory=Counter)
     sync_levels: Counter[int] = field(default_factory=Counter)
     services: Counter[str] = field(default_factory=Counter)
@@ -71,6 +72,7 @@ class Summary:
         self.operations += outcome.operations
         self.elections[outcome.elections] += 1
         self.snapshots += outcome.snapshots
+        self.endings += outcome.endings
         self.members[outcome.swarm.members] += 1
         self.sync_levels[outcome.swarm.sync_level] += 1
         self.services[outcome.swarm.service] += 1
@@ -93,6 +95,7 @@ class Summary:
             "processor_seconds": round(self.processor_seconds, 1),
             "operations": self.operations,
             "snapshots": self.snapshots,
+            "endings": self.endings,
             "elections": {str(key): value for key, value in sorted(self.elections.items())},
             "members": {str(key): value for key, value in sorted(self.members.items())},
             "sync_levels": {str(key): value for key, value in sorted(self.sync_levels.items())},

@@ -30,6 +30,8 @@ from upheaval_node.cluster.election_states import MOVE_WATCHERS, ElectionState
 
 LOAD_END_S: Final = 30.0
 LEADER_S: Final = 60.0
+RESTART_S: Final = 9.0
+"""After an order to end, when its members start again: behind the time-outs of a termination."""
 SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
 FAULTS_MIN: Final = 3
@@ -53,6 +55,8 @@ class SeedOutcome:
     """Terms with a leader, without the first one."""
     snapshots: int = 0
     """That were asked for and taken by the leader."""
+    endings: int = 0
+    """Orders to end the whole cluster that a leader took."""
     faults: dict[str, int] = field(default_factory=dict)
     """Proved ones by kind."""
     moves: dict[str, int] = field(default_factory=dict)
@@ -84,6 +88,7 @@ class SeedOutcome:
             "operations": self.operations,
             "elections": self.elections,
             "snapshots": self.snapshots,
+            "endings": self.endings,
             "proved_faults": dict(self.faults),
             "moves": dict(self.moves),
         }
@@ -152,6 +157,8 @@ class SeedRun:
             self._plan(begin_ns + fault.start_ns, lambda fault=fault: self._inject(fault))  # type: ignore[misc]
         if swarm.snapshot_interval_ns:
             self._plan(begin_ns + swarm.snapshot_interval_ns, self._order_snapshot)
+        if swarm.ending:
+            self._plan(begin_ns + swarm.ending_ns, self._order_end)
         self._plan(begin_ns + (SECONDS - 2) * SECOND, lambda: None)
         while self._due:
             time_ns, _, act = heapq.heappop(self._due)
@@ -205,6 +212,19 @@ class SeedRun:
         time_ns = self.world.now_ns + self.swarm.snapshot_interval_ns
         if time_ns < START_NS + SECONDS * SECOND:
             self._plan(time_ns, self._order_snapshot)
+
+    def _order_end(self) -> None:
+        """Whoever leads now ends its cluster, if nothing prevents it; what has ended is started again."""
+        leader = self.cluster.leader()
+        if leader is not None and not self.cluster.members[leader].order(self.swarm.ending):
+            self.outcome.endings += 1
+            self._plan(self.world.now_ns + int(RESTART_S * SECOND), self._start_what_ended)
+
+    def _start_what_ended(self) -> None:
+        for member in self.cluster.members:
+            process = member.process
+            if process is not None and process.name in member.exit_statuses:
+                self.cluster.start(member.member_id)
 
     def _on_move(self, old: ElectionState, new: ElectionState) -> None:
         self._moves[f"{old.name}>{new.name}"] += 1

@@ -79,6 +79,10 @@ class Swarm:
     skews_ms: tuple[int, ...]
     """How far the wall clock of each member is off from the start."""
     faults: tuple[SwarmFault, ...]
+    ending: str = ""
+    """How the whole cluster is ended and started again in the middle: `shutdown`, `abort`, or not at all."""
+    ending_ns: int = 0
+    """When that order is given, after the start of the load."""
 
     def settings(self) -> MemberSettings:
         """Of every member."""
@@ -113,6 +117,8 @@ class Swarm:
 def draw_swarm(seed: int) -> Swarm:
     """The cluster of a seed: the same for ever, as long as this function stays as it is."""
     random = Random(f"swarm/{seed}")
+    # Of its own, so that all else of a seed is what it was before clusters were ended.
+    ending = Random(f"swarm/{seed}/ending")
     members = random.choices((1, 3, 5), (1, 7, 2))[0]
     sync_level = random.randrange(3)
     term_length = random.choice((64, 64, 128, 256)) * KIB
@@ -134,6 +140,8 @@ def draw_swarm(seed: int) -> Swarm:
         keys=random.randint(2, 8),
         skews_ms=tuple(random.choice((0, 0, random.randint(-5000, 5000))) for _ in range(members)),
         faults=_draw_faults(random, members, sync_level),
+        ending=ending.choices(("", "shutdown", "abort"), (6, 2, 2))[0],
+        ending_ns=ending.randint(10 * S, (SECONDS - 25) * S),
     )
 
 

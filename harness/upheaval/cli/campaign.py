@@ -83,7 +83,8 @@ def as_text(summary: Summary) -> str:
     lines = [
         f"{summary.seeds} seeds: {summary.counted} count, {len(summary.thin)} thin, {len(summary.failed)} failed",
         f"{summary.seconds:.0f} simulated seconds, {speed:.1f} a second of processor time; "
-        f"{summary.operations} acknowledged operations, {summary.snapshots} snapshots asked for",
+        f"{summary.operations} acknowledged operations, {summary.snapshots} snapshots asked for, "
+        f"{summary.endings} clusters ended and started again",
     ]
     if summary.thin:
         lines.append("thin: " + " ".join(map(str, summary.thin)))
