@@ -1,24 +1,30 @@
 """Circumstances of the documents that no other test is about: what is left alone, ends at once, or stays as it is."""
 
+from dataclasses import replace
 from random import Random
 
 from support.cluster_world import ClusterWorld, Member
+from unit.cluster.test_backup_requests import configured
 from unit.cluster.test_sessions import ChallengeOnce
 from unit.cluster.test_snapshots import toggle
-from unit.cluster.test_termination import started
 from upheaval_node import counters as counter_types
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import Counter
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.settings import ClusterTimeouts, profile_settings
 
 CONTROL = "aeron:ipc?term-length=128k"
 SECOND = 1_000_000_000
 
 
 def test_a_leader_waits_ten_seconds_for_a_dead_follower() -> None:
-    world, leader = started()
+    # As Aeron has it: the test profile waits for less.
+    timeouts = replace(profile_settings("test").cluster.timeouts, termination_ns=ClusterTimeouts().termination_ns)
+    world = ClusterWorld(3, settings=configured(timeouts=timeouts))
+    world.start_all()
+    leader = world.await_all()
     world.kill(world.followers()[0].id)
     begin_ns = world.ns
     toggle(leader, ControlToggle.ABORT)
