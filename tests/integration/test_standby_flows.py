@@ -9,7 +9,6 @@ from support.flows_standby import standby_snapshot_and_promotion
 from upheaval.testing.cluster import Cluster
 
 
-@pytest.mark.parity("CT-06")
 def test_standby_snapshot_and_promotion_on_processes(tmp_path: Path) -> None:
     standby_snapshot_and_promotion(partial(Cluster, runtime="process"), tmp_path)
     assert (tmp_path / "second" / "origin.json").is_file()
