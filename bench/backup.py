@@ -16,6 +16,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -37,9 +38,12 @@ MESSAGE_LENGTH = 1000
 PATIENCE_S = 120.0
 
 
-def watch(leader_cnc: str, backup_cnc: str, seconds: float) -> list[tuple[int, float]]:
-    """Bytes and milliseconds that the backup is behind, at each look."""
+def watch(leader_cnc: str, backup_cnc: str, seconds: float, told: Connection) -> None:
+    """Tell when it is ready, wait for the load, then tell bytes and milliseconds that the backup was behind."""
     commit, held = _counter(leader_cnc, types.COMMIT_POSITION), _counter(backup_cnc, types.BACKUP_LIVE_LOG_POSITION)
+    told.send(None)
+    told.recv()
+    time.sleep(own.WARM_UP_NS / own.S)
     missing: deque[tuple[int, int]] = deque()
     found = []
     end = time.monotonic() + seconds
@@ -51,7 +55,7 @@ def watch(leader_cnc: str, backup_cnc: str, seconds: float) -> list[tuple[int, f
         late_ms = (now_ns - missing[0][1]) / 1e6 if missing else 0.0
         found.append((max(committed - position, 0), late_ms))
         time.sleep(LOOK_S)
-    return found
+    told.send(found)
 
 
 def _counter(path: str, type_id: int) -> types.Counter:
@@ -69,10 +73,16 @@ def measure_lag(window: int, seconds: float, source: str) -> dict[str, float]:
         client = own.LoadClient(cluster, window)
         leader = cluster.member(client.session.leader_member_id).folder
         paths = [str(folder / layout.CNC) for folder in (leader, cluster.companion(BACKUP_NAME).folder)]
-        with multiprocessing.get_context("spawn").Pool(1) as pool:
-            looking = pool.apply_async(watch, (*paths, seconds))
-            client.run(seconds)
-            found = looking.get()
+        ours, theirs = multiprocessing.Pipe()
+        looking = multiprocessing.get_context("spawn").Process(target=watch, args=(*paths, seconds, theirs))
+        looking.start()
+        # The session has to be kept alive meanwhile.
+        client.cycle.run_until(lambda: ours.poll(), time.monotonic_ns() + 60 * own.S)
+        ours.recv()
+        ours.send(None)
+        client.run(seconds)
+        found: list[tuple[int, float]] = ours.recv()
+        looking.join()
         answered = len(client.load.latencies_ms) / seconds
     behind, late = sorted(each for each, _ in found), sorted(each for _, each in found)
     return {

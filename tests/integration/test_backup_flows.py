@@ -5,7 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from support.flows import SERVICE, SOURCE, Books
 from support.flows_backup import backup_under_load_and_restore
+from upheaval import Verdict
+from upheaval.checkers.backups import BACKED_UP
+from upheaval.checkers.witness import LINEARIZABLE
+from upheaval.origin import read_origin
 from upheaval.testing.cluster import Cluster
 
 
@@ -19,6 +24,30 @@ def test_backup_under_load_and_restore_on_processes(tmp_path: Path) -> None:
 def test_backup_under_load_and_restore_by_seed(tmp_path: Path, seed: int) -> None:
     backup_under_load_and_restore(partial(Cluster, runtime="simulated", seed=seed), tmp_path)
     assert (tmp_path / "second" / "origin.json").is_file()
+
+
+@pytest.mark.parity("BK-12")
+def test_a_backup_that_begins_at_the_latest_snapshot_is_restored(tmp_path: Path) -> None:
+    """What was before the log's beginning is in the snapshot: the balances show it, no log can."""
+    with Cluster(SERVICE, SOURCE, runtime="simulated", folder=tmp_path / "first", seed=3) as cluster:
+        books = Books(cluster)
+        books.deposit("in the snapshot")
+        snapshot = cluster.snapshot()
+        books.deposit("behind the snapshot")
+        cluster.backup.start(source="FOLLOWER", replay_start="LATEST_SNAPSHOT")
+        books.deposit("live")
+        position = cluster.backup.wait_until_caught_up()
+        assert cluster.verify().finding(BACKED_UP).verdict is Verdict.VALID
+    folder = tmp_path / "second"
+    backup = cluster.backup.folder
+    with Cluster(SERVICE, SOURCE, runtime="simulated", folder=folder, seed=4, restore_from=backup) as cluster:
+        assert Books(cluster, first_id=1000).balances() == books.expected
+        report = cluster.verify()
+    origin = read_origin(folder)
+    assert origin is not None
+    assert (origin.start_position, origin.snapshots, origin.position >= position) == (snapshot, (snapshot,), True)
+    assert report.finding(BACKED_UP).verdict is Verdict.VALID
+    assert report.finding(LINEARIZABLE).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.nightly

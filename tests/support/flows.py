@@ -23,11 +23,12 @@ _CLIENT_TIMEOUT_S: Final = 5.0
 class Books:
     """The bank of `examples/bank` on a cluster, and what its balances have to be."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, first_id: int = 0) -> None:
+        """`first_id` is above all that the bank was asked before: it does once what it is asked for twice."""
         self.cluster = cluster
         self.expected: dict[str, int] = {}
         self._client = cluster.client(_CLIENT_TIMEOUT_S)
-        self._ids = itertools.count()
+        self._ids = itertools.count(first_id)
 
     def deposit(self, account: str) -> None:
         """So much that each deposit shows."""

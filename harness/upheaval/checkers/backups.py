@@ -272,6 +272,7 @@ def _judge_restored(origin: Origin, members: _Members) -> str:
                 Verdict.INVALID,
                 f"member {member_id} does not have the log up to position {origin.position} that it was restored with",
             )
+        _require_snapshot(origin, members.run.member(member_id))
         having += 1
     if having < members.count:
         raise _Broken(Verdict.UNKNOWN, f"of {members.count} restored members {having} have a readable log")
@@ -279,3 +280,11 @@ def _judge_restored(origin: Origin, members: _Members) -> str:
         f"restored from {origin.name} with {origin.operations} acknowledged operations: all {having} members have its "
         f"log up to position {origin.position}"
     )
+
+
+def _require_snapshot(origin: Origin, folder: MemberFolder) -> None:
+    """What was before the beginning of the log is in one of the snapshots that came with it, or nowhere."""
+    named = {position for _, position, service_id in snapshot_entries(folder.recording_log) if service_id == _MODULE_ID}
+    if origin.start_position > 0 and not named & set(origin.snapshots):
+        detail = f"{folder.name} does not have the snapshot at position {max(origin.snapshots, default=0)}"
+        raise _Broken(Verdict.INVALID, f"{detail} that its log, from {origin.start_position} on, was restored with")

@@ -267,6 +267,26 @@ def test_a_restored_member_that_lost_some_of_it_is_invalid(tmp_path: Path) -> No
     assert f"member 1 does not have the log up to position {position}" in finding.detail
 
 
+def test_a_restored_member_without_the_snapshot_that_its_log_goes_on_from_is_invalid(tmp_path: Path) -> None:
+    run, position = restored(tmp_path)
+    start = run.operations[100].position
+    assert start is not None
+    for member_id in range(3):
+        folder = tmp_path / f"member-{member_id}"
+        catalog = folder / "archive" / "archive.catalog"
+        data = bytearray(catalog.read_bytes())
+        struct.pack_into("<q", data, 32 + 128 + 32 + 40, start)
+        catalog.write_bytes(data)
+    digest = log_digest(RecordedLog(RunFolder(tmp_path).member(0)), start, position)
+    write_origin(tmp_path, Origin("/x/backup-0", "run-0", start, position, digest, (start,), HELD))
+    finding = judged(tmp_path)
+    assert finding.verdict is Verdict.INVALID
+    assert f"member 0 does not have the snapshot at position {start}" in finding.detail
+    for member_id in range(3):
+        write_snapshot(tmp_path / f"member-{member_id}", 30, start, -1, state(b"x"))
+    assert judged(tmp_path).verdict is Verdict.VALID
+
+
 def test_an_origin_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     restored(tmp_path)
     path = tmp_path / "origin.json"
