@@ -17,6 +17,7 @@ from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segments import SegmentWriter, remove_segments
 from upheaval_node.counters import (
     RECORDING_POSITION,
+    Counter,
     Counters,
     recording_position_key,
     recording_position_label,
@@ -275,24 +276,26 @@ class Recorder:
     def _open_session(
         self, subscription: RecordingSubscription, entry: RecordingEntry, image: Image, writer: SegmentWriter
     ) -> RecordingSession:
-        counter = self._counters.allocate(
-            RECORDING_POSITION,
-            recording_position_key(entry.recording_id, image.session_id, image.source_identity, self._archive_id),
-            recording_position_label(
-                entry.recording_id,
-                image.session_id,
-                image.stream_id,
-                subscription.stripped_channel,
-                self._archive_id,
-            ),
-            image.join_position,
-        )
+        def make_counter() -> Counter:
+            return self._counters.allocate(
+                RECORDING_POSITION,
+                recording_position_key(entry.recording_id, image.session_id, image.source_identity, self._archive_id),
+                recording_position_label(
+                    entry.recording_id,
+                    image.session_id,
+                    image.stream_id,
+                    subscription.stripped_channel,
+                    self._archive_id,
+                ),
+                image.join_position,
+            )
+
         return RecordingSession(
             entry,
             image,
             catalog=self._catalog,
             writer=writer,
-            counter=counter,
+            make_counter=make_counter,
             sync_level=self._settings.file_sync_level,
             io_max_length=self._settings.io_max_length,
         )

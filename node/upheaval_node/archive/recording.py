@@ -3,7 +3,8 @@
 Theory of operation. A block goes to the segment file with one write and counts as consumed. At sync level 0 the
 recording position moves right after the write. At level 1 and 2 it moves only when a sync has completed that began
 after the write; one sync is in flight at most and the next covers everything written meanwhile. It also waits until
-the catalog entry itself is durable, because a recording that nobody finds is not recorded.
+the catalog entry itself is durable, because a recording that nobody finds is not recorded; nor is there a counter
+before that, so that nobody writes down the id of a recording that a power cut may take.
 
 A session ends when its image ends or when it is stopped; what was written is made durable first, then the stop
 position in the catalog, then the block journal goes and the counter is freed. The journal stays until then because a
@@ -13,6 +14,7 @@ recording stops at what was reported.
 The module knows one image and one recording; who asked for it is the recorder's business.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
@@ -50,7 +52,7 @@ class RecordingSession:
         *,
         catalog: Catalog,
         writer: SegmentWriter,
-        counter: Counter,
+        make_counter: Callable[[], Counter],
         sync_level: int,
         io_max_length: int,
     ) -> None:
@@ -61,7 +63,8 @@ class RecordingSession:
         self._state = RecordingSessionState.RECORDING
         self._catalog = catalog
         self._writer = writer
-        self._counter = counter
+        self._make_counter = make_counter
+        self._counter: Counter | None = None
         self._sync_level = sync_level
         self._io_max_length = io_max_length
         self._durable = writer.position
@@ -173,12 +176,18 @@ class RecordingSession:
             self._fail(error)
             return
         self._is_entry_durable = True
+        try:
+            self._counter = self._make_counter()
+        except NodeError as no_room:
+            self._fail(no_room)
+            return
         self._publish()
 
     def _publish(self) -> None:
         if self._is_entry_durable and self._durable > self._reported:
             self._reported = self._durable
-            self._counter.set(self._durable)
+            if self._counter is not None:
+                self._counter.set(self._durable)
 
     def _fail(self, error: Exception) -> None:
         if self.error is None:
@@ -223,7 +232,8 @@ class RecordingSession:
             self._writer.close(is_whole=self.error is None)
         except StorageError as error:
             self.error = self.error or str(error)
-        self._counter.close()
+        if self._counter is not None:
+            self._counter.close()
         self._enter(RecordingSessionState.STOPPED)
 
     def _enter_inactive(self) -> None:
