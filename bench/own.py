@@ -24,6 +24,7 @@ from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.runtime.tls import TlsIdentity
 from upheaval_node.settings import MediaSettings, profile_settings
 from upheaval_node.types import MAX_POSITION, Now
 
@@ -93,7 +94,9 @@ class LoadClient:
 
     def __init__(self, cluster: ProcessCluster, window: int, message_length: int = MESSAGE_LENGTH) -> None:
         loop = Loop()
-        media = MediaDriver(SelectorNetwork(loop), StaticResolver(), MediaSettings(), SystemRandom(), None)
+        tls = cluster.client_tls()
+        network = SelectorNetwork(loop, None if tls is None else TlsIdentity(tls))
+        media = MediaDriver(network, StaticResolver(), MediaSettings(), SystemRandom(), None)
         self.session = ClusterClient(media, cluster.config.ingress_endpoints(), random=SystemRandom())
         self.load = WindowLoad(self.session, window, message_length)
         self.cycle = DutyCycle(loop, SystemClock(), (media, self.session, self.load))
@@ -120,11 +123,11 @@ class LoadClient:
 
 @contextlib.contextmanager
 def running_cluster(
-    *, profile: str, sync_level: int, service: str = "echo", members: int = 3
+    *, profile: str, sync_level: int, service: str = "echo", members: int = 3, tls: Path | None = None
 ) -> Iterator[ProcessCluster]:
     with tempfile.TemporaryDirectory(prefix="bench-upheaval-", dir="/var/tmp") as folder:
         cluster = ProcessCluster.create(
-            Path(folder) / "run", members=members, profile=profile, sync_level=sync_level, service=service
+            Path(folder) / "run", members=members, profile=profile, sync_level=sync_level, service=service, tls=tls
         )
         cluster.up()
         try:
@@ -174,14 +177,14 @@ def measure_idle(seconds: float = 5.0) -> dict[str, float]:
     """Share of one core that an idle three-member cluster takes, and the largest member's memory after some load."""
     with running_cluster(profile="aeron", sync_level=0) as cluster:
         members = [psutil.Process(f.pid) for m in cluster.members for f in m.processes()]
-        begin_cpu, begin = _cpu_seconds(members), time.monotonic()
+        begin_cpu, begin = cpu_seconds(members), time.monotonic()
         time.sleep(seconds)
-        idle = (_cpu_seconds(members) - begin_cpu) / (time.monotonic() - begin)
+        idle = (cpu_seconds(members) - begin_cpu) / (time.monotonic() - begin)
         fresh = max(m.memory_info().rss for m in members)
         LoadClient(cluster, 256).run(3.0)
         loaded = max(m.memory_info().rss for m in members)
     return {"idle_share_of_a_core": idle, "fresh_member_mb": fresh / 1e6, "loaded_member_mb": loaded / 1e6}
 
 
-def _cpu_seconds(members: list[psutil.Process]) -> float:
+def cpu_seconds(members: list[psutil.Process]) -> float:
     return sum(t.user + t.system for t in (m.cpu_times() for m in members))

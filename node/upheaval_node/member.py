@@ -6,12 +6,12 @@ they take their turns; they are closed in the opposite one (`close_agents`), so 
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
-from upheaval_node.cluster.credentials_authenticator import credentials_authenticator, credentials_roles
+from upheaval_node.cluster.credentials_authenticator import credentials_of
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE, Counters
 from upheaval_node.errors import NodeError, UsageError
@@ -59,7 +59,8 @@ class MemberPorts:
     """The outside of one process of a member, filled by a runtime. `seed` is what all its randomness comes from.
 
     With an `observer` every message and state change of the member is shown to it. `read_credentials` gives the text of
-    what `credentials:SOURCE` and `roles:SOURCE` name.
+    what `credentials:SOURCE` and `roles:SOURCE` name. What can be read again while the member runs is put into
+    `reloads`; each raises `UsageError` and changes nothing when it is no good.
     """
 
     network: Network
@@ -73,6 +74,7 @@ class MemberPorts:
     resolver: Resolver | None = None
     observer: MessageObserver | None = None
     read_credentials: Callable[[str], str] = refuse_credentials
+    reloads: list[Callable[[], None]] = field(default_factory=list)
 
     def media_of(self, media: Media, component: str, *, sees_logs: bool = True) -> Media:
         """The media as one component shall have it."""
@@ -220,6 +222,10 @@ def _archive(config: MemberConfig, ports: MemberPorts, media: Media) -> Archive:
 
 
 def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> ConsensusModule:
+    authenticator, roles, books = credentials_of(
+        config.settings.cluster, ports.read_credentials, ports.random("authentication")
+    )
+    ports.reloads.extend(book.reload for book in books)
     return ConsensusModule(
         ports.media_of(media, "consensus"),
         ports.storage,
@@ -230,10 +236,8 @@ def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> Consensus
         ports.tracer_of("consensus"),
         ports.random("consensus"),
         ports.errors,
-        authenticator=credentials_authenticator(
-            config.settings.cluster, ports.read_credentials, ports.random("authentication")
-        ),
-        authorisation=credentials_roles(config.settings.cluster, ports.read_credentials),
+        authenticator=authenticator,
+        authorisation=roles,
     )
 
 

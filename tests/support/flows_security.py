@@ -46,6 +46,7 @@ class Gate:
         self.bob = folder / "bob"
         add("alice", self.book, self.alice, ["admin"])
         add("bob", self.book, self.bob, [])
+        self.carol = folder / "carol"
         self.stranger = folder / "stranger"
         self.stranger.write_text("mallory:anything\n", encoding="utf-8")
         self.guesser = folder / "guesser"
@@ -143,7 +144,8 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
     ):
         load.wait_for_acknowledged(200, 30)
         create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
-        assert cluster.reload_certificates() == [0, 1, 2]
+        add("carol", gate.book, gate.carol, [])
+        assert cluster.reload_security() == [0, 1, 2]
         load.wait_for_acknowledged(200, 30)
         follower = cluster.member((cluster.wait_until_leader() + 1) % 3)
         follower.kill()
@@ -151,9 +153,10 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         cluster.wait_until_caught_up(follower.member_id)
         spoil(gate.certificates / "member-0.pem")
         with pytest.raises(UsageError, match=r"member-0\.pem"):
-            cluster.reload_certificates()
+            cluster.reload_security()
         cluster.member(0).reload()
         load.wait_for_acknowledged(200, 30)
+        assert guarded.opens(gate.carol)
         counts = load.finish()
     assert counts.ok >= 600
     assert cluster.converge().reached
@@ -169,7 +172,7 @@ def the_run_is_valid_and_says_who_was_there(guarded: Guarded) -> None:
     report = verify_run(run.path)
     found = {finding.promise: finding for finding in report.findings}
     assert report.verdict is Verdict.VALID, report.findings
-    assert "all of 2 principals" in found[ONLY_CREDENTIALS].detail
+    assert "all of 3 principals" in found[ONLY_CREDENTIALS].detail
     assert "client, member-0, member-1, member-2" in found[ONLY_AUTHORITY].detail
     for member_id in range(3):
         events = list(run.member(member_id).read_trace())

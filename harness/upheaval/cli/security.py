@@ -32,14 +32,17 @@ def create(folder: Path, members: int, days: int, *, renew: bool) -> int:
 
 
 def reload(folder: Path) -> int:
-    """Try the files out, then have every running member read them."""
+    """Try certificates and book out, then have every running member read them."""
     with open_cluster(folder) as cluster:
-        if not cluster.config.tls:
-            raise UsageError(f"the cluster in {folder} has no certificates: start one with `upheaval up --tls`")
+        config = cluster.config
+        if not config.tls and not config.credentials:
+            raise UsageError(
+                f"the cluster in {folder} has neither: start one with `upheaval up --tls --credentials BOOK`"
+            )
         if not cluster.is_running():
-            raise UsageError(f"the cluster in {folder} is not running: members read their certificates when they start")
-        told = ", ".join(map(str, cluster.reload_certificates()))
-    print(f"told to read the certificates in {cluster.config.tls} again: members {told}")
+            raise UsageError(f"the cluster in {folder} is not running: members read these files when they start")
+        told = ", ".join(map(str, cluster.reload_security()))
+    print(f"told to read {' and '.join(filter(None, (config.tls, config.credentials)))} again: members {told}")
     return 0
 
 

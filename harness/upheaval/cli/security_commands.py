@@ -15,17 +15,23 @@ def add_commands(commands: Any) -> None:
     create.add_argument("--days", type=int, default=365, help="how long they are good (default 365)")
     create.add_argument("--renew", action="store_true", help="new certificates of the authority that is there")
     create.set_defaults(command=_create)
-    reload = actions.add_parser("reload", help="have the running members read their certificates again")
-    reload.add_argument("--dir", required=True, type=Path, help="the cluster's folder")
-    reload.set_defaults(command=_reload)
+    _add_reload(actions)
     credentials = commands.add_parser("credentials", help="the book of those who may connect to a cluster")
     ways = credentials.add_subparsers(dest="action", metavar="ACTION", required=True, parser_class=type(parser))
+    _add_reload(ways)
     add = ways.add_parser("add", help="let somebody in: a line in the book, and a file with the secret for the client")
     add.add_argument("principal")
     add.add_argument("--book", required=True, type=Path, help="the cluster's file, made when it is missing")
     add.add_argument("--out", required=True, type=Path, help="the client's new file")
     add.add_argument("--role", action="append", default=[], choices=["admin", "backup"], help="what else it may do")
     add.set_defaults(command=_add)
+
+
+def _add_reload(actions: Any) -> None:
+    """The same of both: members read everything again."""
+    reload = actions.add_parser("reload", help="have the running members read certificates and credentials again")
+    reload.add_argument("--dir", required=True, type=Path, help="the cluster's folder")
+    reload.set_defaults(command=_reload)
 
 
 def _create(options: argparse.Namespace) -> int:

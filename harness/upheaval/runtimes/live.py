@@ -100,7 +100,7 @@ class LiveMember(ABC):
 
     @abstractmethod
     def reload(self) -> None:
-        """Let it read its certificates again, those that are in the cluster's folder of certificates now."""
+        """Let it read its certificates and the book of credentials again, as they are on this machine now."""
 
     @abstractmethod
     def end_now(self, component: str | None = None) -> None:
@@ -224,12 +224,15 @@ class LiveCluster(ABC, Generic[Member_co]):
         """Write down who is to be let in by now, for the verdict."""
         security.note_policy(self.folder, self.config.tls, self.config.credentials, self.config.members)
 
-    def reload_certificates(self) -> list[int]:
-        """Have every member that runs read its certificates again; returns their ids.
+    def reload_security(self) -> list[int]:
+        """Have every member that runs read its certificates and the book of credentials again; returns their ids.
 
-        Raises `UsageError`, and tells nobody, when those in the folder are no good.
+        Raises `UsageError`, and tells nobody, when they are no good.
         """
-        security.require_certificates(Path(self.config.tls), security.names_needed(self.config.members))
+        if self.config.tls:
+            security.require_certificates(Path(self.config.tls), security.names_needed(self.config.members))
+        if self.config.credentials:
+            security.require_book(Path(self.config.credentials))
         self.note_policy()
         running = [member for member in self.members if member.is_running()]
         for member in running:

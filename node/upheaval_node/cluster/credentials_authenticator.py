@@ -38,11 +38,25 @@ class _Claim:
     answer: bytes | None = None
 
 
+class BookReader:
+    """A book of credentials and where it comes from."""
+
+    def __init__(self, source: str, read: Callable[[str], str]) -> None:
+        """Raises `UsageError` for a bad book."""
+        self._source = source
+        self._read = read
+        self.book = CredentialsBook(read(source), source)
+
+    def reload(self) -> None:
+        """Read it again. Raises `UsageError`, and then goes on with the one from before."""
+        self.book = CredentialsBook(self._read(self._source), self._source)
+
+
 class CredentialsAuthenticator:
     """Implements `authentication.Authenticator`. `max_claims` bounds the sessions that it remembers at once."""
 
-    def __init__(self, book: CredentialsBook, random: Random, *, max_claims: int) -> None:
-        self._book = book
+    def __init__(self, books: BookReader, random: Random, *, max_claims: int) -> None:
+        self._books = books
         self._random = random
         self._max_claims = max_claims
         self._claims: OrderedDict[int, _Claim] = OrderedDict()
@@ -59,7 +73,7 @@ class CredentialsAuthenticator:
             proxy.reject()
             return
         if claim.challenge is None:
-            verifier = self._book.verifier(claim.principal)
+            verifier = self._books.book.verifier(claim.principal)
             claim.challenge = Challenge(self._random.randbytes(NONCE_LENGTH), verifier.salt, verifier.count)
         proxy.challenge(claim.challenge.encode())
 
@@ -75,9 +89,9 @@ class CredentialsAuthenticator:
         elif claim.answer is not None:
             del self._claims[proxy.session_id]
             assert claim.challenge is not None
-            verifier = self._book.verifier(claim.principal)
-            is_proved = verifier.accepts(claim.answer, claim.principal, claim.challenge)
-            if is_proved and claim.principal in self._book:
+            book = self._books.book
+            is_proved = book.verifier(claim.principal).accepts(claim.answer, claim.principal, claim.challenge)
+            if is_proved and claim.principal in book:
                 proxy.authenticate(claim.principal)
             else:
                 proxy.reject()
@@ -86,31 +100,34 @@ class CredentialsAuthenticator:
 class RolesOfCredentials:
     """Implements `authentication.AuthorisationService`: what a principal may ask for stands behind its verifier."""
 
-    def __init__(self, book: CredentialsBook) -> None:
-        self._book = book
+    def __init__(self, books: BookReader) -> None:
+        self._books = books
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - all kinds of request alike
         if schema_id != cm.SCHEMA.table.schema_id:
             return False
         if template_id == cm.AdminRequest.TEMPLATE_ID:
-            return self._book.has_role(principal, ADMIN_ROLE)
-        return template_id in BACKUP_TEMPLATES and self._book.has_role(principal, BACKUP_ROLE)
+            return self._books.book.has_role(principal, ADMIN_ROLE)
+        return template_id in BACKUP_TEMPLATES and self._books.book.has_role(principal, BACKUP_ROLE)
 
 
-def credentials_authenticator(
+def credentials_of(
     settings: ClusterSettings, read: Callable[[str], str], random: Random
-) -> CredentialsAuthenticator | None:
-    """What the setting `credentials:SOURCE` stands for; None for any other. Raises `UsageError` for a bad book."""
+) -> tuple[CredentialsAuthenticator | None, RolesOfCredentials | None, list[BookReader]]:
+    """What the settings `credentials:SOURCE` and `roles:SOURCE` stand for, None for any other, and their books.
+
+    Raises `UsageError` for a bad book.
+    """
+    authenticator, roles = None, None
+    books: list[BookReader] = []
     source = settings.authenticator.removeprefix(AUTHENTICATOR_PREFIX)
-    if source == settings.authenticator:
-        return None
-    # Twice as many as may wait: those that were let in or refused are forgotten at once.
-    return CredentialsAuthenticator(
-        CredentialsBook(read(source), source), random, max_claims=2 * settings.max_sessions + MIN_CLAIMS
-    )
-
-
-def credentials_roles(settings: ClusterSettings, read: Callable[[str], str]) -> RolesOfCredentials | None:
-    """What the setting `roles:SOURCE` stands for; None for any other. Raises `UsageError` for a bad book."""
+    if source != settings.authenticator:
+        books.append(BookReader(source, read))
+        # Twice as many as may wait: those that were let in or refused are forgotten at once.
+        max_claims = 2 * settings.max_sessions + MIN_CLAIMS
+        authenticator = CredentialsAuthenticator(books[-1], random, max_claims=max_claims)
     source = settings.authorisation.removeprefix(AUTHORISATION_PREFIX)
-    return None if source == settings.authorisation else RolesOfCredentials(CredentialsBook(read(source), source))
+    if source != settings.authorisation:
+        books.append(BookReader(source, read))
+        roles = RolesOfCredentials(books[-1])
+    return authenticator, roles, books

@@ -145,6 +145,7 @@ class MemberProcess:
             now=self._now,
         )
         self._stream_network = self._tls.network(self._loop)
+        self._reloads: list[Callable[[], None]] = []
         self._cycle = DutyCycle(self._loop, self._clock, [])
         self._agents: Sequence[MemberAgent] = ()
         self._counters: Counters | None = None
@@ -161,8 +162,8 @@ class MemberProcess:
         self._cycle.request_stop()
 
     def request_reload(self) -> None:
-        """Read the certificates again. Safe in a signal handler."""
-        self._loop.call_from_thread(self._tls.reload)
+        """Read certificates and credentials again. Safe in a signal handler."""
+        self._loop.call_from_thread(lambda: self._tls.reload(self._reloads))
 
     def run(self) -> ExitStatus:
         """Run the component until its end. Errors that end it are raised; an orderly end returns a status."""
@@ -323,6 +324,7 @@ class MemberProcess:
             now_ms=self._now().epoch_ms,
             observer=self._observer(),
             read_credentials=read_source,
+            reloads=self._reloads,
         )
 
     def _media_client(self, ports: MemberPorts) -> MediaClient:

@@ -3,7 +3,7 @@
 Without files everything here does nothing, and connections are plain.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from upheaval_node.counters import TLS_REFUSED, Counter, Counters
@@ -57,19 +57,27 @@ class ProcessTls:
             self._counter = counters.allocate(TLS_REFUSED, b"", "Upheaval TLS connections refused")
             self._tell("certificates-read")
 
-    def reload(self) -> None:
-        """Read the files again; ones that cannot be used are one line, and those from before stay in use."""
-        if self._identity is None:
-            return
+    def reload(self, others: Sequence[Callable[[], None]] = ()) -> None:
+        """Read certificates, and whatever `others` read, again.
+
+        What cannot be used is one line, and the one from before stays in use.
+        """
         self._reloads += 1
+        if self._identity is not None and self._try("certificates", self._identity.reload):
+            self._tell("certificates-read")
+        for number, other in enumerate(others):
+            if self._try(f"credentials {number}", other):
+                self._tracer.emit(self._now(), "credentials-read", number=number)
+
+    def _try(self, what: str, read: Callable[[], None]) -> bool:
         try:
-            self._identity.reload()
+            read()
         except UsageError as error:
             # Every attempt is an operator's: none of them may go unheard.
-            kind = f"certificates not read, attempt {self._reloads}"
+            kind = f"{what} not read, attempt {self._reloads}"
             self._errors.report(self._now(), kind, f"{error}; the ones from before stay in use")
-        else:
-            self._tell("certificates-read")
+            return False
+        return True
 
     def _tell(self, event: str) -> None:
         assert self._identity is not None

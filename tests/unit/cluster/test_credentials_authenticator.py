@@ -13,12 +13,12 @@ from upheaval_node.cluster.authentication import (
     SessionProxy,
 )
 from upheaval_node.cluster.credentials_authenticator import (
+    BookReader,
     CredentialsAuthenticator,
     RolesOfCredentials,
-    credentials_authenticator,
-    credentials_roles,
+    credentials_of,
 )
-from upheaval_node.credentials import MIN_COUNT, SALT_LENGTH, CredentialsBook, SecretCredentials, make_verifier
+from upheaval_node.credentials import MIN_COUNT, SALT_LENGTH, SecretCredentials, make_verifier
 from upheaval_node.errors import UsageError
 from upheaval_node.member_config import apply_overrides
 from upheaval_node.protocol import cluster_messages as cm
@@ -59,7 +59,7 @@ class Proxy:
 
 
 def authenticator(max_claims: int = 10) -> CredentialsAuthenticator:
-    return CredentialsAuthenticator(CredentialsBook(BOOK, "book"), Random(1), max_claims=max_claims)
+    return CredentialsAuthenticator(BookReader("book", lambda _: BOOK), Random(1), max_claims=max_claims)
 
 
 def opened(who: Authenticator, credentials: SecretCredentials, session_id: int = 1) -> Proxy:
@@ -118,7 +118,7 @@ def test_sessions_that_are_never_heard_of_again_are_forgotten() -> None:
 
 
 def test_roles_say_who_may_ask_for_what() -> None:
-    rule = RolesOfCredentials(CredentialsBook(BOOK, "book"))
+    rule = RolesOfCredentials(BookReader("book", lambda _: BOOK))
     allowed = {
         name: [each for each in REQUESTS if rule.is_authorised(111, each, None, name)]
         for name in (b"alice", b"bob", b"backup", b"mallory")
@@ -135,17 +135,31 @@ def test_settings_name_a_book() -> None:
         asked.append(source)
         return BOOK
 
-    who = credentials_authenticator(settings, read, Random(1))
-    rule = credentials_roles(settings, read)
+    who, rule, books = credentials_of(settings, read, Random(1))
     assert who is not None
     assert opened(who, SecretCredentials("bob", "open sesame")).outcome == b"bob"
     assert rule is not None
     assert rule.is_authorised(111, cm.AdminRequest.TEMPLATE_ID, 0, b"alice")
-    assert asked == ["place", "place"]
-    assert credentials_authenticator(ClusterSettings(), read, Random(1)) is None
-    assert credentials_roles(ClusterSettings(authorisation="ALLOW_ALL"), read) is None
+    assert (asked, len(books)) == (["place", "place"], 2)
+    assert credentials_of(ClusterSettings(authorisation="ALLOW_ALL"), read, Random(1)) == (None, None, [])
     with pytest.raises(UsageError, match="place line 1 is not of the form"):
-        credentials_authenticator(settings, lambda _: "nonsense", Random(1))
+        credentials_of(settings, lambda _: "nonsense", Random(1))
+
+
+def test_a_book_is_read_again_and_a_bad_one_changes_nothing() -> None:
+    texts = [BOOK]
+    who, _, (books,) = credentials_of(ClusterSettings(authenticator="credentials:b"), lambda _: texts[-1], Random(1))
+    assert who is not None
+    carol = SecretCredentials("carol", "open sesame")
+    assert opened(who, carol, 1).is_rejected
+    texts.append(line("carol"))
+    books.reload()
+    assert opened(who, carol, 2).outcome == b"carol"
+    assert opened(who, SecretCredentials("alice", "open sesame"), 3).is_rejected
+    texts.append("nonsense")
+    with pytest.raises(UsageError, match="b line 1 is not of the form"):
+        books.reload()
+    assert opened(who, carol, 4).outcome == b"carol"
 
 
 class Undecided(AcceptEveryone):

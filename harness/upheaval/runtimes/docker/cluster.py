@@ -150,13 +150,16 @@ class DockerMember(LiveMember):
 
     def reload(self) -> None:
         """Its copies are replaced first."""
-        container = self.container()
-        if container is None or not self._cluster.config.tls:
+        container, config = self.container(), self._cluster.config
+        if container is None:
             return
         with tempfile.TemporaryDirectory() as scratch:
-            security.copy_files(self._cluster.config.tls, member_name(self.member_id), Path(scratch))
+            if config.tls:
+                security.copy_files(config.tls, member_name(self.member_id), Path(scratch))
+            if config.credentials:
+                security.copy_book(config.credentials, Path(scratch))
             put_folder(container, Path(scratch), str(self._cluster.system.folder))
-        self.send_signal(signal.SIGHUP, self.components[0])
+        self.send_signal(signal.SIGHUP)
 
     def end_now(self, component: str | None = None) -> None:
         self._kill_and_wait(self._running(component))
