@@ -24,8 +24,10 @@ STANDBY_SNAPSHOT: Final = "standby-snapshot"
 """The standbys take one, the members do not; done when every member that runs knows of it."""
 REPLICATE_STANDBY_SNAPSHOT: Final = "replicate-standby-snapshot"
 """Each member fetches the latest one of which a standby told it."""
-ORDERS: Final = (SNAPSHOT, SUSPEND, RESUME, SHUTDOWN, ABORT, START, STANDBY_SNAPSHOT, REPLICATE_STANDBY_SNAPSHOT)
+ORDERS: Final = (SNAPSHOT, SUSPEND, RESUME, SHUTDOWN, ABORT, START)
 """What can be ordered; `start` is no order to the members, it starts those that are down."""
+STANDBY_ORDERS: Final = (STANDBY_SNAPSHOT, REPLICATE_STANDBY_SNAPSHOT)
+"""What can be ordered, too, and makes sense only with a standby beside the members."""
 
 ENDINGS: Final = (SHUTDOWN, ABORT)
 ORDER_TIMEOUT_S: Final = 30.0
@@ -72,8 +74,9 @@ def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -
 
     Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown order.
     """
-    if order not in ORDERS:
-        raise UsageError(f"unknown order {order!r}: use one of {', '.join(ORDERS)}")
+    known = (*ORDERS, *STANDBY_ORDERS)
+    if order not in known:
+        raise UsageError(f"unknown order {order!r}: use one of {', '.join(known)}")
     begin_ns, operations = cluster.now_ns(), cluster.acknowledged()
     work = _Order(cluster, order, timeout_s)
     failure: UnknownOutcome | None = None
