@@ -218,6 +218,9 @@ class SeedRun:
         leader = self.cluster.leader()
         if leader is not None and not self.cluster.members[leader].order(self.swarm.ending):
             self.outcome.endings += 1
+            for member in self.cluster.members:
+                # Without a quorum, for a fault that lasts, services never get to the end: their member gives up.
+                member.expected_ends |= {process.name for process in [member.process] if process is not None}
             self._plan(self.world.now_ns + int(RESTART_S * SECOND), self._start_what_ended)
 
     def _start_what_ended(self) -> None:

@@ -33,7 +33,7 @@ from upheaval_chaos.planted.bug import build_with
 from upheaval_node import __version__
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters
-from upheaval_node.errors import TerminationError
+from upheaval_node.errors import NodeError, TerminationError
 from upheaval_node.files import layout
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
@@ -84,7 +84,7 @@ class SimulatedMember:
         self.exit_statuses: dict[str, int] = {}
         """Of the processes that ended by themselves: 0 in order, 1 by a failure."""
         self.expected_ends: set[str] = set()
-        """Processes that may end by a failure without failing the run."""
+        """Processes that may end by an error of the node's own (no bug) without failing the run."""
         self._agents: Sequence[MemberAgent] = ()
 
     @property
@@ -191,7 +191,8 @@ class SimulatedMember:
         self._cluster.fabric.kill(process)
         status = self.exit_statuses[process.name] = 0 if process.failure is None else 1
         self._tracer().emit(process.now(), "process-end", status=status, reason=str(process.failure or ""))
-        if process.failure is not None and not self.disk.is_full and process.name not in self.expected_ends:
+        is_expected = isinstance(process.failure, NodeError) and process.name in self.expected_ends
+        if process.failure is not None and not self.disk.is_full and not is_expected:
             self._cluster.failures.append((process.name, process.failure))
 
     def status(self) -> MemberStatus:
