@@ -85,6 +85,7 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
         if seed_from == member_id:
             raise UsageError(f"member {member_id} cannot be seeded from itself")
         hosts.fetch(seed_from)
+        _require_log(cluster.run.member(seed_from))
     hosts.fetch(member_id)
     folder = cluster.run.member(member_id)
     try:
@@ -114,13 +115,16 @@ def _set_aside(folder: MemberFolder) -> Path | None:
     return target
 
 
+def _require_log(source: MemberFolder) -> None:
+    if not source.recording_log.is_file() or not source.archive.is_dir():
+        raise UsageError(f"member {source.member_id} has no log to copy")
+
+
 def _seed(source: MemberFolder, target: MemberFolder) -> None:
     """Recording log first: whatever it names is in the archive that is copied after it.
 
     Marks, locks and the votes of the other member stay behind. A torn end of the log is cut at the start.
     """
-    if not source.recording_log.is_file() or not source.archive.is_dir():
-        raise UsageError(f"member {source.member_id} has no log to copy")
     target.cluster.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source.recording_log, target.recording_log)
     shutil.copytree(source.archive, target.archive, ignore=shutil.ignore_patterns("*.dat", "*.lck", "*.new"))

@@ -1,0 +1,84 @@
+"""Upgrades and new hosts, under load and judged from the run; what cannot be done is one line and changes nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from support.live_clusters import end_without_trace
+from upheaval import Cluster, Verdict
+from upheaval.cli.main import main
+from upheaval.maintenance import parse_app_version, replace_host, upgrade
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_hosts import ProcessHosts
+from upheaval.testing.live import LiveBackend
+
+pytestmark = pytest.mark.heavy
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seeded", [False, True], ids=["empty", "seeded"])
+def test_clients_go_on_over_an_upgrade_and_a_new_host(tmp_path: Path, seeded: bool) -> None:
+    with Cluster(runtime="process", folder=tmp_path / "run") as cluster:
+        backend = cluster._backend
+        assert isinstance(backend, LiveBackend)
+        live = backend.cluster
+        assert isinstance(live, ProcessCluster)
+        cluster.workload.wait_for(200)
+        upgrade(live, ProcessHosts(live), parse_app_version("0.2.0"), lambda _: None)
+        cluster.workload.wait_for(200)
+        dead = next(member_id for member_id in cluster.member_ids if member_id != cluster.wait_until_leader())
+        live.member(dead).kill()
+        seed = next(member_id for member_id in cluster.member_ids if member_id != dead) if seeded else None
+        kept = replace_host(live, ProcessHosts(live), dead, seed)
+        assert kept is not None
+        assert (kept / "archive").is_dir()
+        cluster.workload.wait_for(200)
+        report = cluster.verify()
+    assert report.verdict is Verdict.VALID, report.findings
+    whats = [fault.what for fault in cluster.run.read_faults()]
+    assert whats == ["stop"] * 3 + ["kill"]
+
+
+def test_what_cannot_be_done_to_a_member_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = str(tmp_path / "c")
+    assert main(["up", "--dir", folder, "--members", "1"]) == 0
+    try:
+        capsys.readouterr()
+        for arguments, reason in (
+            (["replace", "0"], "member 0 is running"),
+            (["replace", "7"], "unknown member 7"),
+            (["stop", "7"], "unknown member 7"),
+            (["upgrade", "--app-version", "1.0"], "use major.minor.patch"),
+            (["upgrade", "--app-version", "1.2.256"], "use major.minor.patch"),
+            (["upgrade", "--image", "x"], "these members are processes"),
+        ):
+            assert main([arguments[0], "--dir", folder, *arguments[1:]]) == 2
+            err = capsys.readouterr().err
+            assert reason in err
+            assert err.count("\n") == 1
+        assert main(["stop", "--dir", folder, "0"]) == 0
+        assert main(["stop", "--dir", folder, "0"]) == 0
+        assert "member 0 is not running" in capsys.readouterr().out
+        for arguments, reason in (
+            (["replace", "--seed-from", "0", "0"], "cannot be seeded from itself"),
+            (["replace", "--seed-from", "3", "0"], "unknown member 3"),
+            (["upgrade"], "member 0 is not running"),
+        ):
+            assert main([arguments[0], "--dir", folder, *arguments[1:]]) == 2
+            err = capsys.readouterr().err
+            assert reason in err
+            assert err.count("\n") == 1
+        assert not (tmp_path / "c" / "member-0" / "replaced-1").exists()
+        assert main(["up", "--dir", folder]) == 0
+    finally:
+        end_without_trace(ProcessCluster.open(folder))
+
+
+def test_a_member_without_a_log_is_no_seed_and_nothing_is_moved(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster = ProcessCluster.create(tmp_path / "c", members=2)
+    (cluster.folder / "member-0" / "archive").mkdir()
+    assert main(["replace", "--dir", str(cluster.folder), "--seed-from", "1", "0"]) == 2
+    assert "member 1 has no log to copy" in capsys.readouterr().err
+    assert (cluster.folder / "member-0" / "archive").is_dir()
