@@ -1,6 +1,7 @@
 """`upheaval tool` on members as processes, running and stopped, and on what it left of their files."""
 
 import json
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
+from upheaval.runtimes.ports import member_ports
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
@@ -168,6 +170,34 @@ def _entries(tool: Tool, folder: Path) -> list[object]:
     entries = _values(tool, folder, "recording-log")["entries"]
     assert isinstance(entries, list)
     return entries
+
+
+@pytest.mark.parametrize(("components", "place"), [("together", 0), ("split", 1)])
+def test_errors_of_a_running_member_are_told(components: str, place: int, tmp_path: Path, tool: Tool) -> None:
+    """The media driver's are in the module's log, or in the driver's own when the module is another process."""
+    cluster = ProcessCluster.create(tmp_path / "run", members=1, components=components)
+    try:
+        cluster.up()
+        member = cluster.member(0).folder
+        consensus = member_ports(cluster.config.base_port, 0)[1]
+        with socket.create_connection(("127.0.0.1", consensus)) as stranger:
+            stranger.sendall(b"\xff" * 64)
+        wait_until(lambda: bool(_logs(tool, member)[place]), timeout_s=TIMEOUT_S, describe=lambda: "no error")
+        status, out, _ = tool(member, "errors")
+        assert status == 0
+        assert "1 distinct errors observed." in out
+        error = _logs(tool, member)[place][0]
+        assert out.count(error["text"]) == 1
+        assert [len(log) for log in _logs(tool, member)] == [1 - place, place, 0]
+    finally:
+        end_without_trace(cluster)
+
+
+def _logs(tool: Tool, folder: Path) -> list[list[dict[str, str]]]:
+    """The errors of module, media driver and service."""
+    logs = _values(tool, folder, "errors")["logs"]
+    assert isinstance(logs, list)
+    return [log["errors"] for log in logs]
 
 
 @pytest.mark.parity("TL-16")

@@ -5,10 +5,11 @@ Record: length (int32, written last), observation count (int32), last and first 
 """
 
 import struct
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
-from upheaval_node.ports import File
+from upheaval_node.ports import Buffer
 from upheaval_node.types import align
 
 # Longer texts are cut: one error must not fill the log.
@@ -45,10 +46,16 @@ def read_errors(content: bytes) -> list[ErrorRecord]:
     return records
 
 
+class Writable(Protocol):
+    """What an error log is written into: a file, or memory that others see."""
+
+    def write(self, offset: int, parts: Sequence[Buffer]) -> None: ...
+
+
 class ErrorLog:
     """Writes an error buffer that lies in `file` from `offset` on, `length` bytes, zeros at the start."""
 
-    def __init__(self, file: File, offset: int, length: int) -> None:
+    def __init__(self, file: Writable, offset: int, length: int) -> None:
         self._file = file
         self._offset = offset
         self._end = offset + length

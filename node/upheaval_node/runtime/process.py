@@ -16,6 +16,7 @@ from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import CONSENSUS_MODULE_STATE, Counters
 from upheaval_node.errors import NetworkError, NodeError, TerminationError, UsageError
 from upheaval_node.files import layout
+from upheaval_node.files.error_log import ErrorLog
 from upheaval_node.marks import MarkKeeper
 from upheaval_node.media.client import MediaClient
 from upheaval_node.media.driver import MediaDriver
@@ -152,6 +153,7 @@ class MemberProcess:
         self._hub: SiblingHub | None = None
         self._link: SiblingLink | None = None
         self._bell: Doorbell | None = None
+        self._driver_errors: ErrorLog | None = None
         self._status_page: HttpEndpoint | None = None
         self._is_stop_requested = False
         self._lost: str | None = None
@@ -221,6 +223,7 @@ class MemberProcess:
             is_shared = self._component == ARCHIVE
             cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=self._now().epoch_ms, is_shared=is_shared)
             self._open_status_page(cnc)
+            self._driver_errors = cnc.error_log() if is_shared else None
             if not is_shared:
                 ports = self._ports(cnc, None)
                 self._agents = build_together(config, ports, [load_service(name) for name in config.services])
@@ -255,7 +258,7 @@ class MemberProcess:
     def _start_cycle(self, ports: MemberPorts) -> None:
         marks = self._agents[0]
         assert isinstance(marks, MarkKeeper)
-        self._errors.attach_error_log(marks.record_error)
+        self._errors.attach_error_log(self._recorder(marks))
         after_work = None
         if self._component != ALL:
             after_work = self._bell_of(ports)
@@ -269,6 +272,18 @@ class MemberProcess:
         )
         if self._is_stop_requested or self._lost is not None:
             self._cycle.request_stop()
+
+    def _recorder(self, marks: MarkKeeper) -> Callable[[Now, str], None]:
+        """Into the mark file; a media driver without a module beside it also has a log of its own, which tools read."""
+        log = self._driver_errors
+        if log is None:
+            return marks.record_error
+
+        def record(now: Now, text: str) -> None:
+            marks.record_error(now, text)
+            log.record(now.epoch_ms, text)
+
+        return record
 
     def _bell_of(self, ports: MemberPorts) -> Callable[[], None]:
         components = [ARCHIVE, CONSENSUS, *(f"{SERVICE}-{index}" for index in range(len(self._config.services)))]

@@ -8,11 +8,14 @@ counters of its own range of ids.
 import fcntl
 import mmap
 import os
+from collections.abc import Sequence
 from typing import Final
 
 from upheaval_node.counters import Counters
 from upheaval_node.errors import UsageError
 from upheaval_node.files.cnc import HEADER_LENGTH, CncHeader, CncLayout, read_header, ready_version
+from upheaval_node.files.error_log import ErrorLog
+from upheaval_node.ports import Buffer
 from upheaval_node.runtime.disk import storage_errors
 from upheaval_node.runtime.mark_lock import AlreadyRunning, is_descriptor_locked
 
@@ -47,6 +50,11 @@ class CncFile:
         metadata = self._view[layout.counters_metadata_offset :][: layout.counters_metadata_length]
         return Counters(values, metadata, first, limit)
 
+    def error_log(self) -> ErrorLog:
+        """The media driver's, for its owner to write."""
+        layout = self.header.layout
+        return ErrorLog(_Mapped(self._view), layout.error_log_offset, layout.error_log_length)
+
     def is_driver_alive(self) -> bool:
         """Whether the process that made this file lives; for those that attached to it."""
         return is_descriptor_locked(self._fd)
@@ -54,6 +62,17 @@ class CncFile:
     def close(self) -> None:
         """Let go of the file, and with it of the driver's lock. Counters that were given out stay usable."""
         os.close(self._fd)
+
+
+class _Mapped:
+    """Shared memory to write into. Implements `error_log.Writable`."""
+
+    def __init__(self, view: memoryview) -> None:
+        self._view = view
+
+    def write(self, offset: int, parts: Sequence[Buffer]) -> None:
+        content = b"".join(parts)
+        self._view[offset : offset + len(content)] = content
 
 
 def create_cnc(path: str, *, pid: int, now_ms: int, is_shared: bool) -> CncFile:
