@@ -16,7 +16,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, open_cluster
 from upheaval.scenario_live import LiveTarget
 
-_OF_START: Final = ("source", "replay_start", "credentials")
+OF_START: Final = ("source", "replay_start", "credentials")
 
 
 def backup(options: argparse.Namespace) -> int:
@@ -33,7 +33,7 @@ def companion(options: argparse.Namespace, name: str) -> int:
         replay_start=options.replay_start or usual.replay_start,
         credentials="" if options.credentials is None else str(options.credentials.absolute()),
     )
-    given = [field for field in _OF_START if getattr(options, field) is not None]
+    given = [field for field in OF_START if getattr(options, field) is not None]
     if given and options.action != companion_control.START:
         raise UsageError(f"--{given[0].replace('_', '-')} is for `upheaval {wanted.kind} start`: leave it out")
     with open_cluster(options.dir) as cluster:

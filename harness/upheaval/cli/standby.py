@@ -26,7 +26,7 @@ def standby(options: argparse.Namespace) -> int:
     order = _ORDERS.get(options.action)
     if order is None:
         return backup.companion(options, NAME)
-    for name in ("source", "replay_start"):
+    for name in backup.OF_START:
         if getattr(options, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} is for `upheaval standby start`: leave it out")
     with open_cluster(options.dir) as cluster:

@@ -85,9 +85,12 @@ def test_a_cluster_that_never_had_one_says_so(action: str, tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize("action", ["status", "snapshot"])
-def test_what_is_for_the_start_only_is_refused(action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = refused(["standby", "--dir", str(tmp_path), action, "--source", "LEADER"], capsys)
-    assert "--source is for `upheaval standby start`" in text
+@pytest.mark.parametrize("option", ["--source=LEADER", "--replay-start=BEGINNING", "--credentials=file"])
+def test_what_is_for_the_start_only_is_refused(
+    action: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = refused(["standby", "--dir", str(tmp_path), action, option], capsys)
+    assert f"{option.partition('=')[0]} is for `upheaval standby start`" in text
 
 
 def test_without_a_cluster_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
