@@ -1,9 +1,12 @@
 """Peers of the consensus stream that lie, repeat themselves and shout: the cluster goes on, and says so once."""
 
 import tracemalloc
+from functools import cache
 from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from support.asking_party import Party
 from support.cluster_world import ClusterWorld, Member
@@ -245,6 +248,62 @@ def test_elections_of_healthy_members_are_no_reason_to_complain() -> None:
         leader = world.await_all()
         world.advance(500)
     assert [line for member in world.members.values() for line in lines(member)] == []
+
+
+# --- anything at all of who is no member ---
+
+NUMBERS = st.integers(-(1 << 63), (1 << 63) - 1) | st.integers(-2, 8) | st.integers(0, 300).map(lambda each: each * 32)
+STRANGERS = st.sampled_from([-1, 3, STRANGER, (1 << 31) - 1, -(1 << 31)])
+TEXTS = st.text(max_size=40) | st.sampled_from(["aeron:tcp?endpoint=x:1", "aeron:ipc", "aeron:udp?endpoint=x:1", "x:1"])
+SMALL = st.integers(-(1 << 31), (1 << 31) - 1)
+
+OF_STRANGERS: st.SearchStrategy[Message] = st.one_of(
+    st.builds(cm.CanvassPosition, NUMBERS, NUMBERS, NUMBERS, STRANGERS, SMALL),
+    st.builds(cm.RequestVote, NUMBERS, NUMBERS, NUMBERS, STRANGERS, SMALL),
+    st.builds(cm.Vote, NUMBERS, NUMBERS, NUMBERS, st.integers(0, 2), STRANGERS, st.booleans()),
+    st.builds(
+        cm.NewLeadershipTerm,
+        *[NUMBERS] * 9,
+        leader_member_id=STRANGERS,
+        log_session_id=SMALL,
+        app_version=SMALL,
+        is_startup=st.booleans(),
+        commit_position=NUMBERS,
+    ),
+    st.builds(cm.AppendPosition, NUMBERS, NUMBERS, STRANGERS, st.integers(0, 255)),
+    st.builds(cm.CommitPosition, NUMBERS, NUMBERS, STRANGERS),
+    st.builds(cm.CatchupPosition, NUMBERS, NUMBERS, STRANGERS, TEXTS),
+    st.builds(cm.StopCatchup, NUMBERS, STRANGERS),
+    st.builds(cm.TerminationAck, NUMBERS, NUMBERS, STRANGERS),
+    st.builds(cm.ChallengeResponse, NUMBERS, NUMBERS, st.binary(max_size=20)),
+    st.builds(cm.BackupQuery, NUMBERS, SMALL, SMALL, NUMBERS, TEXTS, st.binary(max_size=20)),
+    st.builds(cm.HeartbeatRequest, NUMBERS, SMALL, TEXTS, st.binary(max_size=20)),
+)
+
+
+@cache
+def shared() -> Running:
+    """One cluster for all examples."""
+    return running()
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(OF_STRANGERS, min_size=1, max_size=20), st.booleans())
+def test_whatever_a_stranger_says_in_the_name_of_no_member_changes_nothing(
+    messages: list[Message], to_leader: bool
+) -> None:
+    world, leader, follower, stranger = shared()
+    member = leader if to_leader else follower
+    term, commit = leader.module.leadership_term_id, leader.module.commit_position
+    positions = {each.id: (each.leadership_term_id, each.log_position) for each in leader.module.members.values()}
+    for message in messages:
+        stranger.send(member, message)
+    world.advance(100)
+    assert is_untouched(world, term)
+    assert all(each.ended is None for each in world.members.values())
+    assert leader.module.commit_position == commit
+    assert {e.id: (e.leadership_term_id, e.log_position) for e in leader.module.members.values()} == positions
+    assert len(lines(member)) <= 40
 
 
 # --- a forged end ---
