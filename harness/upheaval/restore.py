@@ -5,7 +5,6 @@ backup is of comes along as far as the backup reaches, so that the restored run 
 reads and copies files; what is started from them is a cluster like any other.
 """
 
-import errno
 import os
 import shutil
 import time
@@ -16,9 +15,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from upheaval.checkers.log_pieces import log_digest
+from upheaval.checkers.log_pieces import whole_digest
 from upheaval.checkers.logs import WitnessLog, read_entries
-from upheaval.checkers.recordings import LogMissing, RecordedLog
+from upheaval.checkers.recordings import LogMissing, RecordedLog, data_extents
 from upheaval.companions import load_companions
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.history import Function, Operation, Outcome
@@ -49,6 +48,7 @@ class Source:
     position: int
     snapshots: tuple[int, ...]
     unreached: tuple[Entry, ...]
+    log_digest: str
 
     @property
     def files(self) -> MemberFolder:
@@ -80,8 +80,7 @@ def examine(folder: Path) -> Source:
     for recording_id in dict.fromkeys(entry.recording_id for entry in (*terms, *snapshots)):
         _require_recording(files, recording_id)
     log = RecordedLog(files)
-    for _ in log.segments():
-        pass
+    digest = whole_digest(log)
     end = log.end_position
     if end == log.start_position:
         raise UsageError(f"the log in {folder} is empty: there is nothing to restore")
@@ -90,7 +89,9 @@ def examine(folder: Path) -> Source:
     if log.start_position > 0 and not any(position >= log.start_position for position in reached):
         raise UsageError(f"the log in {folder} begins at position {log.start_position}, and no snapshot goes with it")
     run = RunFolder(folder.parent)
-    return Source(folder, run if run.manifest_file.is_file() else None, log.start_position, end, reached, unreached)
+    return Source(
+        folder, run if run.manifest_file.is_file() else None, log.start_position, end, reached, unreached, digest
+    )
 
 
 def _require_nobody_in(folder: Path) -> None:
@@ -174,7 +175,7 @@ def origin_of(source: Source, operations: Iterable[Operation]) -> Origin:
         run_id="" if manifest is None else manifest.run_id,
         start_position=source.start_position,
         position=source.position,
-        log_digest=log_digest(RecordedLog(source.files), source.start_position, source.position),
+        log_digest=source.log_digest,
         snapshots=source.snapshots,
         operations=sum(operation.outcome is Outcome.OK for operation in operations),
     )
@@ -214,7 +215,7 @@ def copy_sparse(source: Path, target: Path) -> None:
     """A copy that is durable, with the holes of the source."""
     with source.open("rb", buffering=0) as reader, target.open("wb", buffering=0) as writer:
         length = os.fstat(reader.fileno()).st_size
-        for start, end in _data(reader.fileno(), length):
+        for start, end in data_extents(reader.fileno(), length):
             position = start
             while position < end:
                 block = os.pread(reader.fileno(), min(_BLOCK, end - position), position)
@@ -223,20 +224,6 @@ def copy_sparse(source: Path, target: Path) -> None:
                 position += os.pwrite(writer.fileno(), block, position)
         writer.truncate(length)
         os.fsync(writer.fileno())
-
-
-def _data(fd: int, length: int) -> Iterator[tuple[int, int]]:
-    """Where a file has bytes of its own, from and to."""
-    position = 0
-    while position < length:
-        try:
-            start = os.lseek(fd, position, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return
-            raise
-        position = os.lseek(fd, start, os.SEEK_HOLE)
-        yield start, position
 
 
 @contextmanager

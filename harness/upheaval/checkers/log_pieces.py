@@ -73,3 +73,11 @@ def log_digest(log: RecordedLog, start: int, limit: int) -> str:
         whole.update(pieces.take(position, end))
         position = end
     return whole.hexdigest()
+
+
+def whole_digest(log: RecordedLog) -> str:
+    """The same of all that it has; afterwards it knows where that ends."""
+    whole = hashlib.sha256()
+    for segment in log.segments():
+        whole.update(memoryview(segment.data)[max(log.start_position - segment.base, 0) : segment.end])
+    return whole.hexdigest()

@@ -5,6 +5,8 @@ judged (Aeron Archive: catalog and segment files; Aeron Cluster: recording log).
 the member lives or not. This module knows nothing of what the messages mean.
 """
 
+import errno
+import os
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -89,7 +91,7 @@ class RecordedLog:
 
     def _read_segment(self, path: Path, base: int) -> Segment:
         try:
-            data = bytearray(path.read_bytes())
+            data = _sparse_content(path)
         except OSError as error:
             raise LogMissing(f"cannot read {path}: {error.strerror}") from error
         del data[len(data) & ~31 :]
@@ -117,7 +119,7 @@ class RecordedLog:
             offset = end
         words.release()
         self.end_position = base + offset
-        return Segment(base, bytes(data), offsets, offset)
+        return Segment(base, bytes(memoryview(data)[:offset]), offsets, offset)
 
     def _follows(self, words: memoryview, index: int, position: int, length: int) -> bool:
         """Whether a frame header belongs at this position: its version, type, term offset and term id."""
@@ -130,6 +132,37 @@ class RecordedLog:
             and words[index + 2] == position & (self.term_length - 1)
             and words[index + 5] == (term_id + 0x80000000 & 0xFFFFFFFF) - 0x80000000
         )
+
+
+def _sparse_content(path: Path) -> bytearray:
+    """A file as it is, holes as zeros that nobody has touched: a segment may be long and hold little."""
+    with path.open("rb", buffering=0) as stream:
+        fd = stream.fileno()
+        length = os.fstat(fd).st_size
+        data = bytearray(length)
+        view = memoryview(data)
+        for start, end in data_extents(fd, length):
+            position = start
+            while position < end:
+                count = os.preadv(fd, [view[position:end]], position)
+                if count == 0:
+                    break
+                position += count
+    return data
+
+
+def data_extents(fd: int, length: int) -> Iterator[tuple[int, int]]:
+    """Where an open file has bytes of its own, from and to; all of it where the file system does not say."""
+    position = 0
+    while position < length:
+        try:
+            start = os.lseek(fd, position, os.SEEK_DATA)
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                return
+            raise
+        position = os.lseek(fd, start, os.SEEK_HOLE)
+        yield start, position
 
 
 def messages(segment: Segment) -> Iterator[tuple[int, memoryview | bytes]]:
