@@ -1,0 +1,168 @@
+"""`upheaval certificates` and `upheaval credentials`, and what commands say to bad ones: one line, nothing lost."""
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from support.tls_world import certificates, own_copy
+from upheaval.certificates import create_certificates, run_openssl
+from upheaval.cli.main import main
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.security import files_of, require_certificates
+from upheaval_node.credentials import CredentialsBook, parse_credentials
+from upheaval_node.runtime.tls import TlsIdentity
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str]:
+    """Exit status of a command and what it printed."""
+    status = main(list(arguments))
+    captured = capsys.readouterr()
+    return status, captured.out + captured.err
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line of a command that ends with status 2."""
+    status, text = said(capsys, *arguments)
+    assert status == 2
+    assert text.startswith("upheaval: ")
+    assert text.count("\n") == 1
+    return text
+
+
+def test_certificates_are_made_for_everybody_and_keys_are_their_owners(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "new" / "certificates"
+    status, text = said(capsys, "certificates", "create", "--dir", str(folder), "--members", "2", "--days", "9")
+    assert (status, text) == (0, f"{folder}: member-0, member-1, backup-0, standby-0, client, good for 9 days\n")
+    require_certificates(folder, ["member-0", "member-1", "backup-0", "standby-0", "client"])
+    assert {path.suffix: path.stat().st_mode & 0o777 for path in folder.iterdir()} == {".key": 0o600, ".pem": 0o644}
+    assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".")) == []
+
+
+def test_renewed_certificates_are_others_of_the_same_authority(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = own_copy(tmp_path / "certificates")
+    before = {path.name: path.read_bytes() for path in folder.glob("*.pem")}
+    assert said(capsys, "certificates", "create", "--dir", str(folder), "--renew", "--days", "9")[0] == 0
+    changed = {name for name, content in before.items() if (folder / name).read_bytes() != content}
+    assert changed == {
+        f"{name}.pem" for name in ("member-0", "member-1", "member-2", "backup-0", "standby-0", "client")
+    }
+    require_certificates(folder, ["member-0", "client"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["--members", "0"], "--members 0: a cluster has 1 to 9 members"),
+        (["--days", "0"], "certificates are good for 1 to 36500 days, not 0"),
+        (["--days", "99999999"], "certificates are good for 1 to 36500 days"),
+        (["--renew"], "holds no authority.key to make certificates with"),
+    ],
+)
+def test_wrong_wishes_for_certificates_make_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], complaint: str
+) -> None:
+    assert complaint in refused(capsys, "certificates", "create", "--dir", str(tmp_path / "c"), *arguments)
+    assert not (tmp_path / "c").exists()
+
+
+def test_an_authority_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = own_copy(tmp_path / "certificates")
+    before = (folder / "authority.key").read_bytes()
+    assert "holds an authority already" in refused(capsys, "certificates", "create", "--dir", str(folder))
+    assert (folder / "authority.key").read_bytes() == before
+
+
+def test_a_place_that_is_none_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    text = refused(capsys, "certificates", "create", "--dir", str(tmp_path / "file" / "c"))
+    assert "cannot make certificates in" in text
+
+
+def test_a_machine_without_openssl_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(os.environ, "PATH", str(tmp_path))
+    with pytest.raises(EnvironmentFault, match="certificates are made by the openssl program, which is not installed"):
+        run_openssl(["version"], tmp_path)
+
+
+def test_a_bad_name_is_no_name_for_a_certificate(tmp_path: Path) -> None:
+    for name in ("", "../x", "authority", "a b", "DNS:x", "a\nb"):
+        with pytest.raises(UsageError, match="is no name for a certificate"):
+            create_certificates(certificates(), [name])
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda folder: (folder / "member-1.pem").unlink(), r"cannot read .*member-1\.pem"),
+        (lambda folder: (folder / "client.key").write_text("no key"), r"cannot use .*client\.pem for TLS"),
+        (lambda folder: (folder / "member-2.pem").write_bytes((folder / "member-7.pem").read_bytes()), "member-2"),
+    ],
+    ids=["missing", "broken", "with another key"],
+)
+def test_a_cluster_does_not_start_with_certificates_that_are_no_good(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], damage: Callable[[Path], object], complaint: str
+) -> None:
+    folder = own_copy(tmp_path / "certificates")
+    damage(folder)
+    text = refused(capsys, "up", "--dir", str(tmp_path / "run"), "--tls", str(folder))
+    assert re.search(complaint, text), text
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_cluster_without_security_has_nothing_to_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "holds no cluster" in refused(capsys, "certificates", "reload", "--dir", str(tmp_path))
+
+
+def test_somebody_is_let_in_by_a_line_and_a_file_of_their_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    book, out = tmp_path / "book", tmp_path / "alice"
+    book.write_text("# people", encoding="utf-8")
+    status, text = said(
+        capsys, "credentials", "add", "alice", "--book", str(book), "--out", str(out), "--role", "admin"
+    )
+    assert (status, text) == (0, f"alice is in {book}; its secret is in {out}\n")
+    assert out.stat().st_mode & 0o777 == 0o600
+    written = book.read_text(encoding="utf-8")
+    assert written.startswith("# people\nalice:$scram-sha-256$")
+    secret = out.read_text(encoding="utf-8").strip().partition(":")[2]
+    assert len(secret) >= 32
+    assert secret not in written
+    assert secret not in text
+    assert CredentialsBook(written, "book").has_role(b"alice", "admin")
+    assert parse_credentials(out.read_text(encoding="utf-8"), "out").principal == "alice"
+
+
+def test_wrong_principals_and_files_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book, out = tmp_path / "book", tmp_path / "alice"
+    add = ("credentials", "add", "--book", str(book))
+    assert said(capsys, *add, "--out", str(out), "alice")[0] == 0
+    before = (book.read_bytes(), out.read_bytes())
+    assert "names 'alice' already" in refused(capsys, *add, "--out", str(tmp_path / "other"), "alice")
+    assert "is there already" in refused(capsys, *add, "--out", str(out), "bob")
+    assert "no colon" in refused(capsys, *add, "--out", str(tmp_path / "other"), "a:b")
+    assert (book.read_bytes(), out.read_bytes()) == before
+    broken = tmp_path / "broken"
+    broken.write_text("alice:secret\n", encoding="utf-8")
+    text = refused(capsys, "credentials", "add", "--book", str(broken), "--out", str(tmp_path / "other"), "bob")
+    assert "broken line 1 holds no verifier" in text
+    assert not (tmp_path / "other").exists()
+    assert "broken line 1" in refused(capsys, "up", "--dir", str(tmp_path / "run"), "--credentials", str(broken))
+    assert not (tmp_path / "run").exists()
+
+
+def test_certificates_say_who_made_them() -> None:
+    folder = certificates()
+    ours = {TlsIdentity(files_of(folder, name)).authority for name in ("member-0", "client")}
+    theirs = TlsIdentity(files_of(folder / "foreign", "client")).authority
+    assert len(ours) == 1
+    assert theirs not in ours
