@@ -1,5 +1,6 @@
 """Members as processes behind TLS and credentials: who is refused, what goes on; tests/docker has it on containers."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,7 +8,12 @@ import pytest
 
 from support import flows_security as flows
 from support.live_clusters import end_without_trace
+from upheaval.certificates import create_certificates
+from upheaval.cli.security import add
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.waits import wait_until
+from upheaval_node.client.asyncio_driver import AsyncClient
+from upheaval_node.client.connect import AuthenticationError
 
 
 @pytest.fixture(scope="module")
@@ -44,3 +50,42 @@ def test_the_run_is_valid_and_one_with_somebody_else_in_it_is_not(guarded: flows
     guarded.cluster.down()
     flows.the_run_is_valid_and_says_who_was_there(guarded)
     flows.a_run_with_somebody_else_in_it_is_invalid(guarded, tmp_path)
+
+
+def test_split_members_and_clients_of_asyncio_do_the_same(tmp_path: Path) -> None:
+    """The media driver's process has the certificates, the consensus module's the book; a reload reaches both."""
+    gate = flows.Gate(tmp_path)
+    cluster = ProcessCluster.create(
+        tmp_path / "run", components="split", tls=gate.certificates, credentials=gate.book, members=3
+    )
+    try:
+        cluster.up()
+        assert asyncio.run(writes(cluster, str(gate.bob)))
+        with pytest.raises(AuthenticationError):
+            asyncio.run(writes(cluster, str(gate.guesser)))
+        add("carol", gate.book, gate.carol, [])
+        create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
+        cluster.reload_security()
+        wait_until(
+            lambda: all(len(read_events(cluster, member)) == 3 for member in range(3)),
+            timeout_s=flows.SESSION_S,
+            describe=lambda: f"only {[read_events(cluster, member) for member in range(3)]} was read again",
+        )
+        assert asyncio.run(writes(cluster, str(gate.carol)))
+    finally:
+        end_without_trace(cluster)
+
+
+async def writes(cluster: ProcessCluster, credentials: str) -> bool:
+    tls = cluster.client_tls()
+    endpoints = cluster.ingress_endpoints()
+    async with AsyncClient(endpoints, flows.SESSION_S, tls=tls, credentials_file=credentials) as client:
+        await client.write("k", b"v")
+        return await client.read("k") == b"v"
+
+
+def read_events(cluster: ProcessCluster, member_id: int) -> list[str]:
+    """What the processes of a member have read again: each file once, by the process that needs it."""
+    events = cluster.run.member(member_id).read_trace()
+    read = [event for event in events if event.event in ("certificates-read", "credentials-read")]
+    return [f"{event.fields['component']} {event.event}" for event in read][1:]
