@@ -16,8 +16,9 @@ from upheaval_node.backup.node import build_backup
 from upheaval_node.errors import UsageError
 from upheaval_node.files import layout
 from upheaval_node.runtime.credentials_file import ENVIRONMENT_PREFIX, credentials_supplier
-from upheaval_node.runtime.node_process import NodePlan, NodeProcess
+from upheaval_node.runtime.node_process import NodePlan, NodeProcess, StatusPage
 from upheaval_node.runtime.programs import enter_folder, parse_json_object, read_json_object, run_program
+from upheaval_node.runtime.status_page import open_backup_page
 
 CONFIG_VARIABLE: Final = "UPHEAVAL_BACKUP_CONFIG"
 
@@ -47,10 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 clock_file=config.clock_file,
                 seed=config.seed,
                 protocol_trace=config.protocol_trace,
+                status_page=status_page(config),
             )
         )
 
     return run_program("upheaval-backup", make)
+
+
+def status_page(config: BackupConfig) -> StatusPage | None:
+    """What opens the HTTP endpoint of a backup or standby, if it is to have one."""
+    address = config.metrics_address
+    if address is None:
+        return None
+    return lambda network, cnc: open_backup_page(network, address, cnc.counters((0, 0)), cnc.header, config.name)
 
 
 def read_backup_config_file(path: str | None) -> BackupConfig:

@@ -34,15 +34,24 @@ _GAUGES: Final = (
     ("upheaval_archive_control_sessions", types.ARCHIVE_CONTROL_SESSIONS, "Clients of the archive."),
     ("upheaval_archive_recording_sessions", types.ARCHIVE_RECORDING_SESSIONS, "Streams that are being recorded."),
     ("upheaval_archive_replay_sessions", types.ARCHIVE_REPLAY_SESSIONS, "Recordings that are being replayed."),
+    ("upheaval_backup_state", types.BACKUP_STATE, "State of the backup agent, as Aeron numbers it."),
+    ("upheaval_backup_position_bytes", types.BACKUP_LIVE_LOG_POSITION, "Up to where the backup has the log; -1: none."),
 )
 _COUNTS: Final = (
     ("upheaval_elections_total", types.ELECTION_COUNT, "Elections that this member took part in since its start."),
     ("upheaval_client_timeouts_total", types.CLIENT_TIMEOUT_COUNT, "Sessions that timed out under this leader."),
+    ("upheaval_backup_retrievals_total", types.BACKUP_SNAPSHOTS_RETRIEVED, "How often a backup copied snapshots."),
+)
+
+_ERRORS: Final = (
+    ("consensus", types.CLUSTER_ERRORS),
+    ("archive", types.ARCHIVE_ERRORS),
+    ("backup", types.BACKUP_ERRORS),
 )
 
 
-def render(counters: Counters, *, member_id: int, start_ms: int) -> bytes:
-    """The whole exposition."""
+def render(counters: Counters, *, member_id: int | str, start_ms: int) -> bytes:
+    """The whole exposition; a node that is no member has its name for a member id."""
     found = _collect(counters)
     lines: list[str] = []
     info = {"member_id": str(member_id), "version": __version__}
@@ -90,7 +99,7 @@ def _roles(found: _Found) -> list[Sample]:
 def _errors(found: _Found) -> list[Sample]:
     samples = [
         Sample(value, {"component": component})
-        for component, type_id in (("consensus", types.CLUSTER_ERRORS), ("archive", types.ARCHIVE_ERRORS))
+        for component, type_id in _ERRORS
         for _, value in found.get(type_id, ())[:1]
     ]
     # The only system counter of the media driver is that of invalid packets.

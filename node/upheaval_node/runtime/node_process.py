@@ -40,6 +40,10 @@ MARKS_AND_MEDIA: Final = 2
 """How many agents, the first ones, go on for a moment after the others have been closed."""
 
 
+StatusPage = Callable[[SelectorNetwork, CncFile], HttpEndpoint]
+"""Opens the HTTP endpoint of a node."""
+
+
 class ClosableAgent(Agent, Protocol):
     """An agent with an orderly end."""
 
@@ -67,7 +71,7 @@ class NodePlan:
     protocol_trace: int = 0
     members: Mapping[str, int] = field(default_factory=dict)
     tls: TlsFiles | None = None
-    status_page: Callable[[SelectorNetwork, CncFile], HttpEndpoint] | None = None
+    status_page: StatusPage | None = None
 
 
 class NodeProcess:

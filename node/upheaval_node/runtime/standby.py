@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from upheaval_node.files import layout
-from upheaval_node.runtime.backup import configured_object
+from upheaval_node.runtime.backup import configured_object, status_page
 from upheaval_node.runtime.credentials_file import ENVIRONMENT_PREFIX, credentials_supplier
 from upheaval_node.runtime.node_process import NodePlan, NodeProcess
 from upheaval_node.runtime.programs import enter_folder, run_program
@@ -52,6 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 seed=backup.seed,
                 protocol_trace=backup.protocol_trace,
                 tls=backup.tls,
+                status_page=status_page(backup),
             )
         )
 

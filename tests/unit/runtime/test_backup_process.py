@@ -7,12 +7,15 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from support.prometheus_text import Exposition
 from unit.runtime.member_processes import Members, ended, free_ports, wait_until
+from upheaval_node import __version__
 from upheaval_node.files import layout
 from upheaval_node.runtime.backup_health import read_backup_health
 from upheaval_node.runtime.exit_status import ExitStatus
@@ -81,6 +84,23 @@ def test_it_ends_in_order_when_it_is_told_to(backup: BackupProcess) -> None:
     lines = [json.loads(line) for line in (backup.data / "trace.jsonl").read_text().splitlines()]
     assert (lines[0]["event"], lines[-1]["event"], lines[-1]["status"]) == ("process-start", "process-end", 0)
     assert {line["component"] for line in lines} == {"backup-0"}
+
+
+def test_it_shows_its_counters_and_its_health(backup: BackupProcess) -> None:
+    port = free_ports(1)[0]
+    backup.start(metrics_port=port)
+    wait_until(lambda: backup.state() is not None)
+
+    def get(path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    health = json.loads(get("/health"))
+    metrics = Exposition(get("/metrics"))
+    assert health["alive"]
+    assert metrics.value("upheaval_info", member_id="backup-0", version=__version__) == 1
+    assert metrics.value("upheaval_backup_position_bytes") == -1
+    assert metrics.value("upheaval_errors_total", component="backup") is not None
 
 
 @pytest.mark.parity("BC-01")

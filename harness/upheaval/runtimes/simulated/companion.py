@@ -179,7 +179,7 @@ class SimulatedCompanion:
 
     def _on_exit(self, process: SimulatedProcess) -> None:
         self._cluster.fabric.kill(process)
-        if process.failure is not None:
+        if process.failure is not None and not self.disk.is_full:
             self._cluster.failures.append((process.name, process.failure))
 
 
