@@ -170,13 +170,13 @@ def test_a_leader_that_goes_in_the_middle_of_its_shutdown_gets_no_ack_in_the_nex
     system.kill(leader)
     system.run_for(10)
     # Those that had got to the end of the term that was named are gone, in order; the others go on in a later one.
-    assert all(ack.leadership_term_id == term for _, ack in acks)
-    for member_id in followers:
-        if member_id in system.live:
-            assert ends(system, member_id) == []
-        else:
-            assert (len(ends(system, member_id)), statuses(system)[member_id]) == (1, 0)
+    told = {member_id: len(ends(system, member_id)) for member_id in followers}
+    gone = {member_id: int(member_id not in system.live) for member_id in followers}
+    ended = [system.cluster.members[member_id].exit_statuses for member_id in followers if gone[member_id]]
+    assert all(set(each.values()) == {0} for each in ended)
     system.start()
     system.leader()
     system.echo(system.client(), numbered("b", 5))
     system.await_messages(15)
+    assert all(ack.leadership_term_id == term for _, ack in acks)
+    assert told == gone
