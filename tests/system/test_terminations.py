@@ -165,7 +165,7 @@ def test_a_leader_that_goes_in_the_middle_of_its_shutdown_gets_no_ack_in_the_nex
     term = system.status(leader).leadership_term_id
     system.toggle(ControlToggle.SHUTDOWN)
     system.until(
-        lambda: system.counter(leader, CONSENSUS_MODULE_STATE) == ModuleState.SNAPSHOT, "snapshot of the leader", 5
+        lambda: system.counter(leader, CONSENSUS_MODULE_STATE) != ModuleState.ACTIVE, "shutdown of the leader", 5
     )
     system.kill(leader)
     system.run_for(10)
