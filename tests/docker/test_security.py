@@ -25,7 +25,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: C
     assert left_of(engine, cluster.config.run_id) == []
 
 
-@pytest.mark.parity("AU-04", "AU-05")
 def test_only_those_of_the_book_get_a_session(guarded: flows.Guarded) -> None:
     flows.only_those_of_the_book_get_a_session(guarded)
 

@@ -29,7 +29,6 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flows.Guarded]
         end_without_trace(cluster)
 
 
-@pytest.mark.parity("AU-04", "AU-05")
 def test_only_those_of_the_book_get_a_session(guarded: flows.Guarded) -> None:
     flows.only_those_of_the_book_get_a_session(guarded)
 
