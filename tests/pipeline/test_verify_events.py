@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from support.built_events import ledger_log, timers_log
+from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.run_folder import ControlRecord
@@ -12,6 +13,12 @@ from upheaval_pipeline.figures import measure_run
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.measure import measure, measure_lake
 from upheaval_pipeline.verify import verify, verify_lake
+
+_START = '{"ts":1,"component":"all","event":"process-start"}\n'
+_END = (
+    '{"ts":2,"component":"all","event":"cluster-end","log_position":AT,'
+    '"leadership_term_id":0,"requested_term_id":0,"services":0}\n'
+)
 
 
 def test_a_good_ledger_is_valid_word_for_word_and_in_a_lake(tmp_path: Path, spark: Any) -> None:
@@ -34,9 +41,13 @@ def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Pat
     log.close(reason=cm.CloseReason.TIMEOUT)
     run = log.write(tmp_path)
     run.add_control(ControlRecord("suspend", 1, 2, 0, {}, "not proved: nobody leads"))
+    for member_id, position in ((0, 64), (1, 96)):
+        with run.member(member_id).trace.open("a") as trace:
+            trace.write(_START + _END.replace("AT", str(position)))
     expected = verify_run(tmp_path)
     broken = [finding for finding in expected.findings if finding.verdict is Verdict.INVALID]
-    assert len(broken) == 3, expected.findings
+    assert len(broken) == 4, expected.findings
+    assert "member 0 ended at 64, member 1 at 96" in expected.finding(ENDS_AT_ONE_POSITION).detail
     assert verify(spark, tmp_path) == expected
     figures = measure_run(run)
     assert figures.timers is not None
