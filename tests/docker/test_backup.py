@@ -3,15 +3,12 @@
 from functools import partial
 from pathlib import Path
 
-import pytest
-
 from support.docker_runs import left_of
 from support.flows_backup import backup_under_load_and_restore
 from upheaval.runtimes.docker.engine import Client
 from upheaval.testing.cluster import Cluster
 
 
-@pytest.mark.parity("BK-11", "BK-15", "BK-16", "BK-18", "BK-19")
 def test_backup_under_load_and_restore_in_containers(tmp_path: Path, node_image: str, engine: Client) -> None:
     made: list[Cluster] = []
 
