@@ -18,7 +18,7 @@ from upheaval_node.backup.leftovers import Leftovers
 from upheaval_node.backup.log_copy import LogCopy
 from upheaval_node.backup.log_terms import name_terms
 from upheaval_node.backup.offer import Offer, is_acceptable, offer_of
-from upheaval_node.backup.queries import MemberQueries
+from upheaval_node.backup.queries import MemberQueries, RefusedError
 from upheaval_node.backup.recording_log_update import (
     RetrievedSnapshot,
     describe_copies,
@@ -148,7 +148,7 @@ class BackupAgent:
         except (TerminationError, StorageError):
             raise
         except NodeError as error:
-            self._fail(now, str(error))
+            self._fail(now, error)
             work = 1
         self._next_tick_ns = now.ns + (IDLE_TICK_NS if self._state is BackupState.BACKING_UP else TICK_NS)
         return work
@@ -255,7 +255,7 @@ class BackupAgent:
     def _on_session_event(self, now: Now, event: cm.SessionEvent) -> None:
         match event.code:
             case cm.EventCode.ERROR | cm.EventCode.AUTHENTICATION_REJECTED:
-                raise PeerError(f"{cm.EventCode(event.code).name}: {event.detail}")
+                raise RefusedError(f"{cm.EventCode(event.code).name}: {event.detail}")
             case cm.EventCode.REDIRECT:
                 self._refuse_member(now, "redirected")
             case _:
@@ -429,12 +429,15 @@ class BackupAgent:
 
     # --- RESET_BACKUP ---
 
-    def _fail(self, now: Now, text: str) -> None:
-        """Something went wrong: it is counted and said, and the round is given up."""
+    def _fail(self, now: Now, error: NodeError) -> None:
+        """Something went wrong: it is counted and said, and the round is given up.
+
+        What a member refuses is a kind of its own, so that it is told although members were silent before.
+        """
         self.published.errors.increment()
-        self._errors.report(now, "backup", text)
+        self._errors.report(now, "backup refused" if isinstance(error, RefusedError) else "backup", str(error))
         if self._state is not BackupState.RESET_BACKUP:
-            self._reset(now, text)
+            self._reset(now, str(error))
 
     def _reset(self, now: Now, reason: str) -> None:
         self._enter(now, BackupState.RESET_BACKUP, reason)

@@ -26,6 +26,10 @@ Answer = cm.BackupResponse | cm.SessionEvent
 """What is handed on: answers to the outstanding request, and every backup response."""
 
 
+class RefusedError(PeerError):
+    """A member does not answer this backup: it says why."""
+
+
 class MemberQueries:
     """`endpoint` is where the backup listens, `timeout_ns` how long a member may take."""
 

@@ -89,7 +89,7 @@ def test_a_refusal_is_said_with_its_detail_and_ends_the_round(code: cm.EventCode
     member = bench.members[0]
     member.say(cm.SessionEvent(correlation_id=member.query().correlation_id, code=code, detail="not you"))
     assert bench.state is BackupState.RESET_BACKUP
-    assert bench.errors.texts == [f"backup: {code.name}: not you"]
+    assert bench.errors.texts == [f"backup refused: {code.name}: not you"]
     assert counter(bench, BACKUP_ERRORS) == 1
 
 
