@@ -44,9 +44,11 @@ def ours(folder: Path, *command: str) -> Answer:
 
 
 def comparable(answer: Answer) -> tuple[int, str]:
-    """Without the time of day, what a component that runs changes each second, and the text column of a dump."""
+    """Without the time of day, what a component that runs changes each second, the text column of a dump, and the order
+    in which a hash table has the terms."""
     text = re.sub(r"(?m)^(Type: \w+) [\d:]+ ", r"\1 ", answer.text)
     text = re.sub(r"activity: [-\d]+ [\d:]+|activityTimestamp=\d+", "activity", text)
+    text = re.sub(r"(?<=cacheIndex=\{)[^}]*", lambda found: ", ".join(sorted(found[0].split(", "))), text)
     # Bytes that are line ends or nothing at all on a terminal stand in the text column of Aeron's.
     return answer.status, re.sub(r"(?m)^(\d{6}: .{48}   \|  ).*$", r"\1", text)
 
