@@ -35,8 +35,9 @@ def back_up_under_load(cluster: Cluster) -> int:
     backup.wait_until_caught_up()
     assert backup.status().snapshot_position == snapshot
     workload.wait_for(OPERATIONS)
-    cluster.kill("leader")
-    cluster.wait_until_leader()
+    leader = cluster.wait_until_leader()
+    cluster.kill(leader)
+    cluster.wait_until_leader(other_than=leader)
     workload.wait_for(OPERATIONS)
     backup.wait_until_caught_up()
     cluster.heal()
