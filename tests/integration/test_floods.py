@@ -30,6 +30,8 @@ from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.runtime.shared_counters import attach_cnc
 from upheaval_node.settings import MS, MediaSettings
 
+pytestmark = pytest.mark.heavy
+
 FLOOD = 10_000
 CONNECTIONS = 1_000
 HOST = "127.0.0.1"

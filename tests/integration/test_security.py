@@ -15,6 +15,8 @@ from upheaval.waits import wait_until
 from upheaval_node.client.asyncio_driver import AsyncClient
 from upheaval_node.client.connect import AuthenticationError
 
+pytestmark = pytest.mark.heavy
+
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flows.Guarded]:
