@@ -74,8 +74,9 @@ def upgrade(cluster: AnyCluster, hosts: Hosts, app_version: int | None, say: Cal
 def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: int | None) -> Path | None:
     """Give a member that is down a new host: empty, or seeded with a copy of what another member has.
 
-    Returns where its old files lie now, if the run folder had any. Raises `UsageError` while it runs, and when there
-    is nothing to copy.
+    Returns where its old files lie now, if the run folder had any. Raises `UsageError` while it runs, when there is
+    nothing to copy, and when the others are no majority; `UnknownOutcome` when they have no leader. Nothing is touched
+    then.
     """
     member = cluster.member(member_id)
     if member.is_running():
@@ -86,6 +87,7 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
             raise UsageError(f"member {member_id} cannot be seeded from itself")
         hosts.fetch(seed_from)
         _require_log(cluster.run.member(seed_from))
+    _require_majority_without(cluster, member_id)
     hosts.fetch(member_id)
     folder = cluster.run.member(member_id)
     try:
@@ -99,6 +101,19 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
     cluster.wait_until_caught_up(member_id, WAIT_S)
     cluster.flush_faults()
     return kept
+
+
+def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
+    """What was committed may be in the files of this member and of one that is down, and nowhere else."""
+    others = [member for member in cluster.members if member.member_id != member_id]
+    running = sum(member.is_running() for member in others)
+    needed = len(cluster.members) // 2 + 1
+    if running < needed:
+        raise UsageError(
+            f"{running} of the other {len(others)} members run, and without {needed} of them member {member_id} may "
+            "hold what nobody else has: start them first, or make a new cluster of it with `upheaval restore`"
+        )
+    cluster.wait_until_leader(WAIT_S)
 
 
 def _set_aside(folder: MemberFolder) -> Path | None:

@@ -62,6 +62,10 @@ def test_what_cannot_be_done_to_a_member_is_one_line(tmp_path: Path, capsys: pyt
         for arguments, reason in (
             (["replace", "--seed-from", "0", "0"], "cannot be seeded from itself"),
             (["replace", "--seed-from", "3", "0"], "unknown member 3"),
+            (
+                ["replace", "0"],
+                "0 of the other 0 members run, and without 1 of them member 0 may hold what nobody else has",
+            ),
             (["upgrade"], "member 0 is not running"),
         ):
             assert main([arguments[0], "--dir", folder, *arguments[1:]]) == 2
@@ -82,3 +86,20 @@ def test_a_member_without_a_log_is_no_seed_and_nothing_is_moved(
     assert main(["replace", "--dir", str(cluster.folder), "--seed-from", "1", "0"]) == 2
     assert "member 1 has no log to copy" in capsys.readouterr().err
     assert (cluster.folder / "member-0" / "archive").is_dir()
+
+
+def test_a_member_that_a_majority_needs_is_not_replaced(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty member and one that was behind would elect a leader without what was committed."""
+    cluster = ProcessCluster.create(tmp_path / "c")
+    try:
+        cluster.member(2).launch()
+        archive = cluster.folder / "member-0" / "archive"
+        archive.mkdir(exist_ok=True)
+        assert main(["replace", "--dir", str(cluster.folder), "0"]) == 2
+        err = capsys.readouterr().err
+        assert "1 of the other 2 members run, and without 2 of them member 0 may hold what nobody else has" in err
+        assert err.count("\n") == 1
+        assert archive.is_dir()
+        assert not cluster.member(0).is_running()
+    finally:
+        end_without_trace(cluster)

@@ -67,10 +67,9 @@ def check_backups(
     commit_position = min((final.commit_position for final in finals), default=-1)
     members = _Members(run, manifest.members, commit_position, witness_id)
     noted = {config.name: config.position for config in load_companions(run.path)}
-    work = [
-        partial(_judge_backup, folder, noted.get(folder.name, -1), members, operations)
-        for folder in companion_folders(run.path)
-    ]
+    names = {folder.name for folder in companion_folders(run.path)}
+    names |= {name for name, position in noted.items() if position > 0}
+    work = [partial(_judge_backup, run.path / name, noted.get(name, -1), members, operations) for name in sorted(names)]
     origin = read_origin(run.path)
     if origin is not None:
         work.append(partial(_judge_restored, origin, members))
@@ -142,6 +141,8 @@ def _read(files: MemberFolder, noted: int) -> _Copy:
             f"the log of {files.name} ends at position {log.end_position}, it said that it had it up to {noted}{why}"
         )
         raise _Broken(Verdict.INVALID, detail)
+    if log.end_position == log.start_position:
+        raise _Broken(Verdict.UNKNOWN, f"the log of {files.name} is empty")
     return _Copy(files.name, files, log.start_position, log.end_position, held)
 
 
@@ -165,7 +166,10 @@ def _compare(copy: _Copy, members: _Members) -> str:
     is_known = members.commit_position >= 0
     limit = min(copy.end, members.commit_position) if is_known else copy.end
     witness = members.log(members.witness_id)
-    different = first_difference(copy.log, witness, max(copy.start, witness.start_position), limit)
+    begin = max(copy.start, witness.start_position)
+    if begin >= limit:
+        raise _Broken(Verdict.UNKNOWN, f"nothing of the log of {copy.name} is there of member {members.witness_id}")
+    different = first_difference(copy.log, witness, begin, limit)
     if different is not None:
         segment, offset = different
         where = f"of member {members.witness_id} at position {segment.base + offset}"

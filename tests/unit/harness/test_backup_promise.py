@@ -150,6 +150,32 @@ def test_a_backup_without_a_log_is_unknown_unless_it_said_that_it_has_one(tmp_pa
     assert (finding.verdict, "up to position 4096, and has none" in finding.detail) == (Verdict.INVALID, True)
 
 
+def test_an_empty_log_is_no_backup(tmp_path: Path) -> None:
+    built(tmp_path)
+    assert write_backup(tmp_path, []) == 0
+    finding = judged(tmp_path)
+    assert (finding.verdict, finding.detail) == (Verdict.UNKNOWN, "the log of backup-0 is empty")
+
+
+def test_a_backup_whose_folder_is_gone_is_invalid(tmp_path: Path) -> None:
+    built(tmp_path)
+    note_companion(tmp_path, CompanionConfig("backup-0", position=4096))
+    finding = judged(tmp_path)
+    assert (finding.verdict, "up to position 4096, and has none" in finding.detail) == (Verdict.INVALID, True), finding
+
+
+def test_a_backup_of_log_that_no_member_has_any_more_is_unknown(tmp_path: Path) -> None:
+    run = built(tmp_path)
+    end = write_backup(tmp_path, run.payloads[0][:HELD])
+    for member_id in range(3):
+        catalog = tmp_path / f"member-{member_id}" / "archive" / "archive.catalog"
+        data = bytearray(catalog.read_bytes())
+        struct.pack_into("<q", data, 32 + 128 + 32 + 40, end)
+        catalog.write_bytes(data)
+    finding = judged(tmp_path)
+    assert (finding.verdict, "nothing of the log of backup-0" in finding.detail) == (Verdict.UNKNOWN, True), finding
+
+
 # --- snapshots ---
 
 
