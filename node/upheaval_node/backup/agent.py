@@ -268,7 +268,7 @@ class BackupAgent:
 
     def _on_backup_response(self, now: Now, response: cm.BackupResponse) -> None:
         """Only the answer to the query counts; Aeron resets for what other ones say, too."""
-        if self._state is not BackupState.BACKUP_QUERY or response.correlation_id != self._queries.correlation_id:
+        if self._state is not BackupState.BACKUP_QUERY or not self._queries.is_ours(response.correlation_id):
             return
         offer = offer_of(response)
         member_id, leader_id = offer.supplier.id, offer.leader_member_id

@@ -64,6 +64,10 @@ class MemberQueries:
         """Of the outstanding request, -1 without one."""
         return self._correlation_id
 
+    def is_ours(self, correlation_id: int) -> bool:
+        """Whether it is that of the outstanding request; without one nothing is."""
+        return correlation_id not in (NULL_VALUE, codec.NULL_INT64) and correlation_id == self._correlation_id
+
     def forget(self) -> None:
         """No request is outstanding any more."""
         self._correlation_id = NULL_VALUE
@@ -145,15 +149,12 @@ class MemberQueries:
         match message:
             case cm.BackupResponse():
                 self._answers.append(message)
-            case cm.SessionEvent() if self._is_ours(message.correlation_id):
+            case cm.SessionEvent() if self.is_ours(message.correlation_id):
                 self._answers.append(message)
-            case cm.Challenge() if self._is_ours(message.correlation_id) and self._may_be_challenged:
+            case cm.Challenge() if self.is_ours(message.correlation_id) and self._may_be_challenged:
                 self._answer_challenge(message)
             case _:
                 pass
-
-    def _is_ours(self, correlation_id: int) -> bool:
-        return correlation_id not in (NULL_VALUE, codec.NULL_INT64) and correlation_id == self._correlation_id
 
     def _answer_challenge(self, challenge: cm.Challenge) -> None:
         """Once a query: an answer takes work, which nobody shall ask for again and again."""

@@ -85,6 +85,17 @@ def test_a_flood_of_answers_that_nobody_asked_for_is_not_kept() -> None:
     assert bench.errors.texts == []
 
 
+def test_an_answer_to_no_query_at_all_is_no_answer() -> None:
+    bench = BackupBench()
+    member = bench.members[0]
+    # Nobody is there to be asked, so that no query is outstanding.
+    member._subscription.close()
+    for correlation_id in (-1, NULL_INT64):
+        member.say(member.offer(cm.BackupQuery(), correlation_id=correlation_id))
+        assert bench.agent._queries.correlation_id == -1
+        assert (bench.state, bench.agent.supplier_id) == (BackupState.BACKUP_QUERY, -1)
+
+
 def test_a_log_with_entries_that_cannot_be_read_ends_the_round_and_not_the_backup() -> None:
     bench = BackupBench()
     archive = bench.member_archive()
