@@ -20,7 +20,7 @@ from upheaval.runtimes.simulated.world import World
 from upheaval_chaos.planted.bug import INVARIANTS
 from upheaval_node import counters as counter_types
 
-SHORT = (1, 2)
+SHORT = (1, 3)
 
 KEPT = {
     20: "a recording that a full disk stopped during a snapshot was never begun anew",
