@@ -18,13 +18,13 @@ from typing import Any, Final
 from upheaval.checkers.log_pieces import whole_digest
 from upheaval.checkers.logs import WitnessLog, read_entries
 from upheaval.checkers.recordings import LogMissing, RecordedLog, data_extents
-from upheaval.companions import load_companions
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.history import Function, Operation, Outcome
 from upheaval.origin import Origin, write_origin
 from upheaval.run_folder import Manifest, MemberFolder, RunFolder
 from upheaval.runtimes.cluster_file import has_cluster
-from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.companions import LiveCompanion
+from upheaval.runtimes.live import AnyCluster, LiveMember
 from upheaval.runtimes.opening import create_cluster, open_cluster
 from upheaval_node.errors import DecodeError
 from upheaval_node.files import layout, recording_log_entry
@@ -63,14 +63,14 @@ class Source:
 
 
 def examine(folder: Path) -> Source:
-    """Whether a folder can be restored from. Raises `UsageError` with one line that says why not; it only reads."""
+    """Whether a folder can be restored from. Raises `UsageError` with one line that says why not."""
     folder = folder.absolute()
+    bring(folder)
     if not folder.is_dir():
         raise UsageError(f"{folder} is not a folder: give the folder of a backup, such as RUN/backup-0")
     path = folder / layout.RECORDING_LOG
     if not path.is_file():
         raise UsageError(f"{folder} has no {layout.RECORDING_LOG}: give the folder of a backup, such as RUN/backup-0")
-    _require_nobody_in(folder)
     entries = _entries(path)
     terms = [entry for entry in entries if entry.is_valid and entry.type is EntryType.TERM]
     if not terms:
@@ -94,15 +94,24 @@ def examine(folder: Path) -> Source:
     )
 
 
-def _require_nobody_in(folder: Path) -> None:
-    """A folder that something writes into is not copied: what came out might be of two moments."""
-    if any(is_locked(str(folder / mark)) for mark in _MARKS):
+def bring(folder: Path) -> None:
+    """Have everything in the folder of a node that its last process wrote, which may still lie in a container.
+
+    Raises `UsageError` while something writes into it: what came out of a copy might be of two moments.
+    """
+    if folder.is_dir() and any(is_locked(str(folder / mark)) for mark in _MARKS):
         raise UsageError(f"{folder} is in use by a live process: stop it first")
     run = folder.parent
-    if has_cluster(run) and any(config.name == folder.name for config in load_companions(run)):
-        with open_cluster(run) as cluster:
-            if cluster.companion(folder.name).is_running():
-                raise UsageError(f"{folder} is in use by {folder.name}, which runs: stop it first")
+    if not has_cluster(run):
+        return
+    with open_cluster(run) as cluster:
+        nodes: list[LiveMember | LiveCompanion] = [*cluster.members, *cluster.companions()]
+        node = next((each for each in nodes if each.folder == folder), None)
+        if node is None:
+            return
+        if node.is_running():
+            raise UsageError(f"{folder} is in use by {folder.name}, which runs: stop it first")
+        node.collect()
 
 
 def _entries(path: Path) -> list[Entry]:

@@ -39,6 +39,9 @@ def standby(options: argparse.Namespace) -> int:
 
 def promote(options: argparse.Namespace) -> int:
     """A new cluster from a standby that was stopped in good order, started unless that is left for later."""
+    from upheaval.restore import bring
+
+    bring(options.source_folder.absolute())
     require_promotable(options.source_folder)
     return backup.restore(options)
 

@@ -57,9 +57,10 @@ class LiveCompanion(ABC):
         """Start it, unless it runs. Returns at once."""
 
     def end_now(self) -> None:
-        """SIGKILL. Returns when it is gone."""
+        """SIGKILL. Returns when it is gone, and what it has written is in the run folder."""
         self.note_position()
         self._end()
+        self.collect()
 
     def stop_now(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Ask for an orderly end, and wait for it. What it has written is in the run folder then."""

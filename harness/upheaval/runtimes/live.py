@@ -51,6 +51,8 @@ class LiveMember(ABC):
 
     def __init__(self, cluster: "LiveCluster[LiveMember]", member_id: int) -> None:
         self.member_id = member_id
+        self.folder = cluster.run.member(member_id).path
+        """Its folder in the run folder."""
         self._live = cluster
 
     # --- eyes ---
@@ -101,6 +103,10 @@ class LiveMember(ABC):
     @abstractmethod
     def reload(self) -> None:
         """Let it read its certificates and the book of credentials again, as they are on this machine now."""
+
+    @abstractmethod
+    def collect(self) -> None:
+        """Bring what it has written so far into the run folder, where it is not there by itself."""
 
     @abstractmethod
     def end_now(self, component: str | None = None) -> None:

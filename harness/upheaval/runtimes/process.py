@@ -75,7 +75,6 @@ class ProcessMember(LiveMember):
     def __init__(self, cluster: "ProcessCluster", member_id: int) -> None:
         super().__init__(cluster, member_id)
         self._cluster = cluster
-        self.folder = cluster.run.member(member_id).path
         self.wrapper: Sequence[str] = ()
         """A command and its options to put in front of the member's own: strace, nice, taskset."""
 
@@ -121,6 +120,9 @@ class ProcessMember(LiveMember):
 
     def reload(self) -> None:
         send_signal(self.processes(), signal.SIGHUP)
+
+    def collect(self) -> None:
+        """It writes into the run folder itself."""
 
     def end_now(self, component: str | None = None) -> None:
         victims = self.processes(component)

@@ -7,7 +7,6 @@ is named and labelled after it. How containers are made is in `containers`, what
 import contextlib
 import os
 import signal
-import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -31,7 +30,7 @@ from upheaval.runtimes.docker.containers import (
     create_network,
     member_hosts,
     network_name,
-    put_folder,
+    put_copies,
     start_container,
 )
 from upheaval.runtimes.docker.engine import (
@@ -145,21 +144,27 @@ class DockerMember(LiveMember):
             if container is None:
                 self._cluster.create_container(self.member_id, component)
             elif not is_running(container):
+                self._bring_copies(container)
                 with engine_errors(f"starting member {self.member_id}"):
                     container.start()
 
     def reload(self) -> None:
         """Its copies are replaced first."""
-        container, config = self.container(), self._cluster.config
-        if container is None:
-            return
-        with tempfile.TemporaryDirectory() as scratch:
-            if config.tls:
-                security.copy_files(config.tls, member_name(self.member_id), Path(scratch))
-            if config.credentials:
-                security.copy_book(config.credentials, Path(scratch))
-            put_folder(container, Path(scratch), str(self._cluster.system.folder))
-        self.send_signal(signal.SIGHUP)
+        container = self.container()
+        if container is not None:
+            self._bring_copies(container)
+            self.send_signal(signal.SIGHUP)
+
+    def _bring_copies(self, container: Any) -> None:
+        """Certificates and book as they are now; a member that was down when they changed has those of before."""
+        cluster = self._cluster
+        put_copies(
+            container,
+            cluster.config.tls,
+            member_name(self.member_id),
+            cluster.config.credentials,
+            cluster.system.folder,
+        )
 
     def end_now(self, component: str | None = None) -> None:
         self._kill_and_wait(self._running(component))

@@ -11,7 +11,14 @@ from upheaval.runtimes.companion_status import status_from_text
 from upheaval.runtimes.companions import STOP_TIMEOUT_S, LiveCompanion
 from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.container_state import incarnation_of, is_running, raise_own_fault
-from upheaval.runtimes.docker.containers import ALL, ContainerPlan, member_hosts, network_name, start_container
+from upheaval.runtimes.docker.containers import (
+    ALL,
+    ContainerPlan,
+    member_hosts,
+    network_name,
+    put_copies,
+    start_container,
+)
 from upheaval.runtimes.docker.engine import engine_errors
 from upheaval.runtimes.docker.inside import ContainerEnded, run_inside
 
@@ -66,6 +73,8 @@ class DockerCompanion(LiveCompanion):
                 f"{self.name} cannot reach members in containers whose links have proxies: leave these out"
             )
         if container is not None and self._is_as_wanted(container):
+            cluster = self._cluster
+            put_copies(container, cluster.config.tls, self.name, self.config.credentials, cluster.system.folder)
             with engine_errors(f"starting {self.name}"):
                 container.start()
             return

@@ -10,9 +10,10 @@ import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
+from upheaval import security
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import Client, engine_errors, engine_host
 from upheaval.runtimes.ports import HOST
@@ -168,14 +169,21 @@ def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:
     packed.seek(0)
 
 
-def put_folder(container: Any, source: Path, target: str) -> None:
-    """Copy what is in a folder of this machine into one of a container, for its member to read."""
-    with tempfile.TemporaryFile() as packed, engine_errors(f"copying files into {container.name}"):
+def put_copies(container: Any, certificates: str, name: str, book: str, folder: PurePosixPath) -> None:
+    """Copy somebody's certificates and book, if any, into the folder of a container, running or not."""
+    if not certificates and not book:
+        return
+    with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as packed:
+        if certificates:
+            security.copy_files(certificates, name, Path(scratch))
+        if book:
+            security.copy_book(book, Path(scratch))
         with tarfile.open(fileobj=packed, mode="w") as archive:
-            for entry in sorted(source.iterdir()):
+            for entry in sorted(Path(scratch).iterdir()):
                 archive.add(entry, arcname=entry.name, filter=_owned_by_the_member)
         packed.seek(0)
-        container.put_archive(target, packed)
+        with engine_errors(f"copying files into {container.name}"):
+            container.put_archive(str(folder), packed)
 
 
 def _owned_by_the_member(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
