@@ -40,6 +40,7 @@ missing_packages() {
     has iptables || echo iptables
     has chromium || echo chromium
     has strace || echo strace
+    has openssl || echo openssl
     has_java || echo default-jre-headless
     has mvn || echo maven
 }

@@ -53,16 +53,16 @@ class Outcome:
     seconds: float
 
 
-DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv")
+DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv", "openssl")
 SUITES = (
     Suite("docker", "tests/docker", 0, DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
-    Suite("unit", "tests/unit", 0),
+    Suite("unit", "tests/unit", 0, ("openssl",)),
     Suite("architecture", "tests/architecture", 0),
     Suite("pipeline", "tests/pipeline", 1, ("java", "chromium"), ("pyspark",), extra=True),
     Suite("simulation", "tests/simulation", 1),
     Suite("system", "tests/system", 1),
     Suite("scenarios", "tests/scenarios", 1),
-    Suite("integration", "tests/integration", 1, ("strace",), marks="not timing"),
+    Suite("integration", "tests/integration", 1, ("strace", "openssl"), marks="not timing"),
     Suite("plugin", "tests/plugin", 1),
     Suite("aeron", "tests/aeron", 1, ("java",), files=(JAR,), extra=True),
     Suite("load", "tests/load", 0, modules=("locust",), extra=True),
