@@ -58,6 +58,9 @@ def refuse_credentials(source: str) -> str:
 class MemberPorts:
     """The outside of one process of a member, filled by a runtime. `seed` is what all its randomness comes from.
 
+    Challenges alone come from `nonces` where a runtime has one: nobody may foresee them, and none may come again after
+    a restart, because an answer to it would be known.
+
     With an `observer` every message and state change of the member is shown to it. `read_credentials` gives the text of
     what `credentials:SOURCE` and `roles:SOURCE` name. What can be read again while the member runs is put into
     `reloads`; each raises `UsageError` and changes nothing when it is no good.
@@ -73,6 +76,7 @@ class MemberPorts:
     now_ms: int
     resolver: Resolver | None = None
     observer: MessageObserver | None = None
+    nonces: Random | None = None
     read_credentials: Callable[[str], str] = refuse_credentials
     reloads: list[Callable[[], None]] = field(default_factory=list)
 
@@ -223,7 +227,7 @@ def _archive(config: MemberConfig, ports: MemberPorts, media: Media) -> Archive:
 
 def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> ConsensusModule:
     authenticator, roles, books = credentials_of(
-        config.settings.cluster, ports.read_credentials, ports.random("authentication")
+        config.settings.cluster, ports.read_credentials, ports.nonces or ports.random("authentication")
     )
     ports.reloads.extend(book.reload for book in books)
     return ConsensusModule(

@@ -25,6 +25,7 @@ MAX_WAITING: Final = 32
 """Requests that wait on one member; each may hold a connection."""
 
 MAX_WAITING_OF_PEER: Final = 8
+"""Of one host, or of whoever a certificate names: ports change with each connection."""
 
 Request = cm.BackupQuery | cm.HeartbeatRequest | cm.StandbySnapshot
 StandbyNotice = tuple[cm.StandbySnapshotSnapshot, ...]
@@ -86,7 +87,7 @@ class BackupSessions:
 
     def on_request(self, now: Now, peer: str, request: Request) -> str:
         """Take a request of `peer`; why it is not taken, empty if it is."""
-        of_peer = sum(each.peer == peer for each in self._waiting)
+        of_peer = sum(_host(each.peer) == _host(peer) for each in self._waiting)
         if len(self._waiting) >= MAX_WAITING or of_peer >= MAX_WAITING_OF_PEER:
             return "too many requests"
         session = ClusterSession(
@@ -108,11 +109,12 @@ class BackupSessions:
         self._waiting.append(_Waiting(session, request, peer))
         return ""
 
-    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> bool:
-        """Whether somebody waits for it."""
+    def on_challenge_response(self, now: Now, peer: str, message: cm.ChallengeResponse) -> bool:
+        """Whether somebody waits for it; nobody answers for another host, whose request a wrong answer would end."""
         for each in self._waiting:
             session = each.session
-            if session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED:
+            is_asked = session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED
+            if is_asked and _host(each.peer) == _host(peer):
                 session.time_of_last_activity_ns = now.ns
                 session.correlation_id = message.correlation_id
                 self._authenticator.on_challenge_response(now, session.id, message.encoded_credentials)
@@ -236,3 +238,8 @@ class BackupSessions:
             ),
             cluster_members=encode_members(context.members.values()),
         )
+
+
+def _host(peer: str) -> str:
+    """Who is at the other end of a connection, without the port."""
+    return peer.rpartition(":")[0]

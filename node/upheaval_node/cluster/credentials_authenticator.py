@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from upheaval_node.cluster.authentication import BACKUP_TEMPLATES, SessionProxy
-from upheaval_node.credentials import MAX_PRINCIPAL_LENGTH, NONCE_LENGTH, Challenge, CredentialsBook
+from upheaval_node.credentials import KEY_LENGTH, MAX_PRINCIPAL_LENGTH, NONCE_LENGTH, Challenge, CredentialsBook
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.types import Now
@@ -62,7 +62,9 @@ class CredentialsAuthenticator:
         self._claims: OrderedDict[int, _Claim] = OrderedDict()
 
     def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:  # noqa: ARG002 - a challenge does not age
-        # A session that ends before it was decided about is not heard of again: the oldest are forgotten.
+        # A session that ends before it was decided about is not heard of again: the oldest are forgotten. The ids of
+        # backups come again.
+        self._claims.pop(session_id, None)
         while len(self._claims) >= self._max_claims:
             self._claims.popitem(last=False)
         self._claims[session_id] = _Claim(bytes(encoded_credentials[: MAX_PRINCIPAL_LENGTH + 1]))
@@ -80,7 +82,7 @@ class CredentialsAuthenticator:
     def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:  # noqa: ARG002 - a challenge does not age
         claim = self._claims.get(session_id)
         if claim is not None and claim.answer is None:
-            claim.answer = bytes(encoded_credentials)
+            claim.answer = bytes(encoded_credentials[: KEY_LENGTH + 1])
 
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - a challenge does not age
         claim = self._claims.get(proxy.session_id)

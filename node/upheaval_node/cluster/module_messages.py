@@ -200,7 +200,7 @@ class ConsensusSide(ElectionSide):
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
         """Of a backup that this member challenged, or of a client that the leader did, passed on by a follower."""
         if message.cluster_session_id < 0:
-            if not self._backups.on_challenge_response(now, message):
+            if not self._backups.on_challenge_response(now, self.peer, message):
                 self._ignore(now, "ChallengeResponse to no challenge", message.cluster_session_id, may_be_late=True)
         elif self.active_log is not None:
             self._sessions.on_challenge_response(now, message)

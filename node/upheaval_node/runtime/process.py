@@ -338,6 +338,7 @@ class MemberProcess:
             pid=os.getpid(),
             now_ms=self._now().epoch_ms,
             observer=self._observer(),
+            nonces=secrets.SystemRandom(),
             read_credentials=read_source,
             reloads=self._reloads,
         )

@@ -245,6 +245,18 @@ def test_a_wrong_answer_to_a_challenge_is_rejected() -> None:
     assert waiting(leader) == 0
 
 
+def test_nobody_answers_a_challenge_for_another_host() -> None:
+    world, leader, backup = started(1, configured(authenticator="support.asking_party:Challenges"))
+    challenge = backup.ask(leader, backup.query(5))
+    assert isinstance(challenge, cm.Challenge)
+    leader.module.peer = "stranger:1"
+    leader.module.on_challenge_response(world.now, cm.ChallengeResponse(6, challenge.cluster_session_id, b"guess"))
+    world.advance(100)
+    answer = backup.ask(leader, cm.ChallengeResponse(7, challenge.cluster_session_id, b"secret"))
+    assert isinstance(answer, cm.BackupResponse)
+    assert len(backup.heard) == 2
+
+
 def test_two_that_are_challenged_at_once_are_told_apart() -> None:
     world, leader, backup = started(1, configured(authenticator="support.asking_party:Challenges"))
     other = Party(world, "other")
@@ -288,11 +300,13 @@ def test_how_many_wait_is_bounded_for_each_peer_and_in_all() -> None:
     assert isinstance(backups, BackupSessions)
     asked = 0
     for number in range(MAX_WAITING):
-        for _ in range(MAX_WAITING_OF_PEER + 3):
+        for port in range(MAX_WAITING_OF_PEER + 3):
             message = cm.HeartbeatRequest(asked, STREAM, f"aeron:tcp?endpoint=far-{asked}:1", b"")
-            leader.module.peer = f"host-{number}:1"
+            leader.module.peer = f"host-{number}:{port}"
             leader.module.on_heartbeat_request(world.now, message)
             asked += 1
+        of_host = sum(each.peer.startswith(f"host-{number}:") for each in backups._waiting)
+        assert of_host <= MAX_WAITING_OF_PEER
     assert waiting(leader) == MAX_WAITING
     assert leader.module.counters.ignored_messages.get() == asked - MAX_WAITING
     ids = [each.session.id for each in backups._waiting]

@@ -117,6 +117,18 @@ def test_sessions_that_are_never_heard_of_again_are_forgotten() -> None:
     assert late.is_rejected
 
 
+def test_an_id_that_comes_again_is_as_new_as_any_other() -> None:
+    who = authenticator(max_claims=3)
+    for session_id in (-1, 1):
+        who.on_connect_request(NOW, session_id, b"mallory")
+    who.on_connect_request(NOW, -1, b"backup")
+    for session_id in (2, 3):
+        who.on_connect_request(NOW, session_id, b"bob")
+    backup = Proxy(-1)
+    who.on_connected_session(NOW, backup)
+    assert (backup.is_rejected, len(backup.challenges)) == (False, 1)
+
+
 def test_roles_say_who_may_ask_for_what() -> None:
     rule = RolesOfCredentials(BookReader("book", lambda _: BOOK))
     allowed = {

@@ -7,11 +7,15 @@ import pytest
 
 from unit.runtime.parties import child, run_until
 from upheaval_node.errors import StorageError
+from upheaval_node.files import layout
+from upheaval_node.member_config import MemberConfig
 from upheaval_node.runtime.clock import SkewedClock, SystemClock, set_clock_skew
 from upheaval_node.runtime.doorbell import Doorbell
 from upheaval_node.runtime.error_sink import MAX_KINDS, MAX_TEXT_LENGTH, ProcessErrorSink
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.process import ALL, MemberProcess
+from upheaval_node.runtime.shared_counters import create_cnc
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.types import Now
 
@@ -114,3 +118,24 @@ def test_exit_statuses_have_the_numbers_that_were_promised() -> None:
         "STOP_TIMED_OUT": 8,
         "PEER_FAULT": 9,
     }
+
+
+def test_challenges_do_not_come_again_after_a_restart_with_the_same_seed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = MemberConfig(0, "0,a:1,a:2,a:3,a:4,a:5", folder=str(tmp_path), seed=7)
+    nonces: list[bytes] = []
+    for start in ("first", "second"):
+        (tmp_path / start).mkdir()
+        monkeypatch.chdir(tmp_path / start)
+        process = MemberProcess(config, ALL)
+        cnc = create_cnc(layout.CNC, pid=1, now_ms=1, is_shared=False)
+        ports = process._ports(cnc, None)
+        assert ports.nonces is not None
+        nonces.append(ports.nonces.randbytes(24))
+        process._storage.close()
+        process._loop.close()
+        cnc.close()
+        for lock in process._locks:
+            lock.release()
+    assert nonces[0] != nonces[1]
