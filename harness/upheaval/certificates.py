@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.private_files import PRIVATE, write_private
 
 AUTHORITY: Final = "authority"
 CLIENT: Final = "client"
@@ -69,8 +70,7 @@ def _kinds(members: int, backups: int, standbys: int) -> list[tuple[str, int]]:
 def create_authority(folder: Path, *, days: int = 365) -> None:
     """A new authority in the folder. Raises `UsageError`; an authority that is there is left alone."""
     _check_days(days)
-    if (folder / f"{AUTHORITY}.key").exists():
-        raise UsageError(f"{folder} holds an authority already")
+    _require_no_authority(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="upheaval-ca-") as scratch:
         place = _Workplace(Path(scratch), f"upheaval authority {secrets.token_hex(4)}")
@@ -101,9 +101,19 @@ def create_certificates(folder: Path, names: Iterable[str], *, days: int = 365, 
 def create_for_cluster(folder: Path, members: int, *, days: int = 365) -> list[str]:
     """An authority and certificates for everybody of a cluster; returns the names. Raises `UsageError`."""
     names = names_of_cluster(members)
+    _require_no_authority(folder)
+    files = [folder / f"{name}{suffix}" for name in names for suffix in (".key", ".pem")]
+    taken = next((path for path in files if path.exists()), None)
+    if taken is not None:
+        raise UsageError(f"{folder} holds {taken.name} already")
     create_authority(folder, days=days)
     create_certificates(folder, names, days=days)
     return names
+
+
+def _require_no_authority(folder: Path) -> None:
+    if any((folder / f"{AUTHORITY}{suffix}").exists() for suffix in (".key", ".pem")):
+        raise UsageError(f"{folder} holds an authority already")
 
 
 def _check_days(days: int) -> None:
@@ -137,10 +147,8 @@ class _Workplace:
         """The key first: a process that reads in between finds a pair that does not match, and keeps the old one."""
         for suffix in (".key", ".pem"):
             made = self.folder / f"{name}{suffix}"
-            made.chmod(0o600 if suffix == ".key" else 0o644)
-            fresh = folder / f".{name}{suffix}.new"
-            shutil.copy(made, fresh)
-            fresh.replace(folder / f"{name}{suffix}")
+            content = made.read_text(encoding="ascii")
+            write_private(folder / f"{name}{suffix}", content, mode=PRIVATE if suffix == ".key" else 0o644)
 
     def _run(self, *arguments: str) -> None:
         run_openssl(arguments, self.folder)

@@ -5,7 +5,6 @@ runs in a container gets copies. Knows files, no runtimes.
 """
 
 import json
-import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -15,6 +14,7 @@ from upheaval.certificates import AUTHORITY, CLIENT
 from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.jsonfields import Json
+from upheaval.private_files import copy_private
 from upheaval.run_folder import write_atomically
 from upheaval_node.credentials import CredentialsBook
 from upheaval_node.errors import NodeError
@@ -107,8 +107,7 @@ def copy_files(folder: str, name: str, target: Path) -> None:
     try:
         copies.mkdir(parents=True, exist_ok=True)
         for source, copy in zip((files.authority, files.certificate, files.key), FILES_OF_COPIES.values(), strict=True):
-            shutil.copy(source, target / copy)
-            (target / copy).chmod(0o600)
+            copy_private(Path(source), target / copy)
     except OSError as error:
         raise EnvironmentFault(f"cannot copy the certificates of {name}: {error}") from error
 
@@ -117,7 +116,6 @@ def copy_book(book: str, target: Path) -> None:
     """The same for the book of credentials."""
     try:
         target.mkdir(parents=True, exist_ok=True)
-        shutil.copy(book, target / BOOK_COPY)
-        (target / BOOK_COPY).chmod(0o600)
+        copy_private(Path(book), target / BOOK_COPY)
     except OSError as error:
         raise EnvironmentFault(f"cannot copy the credentials {book}: {error}") from error

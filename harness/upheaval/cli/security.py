@@ -7,7 +7,8 @@ from pathlib import Path
 
 from upheaval.certificates import create_certificates, create_for_cluster, names_of_cluster
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.run_folder import MEMBERS_MAX, write_atomically
+from upheaval.private_files import PRIVATE, mode_of, write_private
+from upheaval.run_folder import MEMBERS_MAX
 from upheaval.runtimes.opening import open_cluster
 from upheaval_node.credentials import SALT_LENGTH, CredentialsBook, check_principal, make_verifier
 from upheaval_node.errors import NodeError
@@ -50,6 +51,8 @@ def add(principal: str, book: Path, out: Path, roles: Sequence[str]) -> int:
     """A new principal with a secret that nobody has seen."""
     try:
         check_principal(principal)
+        if out.absolute() == book.absolute():
+            raise UsageError(f"{book} cannot hold both the book and a secret: give another --out")
         text = book.read_text(encoding="utf-8") if book.exists() else ""
         if principal.encode() in CredentialsBook(text, str(book)):
             raise UsageError(f"{book} names {principal!r} already")
@@ -57,7 +60,7 @@ def add(principal: str, book: Path, out: Path, roles: Sequence[str]) -> int:
         verifier = make_verifier(secret, secrets.token_bytes(SALT_LENGTH), frozenset(roles))
         _write_new(out, f"{principal}:{secret}\n")
         separator = "\n" if text and not text.endswith("\n") else ""
-        write_atomically(book, f"{text}{separator}{principal}:{verifier}\n")
+        write_private(book, f"{text}{separator}{principal}:{verifier}\n", mode=mode_of(book))
     except NodeError as error:
         raise UsageError(str(error)) from error
     except UnicodeDecodeError as error:
@@ -71,7 +74,7 @@ def add(principal: str, book: Path, out: Path, roles: Sequence[str]) -> int:
 def _write_new(path: Path, text: str) -> None:
     """A file that only its owner reads. One that is there may hold another secret, and is left alone."""
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, PRIVATE)
     except FileExistsError:
         raise UsageError(f"{path} is there already: give another --out") from None
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:

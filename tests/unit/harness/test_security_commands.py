@@ -11,7 +11,7 @@ from support.tls_world import certificates, own_copy
 from upheaval.certificates import create_certificates, run_openssl
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.security import files_of, require_certificates
+from upheaval.security import copy_book, copy_files, files_of, require_certificates
 from upheaval_node.credentials import CredentialsBook, parse_credentials
 from upheaval_node.runtime.tls import TlsIdentity
 
@@ -77,6 +77,44 @@ def test_an_authority_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest
     before = (folder / "authority.key").read_bytes()
     assert "holds an authority already" in refused(capsys, "certificates", "create", "--dir", str(folder))
     assert (folder / "authority.key").read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["authority.pem", "member-0.key", "client.pem"])
+def test_keys_and_certificates_of_somebody_else_are_left_alone(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    (tmp_path / name).write_text("precious", encoding="utf-8")
+    assert " already" in refused(capsys, "certificates", "create", "--dir", str(tmp_path))
+    assert {path.name: path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {name: "precious"}
+
+
+def test_copies_are_for_their_owner_alone(tmp_path: Path) -> None:
+    folder, book = own_copy(tmp_path / "certificates"), tmp_path / "book"
+    book.write_text("", encoding="utf-8")
+    for path in (*folder.iterdir(), book):
+        if path.is_file():
+            path.chmod(0o644)
+    target = tmp_path / "member"
+    (target / "tls").mkdir(parents=True)
+    (target / "credentials").write_text("old", encoding="utf-8")
+    copy_files(str(folder), "member-0", target)
+    copy_book(str(book), target)
+    assert {path.stat().st_mode & 0o777 for path in target.rglob("*") if path.is_file()} == {0o600}
+    assert (target / "tls" / "key.pem").read_bytes() == (folder / "member-0.key").read_bytes()
+    assert (target / "credentials").read_bytes() == b""
+
+
+def test_a_book_keeps_the_mode_that_its_owner_gave_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    book = tmp_path / "book"
+    for name, mode in (("alice", 0o600), ("bob", 0o600), ("carol", 0o640)):
+        if name == "carol":
+            book.chmod(mode)
+        assert said(capsys, "credentials", "add", name, "--book", str(book), "--out", str(tmp_path / name))[0] == 0
+        assert book.stat().st_mode & 0o777 == mode
+    same = tmp_path / "same"
+    text = refused(capsys, "credentials", "add", "dave", "--book", str(same), "--out", str(same))
+    assert "cannot hold both the book and a secret" in text
+    assert not same.exists()
 
 
 def test_a_place_that_is_none_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
