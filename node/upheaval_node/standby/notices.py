@@ -39,13 +39,17 @@ Report = Callable[[Now, str, str], None]
 
 
 class _Peer:
-    """One member: how far it was told. `heartbeat_id` is that of the heartbeat that it owes, -1 while none is sent."""
+    """One member: how far it was told. `heartbeat_id` is that of the heartbeat that it owes, -1 while none is sent.
+
+    `challenged` are the ids that it may not challenge any more: an answer takes work.
+    """
 
     def __init__(self, media: Media, endpoint: str) -> None:
         self.endpoint = endpoint
         self.state = NoticeState.IDLE
         self.heartbeat_id = NULL_VALUE
         self.notice_id = NULL_VALUE
+        self.challenged: set[int] = set()
         self.deadline_ns = MAX_POSITION
         self._media = media
         self._publication: Publication | None = None
@@ -234,9 +238,11 @@ class SnapshotNotices:
     def _on_challenge(self, challenge: cm.Challenge) -> None:
         """The id of the answer takes the place of the request's."""
         peer = self._peer_of(challenge.correlation_id)
-        if peer is None:
+        if peer is None or challenge.correlation_id in peer.challenged:
             return
         answer_id = self._media.next_correlation_id()
+        known = peer.challenged & {peer.heartbeat_id, peer.notice_id}
+        peer.challenged = known | {challenge.correlation_id, answer_id}
         answer = cm.ChallengeResponse(
             correlation_id=answer_id,
             cluster_session_id=challenge.cluster_session_id,

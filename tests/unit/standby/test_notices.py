@@ -5,7 +5,7 @@ from dataclasses import replace
 from support.cluster_world import ClusterWorld, KeepingService, Member
 from support.standby_world import Standby
 from upheaval_node.cluster.authentication import SessionProxy
-from upheaval_node.cluster.module_state import ControlToggle
+from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.counters import CONTROL_TOGGLE, cluster_key
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
@@ -44,11 +44,13 @@ class Answering:
 
     def __init__(self, name: bytes = b"me") -> None:
         self.name = name
+        self.asked: list[bytes] = []
 
     def encoded_credentials(self) -> bytes:
         return b""
 
     def on_challenge(self, encoded_challenge: bytes) -> bytes:
+        self.asked.append(encoded_challenge)
         return self.name + b" " + encoded_challenge
 
 
@@ -176,6 +178,23 @@ def test_a_wrong_answer_ends_it_with_one_line_a_member() -> None:
     assert len(standby.errors.texts) == 3
     assert all("AUTHENTICATION_REJECTED" in text for text in standby.errors.texts)
     assert all(told(member) == [] for member in world.members.values())
+
+
+def test_a_request_is_challenged_once_because_an_answer_takes_work() -> None:
+    world, leader = started(1)
+    credentials = Answering()
+    standby = following(world, leader, credentials)
+    toggle = leader.counters.find(CONTROL_TOGGLE, cluster_key(0))
+    assert toggle is not None
+    toggle.set(ControlToggle.SUSPEND)
+    world.until(lambda: leader.module.state is ModuleState.SUSPENDED)
+    standby.notices.tell(())
+    (peer,) = standby.notices._peers
+    world.until(lambda: peer.heartbeat_id != -1)
+    for number in range(10):
+        challenge = cm.Challenge(peer.heartbeat_id, cluster_session_id=-1, encoded_challenge=b"%d" % number)
+        standby.notices._on_challenge(challenge)
+    assert credentials.asked == [b"0"]
 
 
 def test_what_nobody_asked_for_changes_nothing() -> None:
