@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 from upheaval_node.runtime.connection import READ_BUFFER_LENGTH, SelectorConnection
+from upheaval_node.runtime.loop import Cancellable
 from upheaval_node.runtime.tls import Peer, Refusal, TlsIdentity, check_name, issuer_of, refusal_of
 from upheaval_node.tls_files import named_address
 
@@ -52,6 +53,7 @@ class TlsConnection(SelectorConnection):
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
+        self._timer: Cancellable | None = None
         self._is_secured = False
         self._unsent = _EMPTY
 
@@ -69,7 +71,7 @@ class TlsConnection(SelectorConnection):
                 break
             self._cipher(piece)
             accepted += len(piece)
-            if not self._flush():
+            if not self._flush() or self._is_closed:
                 break
         return accepted
 
@@ -92,9 +94,21 @@ class TlsConnection(SelectorConnection):
     def _begin_handshake(self) -> None:
         self._tls = self._identity.make(self._incoming, self._outgoing, is_server=not self._is_dialled)
         self._network.handshakes.add(self)
-        self._loop.call_at(time.monotonic_ns() + HANDSHAKE_TIMEOUT_NS, self._give_up_handshake)
+        self._timer = self._loop.call_at(time.monotonic_ns() + HANDSHAKE_TIMEOUT_NS, self._give_up_handshake)
         self._apply_interest()
         self._step_handshake()
+
+    def _end_handshake(self) -> None:
+        """It went well, or is over: nothing waits for it any more."""
+        self._network.handshakes.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _forget_tls(self) -> None:
+        """Nothing more is read or written: who comes and goes quickly must not leave memory in use."""
+        self._end_handshake()
+        self._tls = None
+        self._incoming = ssl.MemoryBIO()
 
     def _give_up_handshake(self) -> None:
         if not self._is_secured and not self._is_closed:
@@ -111,15 +125,17 @@ class TlsConnection(SelectorConnection):
             self._refuse(refusal_of(error))
             return
         self._flush()
+        if self._is_closed:
+            return
         name = check_name(self._tls, self._wanted)
         if isinstance(name, Refusal):
             self._refuse(name)
-        elif not self._is_closed:
+        else:
             self._secure(name)
 
     def _secure(self, name: str) -> None:
         self._is_secured = True
-        self._network.handshakes.discard(self)
+        self._end_handshake()
         assert self._tls is not None
         self._identity.secured(Peer(name, self._peer, self._is_dialled, issuer_of(self._tls)))
         self._peer = named_address(name, self._peer)
@@ -144,7 +160,7 @@ class TlsConnection(SelectorConnection):
             return
         self._identity.refused(refusal, self._peer)
         self._flush()
-        self._network.handshakes.discard(self)
+        self._forget_tls()
         handler, self._handler = self._handler, None
         if not self._is_closed:
             self.close()
@@ -218,7 +234,7 @@ class TlsConnection(SelectorConnection):
             super()._resume_writing()
 
     def _dispose(self) -> None:
-        self._network.handshakes.discard(self)
+        self._forget_tls()
         self._unsent = _EMPTY
         super()._dispose()
 

@@ -4,6 +4,7 @@ import os
 import shutil
 import socket
 import ssl
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -211,6 +212,23 @@ def test_handshakes_that_do_not_go_on_are_bounded_and_end(loop: World) -> None:
     assert not there.network.handshakes
     for sock in idle:
         sock.close()
+
+
+def test_who_is_refused_or_gone_costs_no_more_memory(loop: World) -> None:
+    there = member(loop, 1)
+    listener = there.network.listen(ANY_PORT, lambda _: Recorder())
+    host, _, port = listener.address.rpartition(":")
+    for last_words in (b"GET / HTTP/1.1\r\n\r\n" * 1000, b""):
+        with socket.create_connection((host, int(port))) as stranger:
+            run_until(loop, lambda: there.network.handshakes)
+            (connection,) = there.network.handshakes
+            state = weakref.ref(connection._tls)
+            del connection
+            if last_words:
+                stranger.sendall(last_words)
+                run_until(loop, lambda: not there.network.handshakes)
+        run_until(loop, lambda: not there.network.handshakes)
+        assert state() is None
 
 
 def test_new_connections_use_the_files_that_were_read_last_and_old_ones_live_on(loop: World, tmp_path: Path) -> None:
