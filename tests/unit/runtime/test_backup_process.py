@@ -172,7 +172,7 @@ def test_it_follows_a_member_goes_on_after_sigkill_and_is_no_member(tmp_path: Pa
         wait_until(lambda: backup.state() == "BACKING_UP")
         assert sorted(path.name for path in (backup.data / "archive").glob("*.rec")) == ["0-0.rec"]
         # The other way round: what a member has used is no place for a backup.
-        shutil.copytree(members.path(0), tmp_path / "used", ignore=shutil.ignore_patterns("*.sock", "bell-*"))
+        shutil.copytree(members.path(0), tmp_path / "used", ignore=shutil.ignore_patterns("*.sock", "bell-*", "*.new"))
         other = {**backup.fields, "endpoints": {"consensus": "127.0.0.1:0", "catchup": "127.0.0.1:0"}}
         other["endpoints"] = {**dict(other["endpoints"]), "archive": f"127.0.0.1:{free_ports(1)[0]}"}  # type: ignore[call-overload]
         status, errors = ended(backup.start(**{**other, "folder": str(tmp_path / "used")}))
