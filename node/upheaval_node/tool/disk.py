@@ -103,6 +103,7 @@ class DiskNode:
             try:
                 fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
                 try:
+                    _give_away(fd, path)
                     _write_whole(fd, content)
                     os.fsync(fd)
                 finally:
@@ -222,6 +223,17 @@ def _is_process(pid: int) -> bool:
     except OSError:
         return False
     return not status.rpartition(")")[2].lstrip().startswith("Z")
+
+
+def _give_away(fd: int, path: str) -> None:
+    """To the owner of the file whose place it will take, if there is one: the node has to open it again."""
+    try:
+        old = Path(path).stat()
+    except FileNotFoundError:
+        return
+    if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+        os.fchown(fd, old.st_uid, old.st_gid)
+    os.fchmod(fd, stat.S_IMODE(old.st_mode))
 
 
 def _write_whole(fd: int, content: bytes) -> None:

@@ -1,5 +1,6 @@
 """recording-log, recovery-plan, sort, seed and invalidate on folders of nodes that are down."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,6 +47,20 @@ def test_sorting_puts_the_records_into_the_order_of_memory(log: Path) -> None:
     assert tool(log.parent, SORT).status == 0
     assert log.read_bytes() == log_content()
     assert [path.name for path in log.parent.iterdir()] == ["recording.log"]
+
+
+@pytest.mark.parametrize("word", [SORT, SEED])
+def test_a_new_file_belongs_to_whom_the_old_one_did(log: Path, word: str) -> None:
+    """The tool may run as root, and the node has to open its log again."""
+    log.write_bytes(reversed_records(log_content()))
+    log.chmod(0o640)
+    if os.geteuid() == 0:
+        os.chown(log, 1234, 2345)
+    before = log.stat()
+    assert tool(log.parent, word).status == 0
+    after = log.stat()
+    assert after.st_ino != before.st_ino
+    assert (after.st_mode, after.st_uid, after.st_gid) == (before.st_mode, before.st_uid, before.st_gid)
 
 
 def test_seeding_without_a_valid_snapshot_leaves_only_a_backup(log: Path) -> None:
