@@ -72,7 +72,8 @@ class Operable(Protocol):
 def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -> ControlRecord:
     """Give an order, wait until it has taken effect on every member that runs, and write it down with the proof.
 
-    Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown order.
+    Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown order, and
+    for a standby's snapshot that is to be fetched and that nobody knows of.
     """
     known = (*ORDERS, *STANDBY_ORDERS)
     if order not in known:
@@ -158,6 +159,8 @@ class _Order:
     def _replicate(self, running: Sequence[int]) -> str:
         statuses = self._cluster.control_statuses()
         wanted = {member_id: statuses[member_id].standby_position for member_id in running}
+        if max(wanted.values()) < 0:
+            raise UsageError(f"members {_shown(running)} know of no snapshot of a standby: let one take it first")
         for member_id in running:
             self._give_to(member_id)
 

@@ -208,12 +208,11 @@ def _history(rows: _Rows) -> list[Finding]:
 
 
 def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
-    """Sessions, messages of services, timers, money, snapshots: of logs that are there from their beginning."""
-    if not rows.all("log") or int(json.loads(str(_longest(rows).text))["log_start"]) > 0:
-        return
-    found = events_of(rows.all("session"), rows.all("event"))
-    operations, entries = requests_of(rows.all("own request"))
-    yield from in_process.judge_events(found, operations, entries)
+    """Sessions, messages of services, timers and money, of logs that are there from their beginning; what is aside."""
+    if rows.all("log") and int(json.loads(str(_longest(rows).text))["log_start"]) == 0:
+        found = events_of(rows.all("session"), rows.all("event"))
+        operations, entries = requests_of(rows.all("own request"))
+        yield from in_process.judge_events(found, operations, entries)
     yield from run.aside.snapshots
 
 

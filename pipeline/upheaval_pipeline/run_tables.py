@@ -18,7 +18,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from upheaval import jsonfields
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import orders_proved
-from upheaval.checkers.run import judge_backups, judge_snapshots
+from upheaval.checkers.run import judge_backups, judge_identities, judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.jsonfields import FieldError
@@ -28,7 +28,7 @@ from upheaval_pipeline import sources, tables
 
 @dataclass(frozen=True)
 class Aside:
-    """Findings on the orders of operators and what came of them, and on snapshots, states and backups."""
+    """Findings on the orders of operators and what came of them; and on snapshots, states, identities and backups."""
 
     orders: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
@@ -43,7 +43,7 @@ def aside_of(run: RunFolder) -> Aside:
     """Raises `UsageError` for malformed files."""
     controls = tuple(run.read_controls())
     orders = (*orders_proved(controls), *check_endings(run, run.read_manifest(), controls))
-    return Aside(orders, (*judge_snapshots(run), *judge_backups(run)), controls)
+    return Aside(orders, (*judge_snapshots(run), *judge_identities(run), *judge_backups(run)), controls)
 
 
 def _parse_aside(text: str | None) -> Aside:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.flows_standby import standby_snapshot_and_promotion
+from upheaval.errors import UsageError
 from upheaval.testing.cluster import Cluster
 
 
@@ -25,3 +26,11 @@ def test_standby_snapshot_and_promotion_by_seed(tmp_path: Path, seed: int) -> No
 def test_standby_snapshot_and_promotion_by_many_seeds(tmp_path: Path, seed: int) -> None:
     standby_snapshot_and_promotion(partial(Cluster, runtime="simulated", sync_level=seed % 3, seed=seed), tmp_path)
     assert (tmp_path / "second" / "origin.json").is_file()
+
+
+def test_a_snapshot_that_no_standby_took_cannot_be_fetched(tmp_path: Path) -> None:
+    with Cluster(runtime="simulated", folder=tmp_path / "run") as cluster:
+        cluster.wait_until_leader()
+        with pytest.raises(UsageError, match="members 0, 1, 2 know of no snapshot of a standby"):
+            cluster.replicate_standby_snapshot()
+        assert list(cluster.run.read_controls()) == []

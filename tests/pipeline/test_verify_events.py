@@ -4,9 +4,13 @@ from pathlib import Path
 from typing import Any
 
 from support.built_events import ledger_log, timers_log
+from support.built_runs import good_run
+from upheaval.checkers.backups import BACKED_UP
 from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
+from upheaval.checkers.identities import ONLY_CREDENTIALS, SECURITY_FILE
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
+from upheaval.companions import CompanionConfig, note_companion
 from upheaval.run_folder import ControlRecord
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_pipeline.figures import measure_run
@@ -53,3 +57,15 @@ def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Pat
     assert figures.timers is not None
     assert figures.timers.p50 == 3
     assert measure(spark, tmp_path) == figures
+
+
+def test_who_was_let_in_and_what_was_backed_up_is_judged_without_a_log_as_well(tmp_path: Path, spark: Any) -> None:
+    good_run().write(tmp_path)
+    (tmp_path / SECURITY_FILE).write_text('{"principals": ["alice"]}')
+    note_companion(tmp_path, CompanionConfig("backup-0", position=4096))
+    for path in tmp_path.glob("member-*/archive/*.rec"):
+        path.unlink()
+    report = verify(spark, tmp_path)
+    assert report == verify_run(tmp_path)
+    assert report.finding(ONLY_CREDENTIALS).verdict is Verdict.UNKNOWN
+    assert report.finding(BACKED_UP).verdict is Verdict.INVALID

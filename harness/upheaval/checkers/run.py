@@ -10,9 +10,9 @@ from upheaval.checkers import witness
 from upheaval.checkers.backups import check_backups
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.endings import check_endings
-from upheaval.checkers.events import LogEvents
+from upheaval.checkers.events import LogEvents, SessionFacts
 from upheaval.checkers.faults import faults_proved, orders_proved
-from upheaval.checkers.identities import check_identities
+from upheaval.checkers.identities import SECURITY_FILE, check_identities
 from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.logs import LogFindings, check_logs
@@ -21,7 +21,7 @@ from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.checkers.witness import LogEntry
-from upheaval.companions import companion_folders
+from upheaval.companions import companion_folders, load_companions
 from upheaval.history import Function, Operation, Outcome
 from upheaval.origin import read_origin
 from upheaval.run_folder import FinalPosition, Manifest, RunFolder, TraceEvent
@@ -54,8 +54,7 @@ def verify_run(path: str | PathLike[str]) -> Report:
     findings += [_leaders(run, manifest, logs), *logs.findings]
     findings.extend(_judge_history(operations, logs))
     findings.extend(_judge_events(run, manifest, operations, logs))
-    whole = None if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.sessions
-    findings.extend(check_identities(run, manifest, whole))
+    findings.extend(check_identities(run, manifest, _whole_sessions(logs)))
     witness_id = -1 if logs.witness is None else logs.witness.member_id
     findings.extend(check_backups(run, manifest, finals(manifest), operations, witness_id))
     return Report(str(run.path), tuple(findings))
@@ -152,9 +151,22 @@ def judge_snapshots(run: RunFolder) -> list[Finding]:
     return check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
 
 
+def judge_identities(run: RunFolder) -> list[Finding]:
+    """The findings on who was let in alone; none, and nothing is read, where everybody is."""
+    if not (run.path / SECURITY_FILE).exists():
+        return []
+    manifest = run.read_manifest()
+    return check_identities(run, manifest, _whole_sessions(check_logs(run, finals(manifest), manifest.members)))
+
+
+def _whole_sessions(logs: LogFindings) -> Mapping[int, SessionFacts] | None:
+    """None without a log from its beginning."""
+    return None if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.sessions
+
+
 def judge_backups(run: RunFolder) -> list[Finding]:
     """The finding on backups and on what was restored alone; none, and nothing is read, where there are neither."""
-    if not companion_folders(run.path) and read_origin(run.path) is None:
+    if not (companion_folders(run.path) or load_companions(run.path) or read_origin(run.path)):
         return []
     manifest = run.read_manifest()
     log = check_logs(run, finals(manifest), manifest.members).witness
