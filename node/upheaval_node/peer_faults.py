@@ -17,6 +17,11 @@ _NUMBER: Final = re.compile(r"-?\d+")
 _OTHERS: Final = "others"
 
 
+def host_of(peer: str) -> str:
+    """Who is at the other end of a connection, without the port."""
+    return peer.rpartition(":")[0] or peer
+
+
 class PeerFaults:
     """`name` begins the kind under which errors are reported."""
 
@@ -29,8 +34,7 @@ class PeerFaults:
     def note(self, now: Now, peer: str, text: str) -> None:
         """One fault of `peer`, which is `host:port` or `name@host:port`."""
         self.count += 1
-        host = peer.rpartition(":")[0] or peer
-        key = (host, _NUMBER.sub("N", text))
+        key = (host_of(peer), _NUMBER.sub("N", text))
         if key in self._known:
             return
         if len(self._known) >= MAX_TOLD_APART:

@@ -75,6 +75,8 @@ class MemoryNetwork:
         self.dialled: list[str] = []
         self._dials: list[tuple[str, MemoryConnection]] = []
         self._ports = count(40000)
+        self.dialling_host = "client"
+        """Who dials from now on, as the other end sees it."""
 
     # --- ports.Network ---
 
@@ -140,7 +142,7 @@ class MemoryNetwork:
                 connection.is_open = False
                 connection.handler.on_closed("connection refused")
                 continue
-            other = MemoryConnection(self, None, peer=f"client:{next(self._ports)}", address=address)
+            other = MemoryConnection(self, None, peer=f"{self.dialling_host}:{next(self._ports)}", address=address)
             connection.other, other.other = other, connection
             self.connections += [connection, other]
             other.handler = listener.accept(other)

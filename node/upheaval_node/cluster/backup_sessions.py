@@ -17,6 +17,7 @@ from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, Module
 from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.errors import NodeError
 from upheaval_node.files.recording_log import RecordingLog
+from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.types import MAX_POSITION, Now
@@ -87,7 +88,7 @@ class BackupSessions:
 
     def on_request(self, now: Now, peer: str, request: Request) -> str:
         """Take a request of `peer`; why it is not taken, empty if it is."""
-        of_peer = sum(_host(each.peer) == _host(peer) for each in self._waiting)
+        of_peer = sum(host_of(each.peer) == host_of(peer) for each in self._waiting)
         if len(self._waiting) >= MAX_WAITING or of_peer >= MAX_WAITING_OF_PEER:
             return "too many requests"
         session = ClusterSession(
@@ -114,7 +115,7 @@ class BackupSessions:
         for each in self._waiting:
             session = each.session
             is_asked = session.id == message.cluster_session_id and session.state is SessionState.CHALLENGED
-            if is_asked and _host(each.peer) == _host(peer):
+            if is_asked and host_of(each.peer) == host_of(peer):
                 session.time_of_last_activity_ns = now.ns
                 session.correlation_id = message.correlation_id
                 self._authenticator.on_challenge_response(now, session.id, message.encoded_credentials)
@@ -238,8 +239,3 @@ class BackupSessions:
             ),
             cluster_members=encode_members(context.members.values()),
         )
-
-
-def _host(peer: str) -> str:
-    """Who is at the other end of a connection, without the port."""
-    return peer.rpartition(":")[0]

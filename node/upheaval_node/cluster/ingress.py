@@ -23,6 +23,7 @@ from upheaval_node.protocol.frames import TYPE_PAD
 from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_VALUE, Now
 
 MESSAGE_HEADER_LENGTH: Final = 8
+SOMEBODY_ELSES: Final = "messages for a session of somebody else"
 _NO_SESSIONS: Final[dict[int, ClusterSession]] = {}
 
 
@@ -31,6 +32,10 @@ class IngressHandler(Protocol):
 
     @property
     def open(self) -> dict[int, ClusterSession]: ...
+    def is_of(self, session_id: int, image: Image) -> bool:
+        """Whether who sends an image may speak for a session, if there is one."""
+        ...
+
     def on_session_message(self, now: Now, term_id: int, session_id: int, payload: Buffer) -> bool:
         """False when the message must come again."""
         ...
@@ -123,7 +128,7 @@ class IngressAdapter:
         offset = consumed = 0
         try:
             while offset < len(data):
-                stop = self._take_messages(data, offset, log, term_id)
+                stop = self._take_messages(image, data, offset, log, term_id)
                 if stop is None:
                     break
                 offset = consumed = stop
@@ -139,11 +144,18 @@ class IngressAdapter:
             image.consume(block.end if consumed >= len(data) else block.start + consumed)
         return int(consumed > 0)
 
-    def _take_messages(self, data: memoryview, offset: int, log: LogPublisher | None, term_id: int) -> int | None:
+    def _take_messages(
+        self, image: Image, data: memoryview, offset: int, log: LogPublisher | None, term_id: int
+    ) -> int | None:
         """Bring a run of client messages into the log; where it ends, or None when the log did not take it."""
         sessions = _NO_SESSIONS if log is None else self._handler.open
         mtu = data.nbytes if log is None else log.mtu
-        run = take_run(data, offset, term_id, sessions, self._context.cluster_time(self._now), mtu)
+        time = self._context.cluster_time(self._now)
+        run = take_run(data, offset, term_id, sessions, time, mtu)
+        if not all(sessions[session_id].is_spoken_for_by(image) for session_id in run.session_ids):
+            self._report(image, SOMEBODY_ELSES)
+            own = {number: each for number, each in sessions.items() if each.is_spoken_for_by(image)}
+            run = take_run(data, offset, term_id, own, time, mtu)
         if run.message_count:
             assert log is not None
             if not log.append_frames(run.frames, run.message_count):
@@ -192,6 +204,14 @@ class IngressAdapter:
             return True
         body, end = decoded
         match body:
+            case (
+                cm.SessionMessageHeader()
+                | cm.SessionKeepAlive()
+                | cm.SessionCloseRequest()
+                | cm.ChallengeResponse()
+                | cm.AdminRequest()
+            ) if not handler.is_of(body.cluster_session_id, image):
+                self._report(image, SOMEBODY_ELSES)
             case cm.SessionMessageHeader():
                 payload = memoryview(message)[end:]
                 return self._take_long_message(image, body, payload)

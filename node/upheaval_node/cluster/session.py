@@ -12,6 +12,7 @@ from typing import Final
 from upheaval_node.counters import Counter
 from upheaval_node.errors import NodeError
 from upheaval_node.media.api import Image, Media, Publication
+from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import Message
@@ -76,6 +77,14 @@ class ClusterSession:
         """The only writer of `state`."""
         assert state in LEGAL_MOVES[self.state], (self.id, self.state, state)
         self.state = state
+
+    def is_spoken_for_by(self, image: Image) -> bool:
+        """Whether an image comes from the host of the client, or from whom its certificate names, as far as known.
+
+        Aeron takes what comes for a session from anybody who knows its number; numbers are easy to guess.
+        """
+        own = self.ingress_image
+        return own is None or own is image or host_of(own.source_identity) == host_of(image.source_identity)
 
     # --- the channel to the client ---
 

@@ -112,7 +112,12 @@ class SessionManager:
         if waiting + len(self.sessions) >= settings.max_sessions or 0 < settings.max_pending_sessions <= waiting:
             return True
         limit = settings.max_pending_sessions_of_peer
-        return 0 < limit <= sum(_host(each.ingress_image) == _host(image) for each in self.pending)
+        return 0 < limit <= sum(each.is_spoken_for_by(image) for each in self.pending)
+
+    def is_of(self, session_id: int, image: Image) -> bool:
+        """Whether who sends an image may speak for a session, if there is one."""
+        session = self.open.get(session_id) or next((each for each in self.pending if each.id == session_id), None)
+        return session is None or session.is_spoken_for_by(image)
 
     def on_session_message(self, now: Now, term_id: int, session_id: int, payload: Buffer) -> bool:
         """Append one message that does not travel in a block. False when the log takes nothing now."""
@@ -526,8 +531,3 @@ class SessionManager:
         except UsageError:
             # For observers only: a member without free counters serves its clients all the same.
             session.counter = None
-
-
-def _host(image: Image | None) -> str:
-    """Who sends an image, without the port."""
-    return "" if image is None else image.source_identity.rpartition(":")[0]

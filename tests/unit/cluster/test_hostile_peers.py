@@ -153,6 +153,7 @@ def test_a_flood_of_requests_of_backups_holds_few_of_them_and_one_line() -> None
     assert ignored(leader) + waiting == FLOOD
     assert waiting <= 8
     assert len(lines(leader)) == 1
+    world.network.dialling_host = "another"
     other = Party(world, "backup")
     assert isinstance(other.ask(leader, other.query()), cm.BackupResponse | cm.SessionEvent)
 

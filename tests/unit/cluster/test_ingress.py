@@ -119,6 +119,32 @@ def test_a_message_that_is_none_costs_its_sender_the_image() -> None:
     assert any("ingress-peer" in text for text in world.errors.texts)
 
 
+def test_nobody_speaks_for_the_session_of_another_host() -> None:
+    world = PartsWorld()
+    ingress = adapter(world)
+    open_session(world, 1)
+    open_session(world, 2)
+    senders = {}
+    for session_id, host in ((1, "client"), (2, "stranger")):
+        world.network.dialling_host = host
+        senders[host] = world.client_driver().add_publication("aeron:tcp?endpoint=m0:1", 101)
+        world.settle()
+        senders[host].offer(cm.SCHEMA.encode(cm.SessionKeepAlive(TERM, session_id)))
+        world.settle()
+        ingress.poll(world.now, world.leader.active_log, TERM)
+    for payload in (b"forged", bytes(5000)):
+        assert senders["stranger"].offer(pack_session_header(TERM, 1, 0) + payload) > 0
+    senders["stranger"].offer(pack_session_header(TERM, 2, 0) + b"own")
+    senders["stranger"].offer(cm.SCHEMA.encode(cm.SessionCloseRequest(TERM, 1)))
+    senders["client"].offer(pack_session_header(TERM, 1, 0) + b"hello")
+    for _ in range(5):
+        world.settle()
+        ingress.poll(world.now, world.leader.active_log, TERM)
+    assert sorted(payload for _, payload in world.read_log()) == [b"hello", b"own"]
+    assert [text for text in world.errors.texts if "a session of somebody else" in text]
+    assert len(world.errors.texts) == 1
+
+
 def test_a_message_that_is_too_long_for_the_log_is_dropped_and_reported() -> None:
     world = PartsWorld()
     open_session(world, 1)

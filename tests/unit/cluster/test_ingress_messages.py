@@ -21,6 +21,9 @@ class Heard:
         self.messages: list[object] = []
         self.open: dict[int, ClusterSession] = {}
 
+    def is_of(self, session_id: int, image: Image) -> bool:
+        return True
+
     def on_session_message(self, now: Now, term_id: int, session_id: int, payload: Buffer) -> bool:
         self.messages.append((term_id, session_id, bytes(payload)))
         return True
