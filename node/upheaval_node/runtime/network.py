@@ -40,6 +40,21 @@ UNACKNOWLEDGED_TIMEOUT_MS: Final = 5_000
 
 _OUT_OF_DESCRIPTORS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
+# What Linux says of one connection that is over before it is accepted (accept(2), "error handling").
+_OF_ONE_CONNECTION: Final = frozenset(
+    {
+        errno.ENETDOWN,
+        errno.EPROTO,
+        errno.ENOPROTOOPT,
+        errno.EHOSTDOWN,
+        errno.ENONET,
+        errno.EHOSTUNREACH,
+        errno.EOPNOTSUPP,
+        errno.ENETUNREACH,
+        errno.EPERM,
+    }
+)
+
 
 class SocketNetwork:
     """Implements `ports.Network` on one loop, whichever that is."""
@@ -189,6 +204,8 @@ class SelectorListener:
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
+                if error.errno in _OF_ONE_CONNECTION:
+                    continue
                 if error.errno not in _OUT_OF_DESCRIPTORS:
                     raise
                 self._retry_later()

@@ -1,5 +1,6 @@
 """The network port over real sockets."""
 
+import errno
 import os
 import socket
 import time
@@ -189,6 +190,28 @@ def test_a_connection_that_is_closed_while_connecting_says_nothing(network: Sele
         pass
     assert handler.connection is None
     assert handler.closed == []
+
+
+class Unlucky(socket.socket):
+    """A listening socket on which some connections are over before they are accepted."""
+
+    failures = [errno.EHOSTUNREACH, errno.EPERM, errno.EPROTO]
+
+    def accept(self) -> tuple[socket.socket, object]:
+        if self.failures:
+            raise OSError(self.failures.pop(), "over before it was accepted")
+        return super().accept()
+
+
+def test_a_connection_that_cannot_be_accepted_ends_nothing(network: SelectorNetwork, loop: Loop) -> None:
+    server = Recorder()
+    listener = network.listen("127.0.0.1:0", lambda _: server)
+    listener._socket = Unlucky(fileno=listener._socket.detach())
+    listener._socket.setblocking(False)
+    network.dial(listener.address, Recorder())
+    run_until(loop, lambda: server.connection)
+    assert Unlucky.failures == []
+    listener.close()
 
 
 def test_running_out_of_descriptors_does_not_spin_and_heals(network: SelectorNetwork, loop: Loop) -> None:
