@@ -13,7 +13,7 @@ from upheaval_node.backup.publication_group import PublicationGroup
 from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, CONSENSUS_STREAM_ID
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import DecodeError, PeerError
-from upheaval_node.media.api import Media, Message, Publication
+from upheaval_node.media.api import Media, Message, Publication, Subscription
 from upheaval_node.ports import ErrorSink
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import codec
@@ -111,7 +111,7 @@ class MemberQueries:
         return self._media.add_publication(str(channel), CONSENSUS_STREAM_ID)
 
     def _send_query(self, now: Now, publication: Publication) -> int:
-        response_channel = self._response_channel()
+        response_channel = answer_channel(self._endpoint, self._subscription)
         if response_channel is None:
             return 0
         query = cm.BackupQuery(
@@ -128,16 +128,6 @@ class MemberQueries:
         self._asked_ns = now.ns
         self._may_be_challenged = True
         return 1
-
-    def _response_channel(self) -> str | None:
-        """None while the port that was given for port 0 is not known."""
-        endpoint = self._endpoint
-        if split_endpoint(endpoint)[1] == 0:
-            resolved = self._subscription.resolved_endpoint
-            if resolved is None:
-                return None
-            endpoint = f"{endpoint.rpartition(':')[0]}:{split_endpoint(resolved)[1]}"
-        return str(Channel("tcp", {"endpoint": endpoint}))
 
     def _on_message(self, received: Message) -> None:
         try:
@@ -168,3 +158,13 @@ class MemberQueries:
         if publication is None or publication.offer(cm.SCHEMA.encode(answer)) <= 0:
             raise PeerError("the answer to a challenge cannot be sent")
         self._correlation_id = answer.correlation_id
+
+
+def answer_channel(endpoint: str, subscription: Subscription) -> str | None:
+    """Where answers come to a subscription at `endpoint`; None while the port that stands for port 0 is not known."""
+    if split_endpoint(endpoint)[1] == 0:
+        resolved = subscription.resolved_endpoint
+        if resolved is None:
+            return None
+        endpoint = f"{endpoint.rpartition(':')[0]}:{split_endpoint(resolved)[1]}"
+    return str(Channel("tcp", {"endpoint": endpoint}))

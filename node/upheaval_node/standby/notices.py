@@ -11,12 +11,13 @@ Source of the messages: Aeron Cluster, standby snapshot notification. Knows noth
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from upheaval_node.backup.queries import answer_channel
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.media.api import Media, Publication
 from upheaval_node.media.api import Message as Received
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import MS
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
@@ -152,7 +153,7 @@ class SnapshotNotices:
         return 1
 
     def _send_heartbeat(self, now: Now, peer: _Peer) -> int:
-        response_channel = self._response_channel()
+        response_channel = answer_channel(self._endpoint, self._subscription)
         if response_channel is None:
             return 0
         heartbeat_id = self._media.next_correlation_id()
@@ -176,7 +177,7 @@ class SnapshotNotices:
             version=PROTOCOL_VERSION,
             response_stream_id=RESPONSE_STREAM_ID,
             snapshots=self._snapshot,
-            response_channel=self._response_channel() or "",
+            response_channel=answer_channel(self._endpoint, self._subscription) or "",
             encoded_credentials=self._credentials.encoded_credentials(),
         )
         peer.heartbeat_id = NULL_VALUE
@@ -190,16 +191,6 @@ class SnapshotNotices:
         except NodeError as error:
             self._report(now, "notice", f"{peer.endpoint}: {error}")
             return False
-
-    def _response_channel(self) -> str | None:
-        """With the real port where 0 was asked for; None until it is known."""
-        endpoint = self._endpoint
-        if split_endpoint(endpoint)[1] == 0:
-            resolved = self._subscription.resolved_endpoint
-            if resolved is None:
-                return None
-            endpoint = f"{endpoint.rpartition(':')[0]}:{split_endpoint(resolved)[1]}"
-        return str(Channel("tcp", {"endpoint": endpoint}))
 
     # --- answers ---
 
