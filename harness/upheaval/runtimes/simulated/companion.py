@@ -23,6 +23,7 @@ from upheaval_node.files import layout
 from upheaval_node.member import MemberPorts
 from upheaval_node.ports import Agent
 from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
+from upheaval_node.types import Now
 
 if TYPE_CHECKING:
     from upheaval.runtimes.simulated.cluster import SimulatedCluster
@@ -35,9 +36,11 @@ CATCHUP_PORT: Final = 9003
 ARCHIVE_PORT: Final = 9004
 
 
-class ClosableAgent(Agent, Protocol):
-    """An agent with an orderly end."""
+class ClosableAgent(Protocol):
+    """What `ports.Agent` is, with an orderly end."""
 
+    def do_work(self, now: Now) -> int: ...
+    def next_deadline_ns(self) -> int: ...
     def close(self) -> None: ...
 
 
