@@ -7,10 +7,12 @@ import pytest
 
 from support.backup_world import CHALLENGE_ANSWER, CREDENTIALS, Backup, Says
 from support.system_world import System, numbered
+from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval_node.backup.config import BackupEndpoints
 from upheaval_node.backup.states import BackupState
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import BACKUP_LIVE_LOG_POSITION, BACKUP_QUERY_DEADLINE, cluster_key
+from upheaval_node.files import layout
 from upheaval_node.settings import MemberSettings, profile_settings
 
 TEN = numbered("ten", 10)
@@ -274,6 +276,23 @@ def test_a_backup_goes_on_where_it_ended(catchup: str, ends: str) -> None:
     assert log is not None
     assert (log.recording_id, log.start_position > 0) == (0, True)
     assert backup.restored_messages() == TEN + SEVEN
+
+
+def test_a_backup_that_lost_its_recording_log_keeps_what_it_recorded() -> None:
+    system = System()
+    system.echo(system.client(), TEN)
+    backup = Backup(system)
+    backup.follow()
+    backup.companion.stop()
+    disk = backup.companion.disk
+    disk.remove(layout.RECORDING_LOG)
+    kept = {path: disk.read(path) for path in disk.paths if path.endswith(".rec")}
+    backup.companion.start()
+    with pytest.raises(ProcessFailed, match=r"the archive holds 1 recordings, but cluster/recording\.log is missing"):
+        system.until(lambda: not backup.companion.alive, "end of the backup")
+    assert kept
+    assert {path: disk.read(path) for path in disk.paths if path.endswith(".rec")} == kept
+    assert not disk.has(layout.RECORDING_LOG)
 
 
 def test_a_backup_of_a_cluster_that_is_down_waits_for_it() -> None:

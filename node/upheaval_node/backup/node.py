@@ -8,15 +8,19 @@ import zlib
 from collections.abc import Sequence
 
 from upheaval_node.archive.archive import Archive
+from upheaval_node.archive.reader import read_recordings
 from upheaval_node.backup.agent import BackupAgent
 from upheaval_node.backup.config import BackupConfig
 from upheaval_node.counters import BACKUP_QUERY_DEADLINE, RECORDING_POSITION
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials
+from upheaval_node.errors import UsageError
+from upheaval_node.files import layout
 from upheaval_node.marks import MarkKeeper, archive_mark_of, backup_mark
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import NamingResolver, StaticResolver
 from upheaval_node.member import MemberPorts
+from upheaval_node.ports import Storage
 from upheaval_node.tls_files import MEMBER
 
 BackupNodeAgent = MarkKeeper | MediaDriver | Archive | BackupAgent
@@ -29,9 +33,11 @@ def build_backup(
     """All agents of a backup.
 
     Its `BackupAgent` has its turns before the archive: it names the terms of the log before the archive writes them.
+    Raises `UsageError` for recordings without the recording log that names them.
     """
     marks = backup_marks(config, ports)
     try:
+        _require_recording_log(ports.storage)
         driver, archive, media = build_backup_archive(config, ports)
         agent = build_backup_agent(config, ports, media, credentials, is_alone=True)
     except Exception:
@@ -39,6 +45,18 @@ def build_backup(
         raise
     marks.signal_ready(ports.now_ms)
     return [marks, driver, agent, archive]
+
+
+def _require_recording_log(storage: Storage) -> None:
+    """Recordings that nobody names are deleted: not when it is the names that were lost."""
+    if storage.exists(layout.RECORDING_LOG):
+        return
+    count = len(read_recordings(storage))
+    if count:
+        raise UsageError(
+            f"the archive holds {count} recordings, but {layout.RECORDING_LOG} is missing: put it back, or begin in an "
+            "empty folder"
+        )
 
 
 def backup_marks(config: BackupConfig, ports: MemberPorts) -> MarkKeeper:
