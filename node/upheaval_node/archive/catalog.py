@@ -329,7 +329,8 @@ class Catalog:
     def replace(self, entry: RecordingEntry) -> None:
         """Write an entry whose texts or lengths changed. One that grew shifts those behind it to the right.
 
-        That is durable when the call returns. Raises `StorageError`; the file then is what it was.
+        That is durable when the call returns. Raises `StorageError`: the file is what it was, or the new one that may
+        be lost in a power cut.
         """
         start, old_end = entry.offset, entry.offset + DESCRIPTOR_HEADER_LENGTH + entry.length
         data = entry.encode(entry.length, self._checksum)
@@ -343,6 +344,7 @@ class Catalog:
         for other in self._raw:
             if other.offset > start:
                 other.offset += growth
+        self._storage.sync_directory(self._directory)
 
     def descriptor_message(self, entry: RecordingEntry, control_session_id: int, correlation_id: int) -> bytes:
         """The RecordingDescriptor message: the stored descriptor with the ids of the request in front (Aeron)."""
@@ -418,7 +420,6 @@ class Catalog:
             raise
         old, self._file, self._image = self._file, file, image
         old.close()
-        self._storage.sync_directory(self._directory)
 
     def _ensure_capacity(self, needed: int) -> None:
         capacity = self._capacity_for(needed)
