@@ -19,6 +19,7 @@ def test_a_folder_without_a_member(
         "module_state": None,
         "snapshot_count": -1,
         "snapshot_position": -1,
+        "standby_position": -1,
     }
 
 
