@@ -65,6 +65,8 @@ def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFac
                 who = principal[:100].decode("utf-8", "replace") or "nobody"
                 detail = f"session {session_id} opened at position {position} for {who!r}, who is not in the book"
                 return Finding(ONLY_CREDENTIALS, Verdict.INVALID, detail)
+    if not opened:
+        return Finding(ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
     return Finding(ONLY_CREDENTIALS, Verdict.VALID, f"{opened} sessions, all of {len(known)} principals of the book")
 
 

@@ -104,6 +104,14 @@ def test_a_connection_of_somebody_else_breaks_the_promise(
     assert judged(run, tmp_path)[ONLY_AUTHORITY] == (Verdict.INVALID, detail)
 
 
+def test_a_log_without_sessions_leaves_it_unknown(tmp_path: Path) -> None:
+    run = with_identities()
+    for payloads in run.payloads:
+        del payloads[1:3]
+    found = judged(run, tmp_path)
+    assert found[ONLY_CREDENTIALS] == (Verdict.UNKNOWN, "no session was opened at all")
+
+
 def test_a_member_without_connections_leaves_it_unknown(tmp_path: Path) -> None:
     run = with_identities()
     run.traces[1].pop(2)
