@@ -8,8 +8,11 @@ import pytest
 
 from support import flows_security as flows
 from support.live_clusters import end_without_trace
+from support.tls_world import own_copy
 from upheaval.certificates import create_certificates
 from upheaval.cli.security import add
+from upheaval.companions import CompanionConfig
+from upheaval.run_folder import MemberFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.waits import wait_until
 from upheaval_node.client.asyncio_driver import AsyncClient
@@ -73,6 +76,31 @@ def test_split_members_and_clients_of_asyncio_do_the_same(tmp_path: Path) -> Non
             describe=lambda: f"only {[read_events(cluster, member) for member in range(3)]} was read again",
         )
         assert asyncio.run(writes(cluster, str(gate.carol)))
+    finally:
+        end_without_trace(cluster)
+
+
+def test_a_backup_reads_its_certificates_again_with_the_members(tmp_path: Path) -> None:
+    folder = own_copy(tmp_path / "certificates")
+    cluster = ProcessCluster.create(tmp_path / "run", tls=folder, members=1)
+    try:
+        cluster.up()
+        backup = cluster.add_companion(CompanionConfig("backup-0"))
+        backup.launch()
+        wait_until(
+            lambda: backup.status().state is not None,
+            timeout_s=flows.SESSION_S,
+            describe=lambda: "the backup gives no sign of life",
+        )
+        create_certificates(folder, ["member-0", "backup-0"], days=100)
+        assert cluster.reload_security() == ["member-0", "backup-0"]
+        trace = MemberFolder(cluster.run.path / "backup-0", 0)
+        wait_until(
+            lambda: sum(event.event == "certificates-read" for event in trace.read_trace()) == 2,
+            timeout_s=flows.SESSION_S,
+            describe=lambda: "the backup has not read its certificates again",
+        )
+        assert backup.is_running()
     finally:
         end_without_trace(cluster)
 

@@ -148,7 +148,7 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         follower.kill()
         create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
         add("carol", gate.book, gate.carol, [])
-        assert cluster.reload_security() == [member_id for member_id in range(3) if member_id != follower.member_id]
+        assert cluster.reload_security() == [f"member-{each}" for each in range(3) if each != follower.member_id]
         load.wait_for_acknowledged(200, 30)
         # Nobody told the one that was down: it has the files of now by its start.
         follower.start()

@@ -33,7 +33,7 @@ def create(folder: Path, members: int, days: int, *, renew: bool) -> int:
 
 
 def reload(folder: Path) -> int:
-    """Try certificates and book out, then have every running member read them."""
+    """Try certificates and book out, then have whoever runs read them."""
     with open_cluster(folder) as cluster:
         config = cluster.config
         if not config.tls and not config.credentials:
@@ -42,8 +42,8 @@ def reload(folder: Path) -> int:
             )
         if not cluster.is_running():
             raise UsageError(f"the cluster in {folder} is not running: members read these files when they start")
-        told = ", ".join(map(str, cluster.reload_security()))
-    print(f"told to read {' and '.join(filter(None, (config.tls, config.credentials)))} again: members {told}")
+        told = ", ".join(cluster.reload_security())
+    print(f"told to read {' and '.join(filter(None, (config.tls, config.credentials)))} again: {told}")
     return 0
 
 

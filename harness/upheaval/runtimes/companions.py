@@ -56,6 +56,10 @@ class LiveCompanion(ABC):
     def launch(self) -> None:
         """Start it, unless it runs. Returns at once."""
 
+    @abstractmethod
+    def reload(self) -> None:
+        """Let it read its certificates again, as they are on this machine now."""
+
     def end_now(self) -> None:
         """SIGKILL. Returns when it is gone, and what it has written is in the run folder."""
         self.note_position()

@@ -36,7 +36,7 @@ from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.member_status import with_leaders
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 from upheaval_node.media.resolver import Resolver
-from upheaval_node.tls_files import TlsFiles
+from upheaval_node.tls_files import TlsFiles, member_name
 
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
@@ -230,20 +230,24 @@ class LiveCluster(ABC, Generic[Member_co]):
         """Write down who is to be let in by now, for the verdict."""
         security.note_policy(self.folder, self.config.tls, self.config.credentials, self.config.members)
 
-    def reload_security(self) -> list[int]:
-        """Have every member that runs read its certificates and the book of credentials again; returns their ids.
+    def reload_security(self) -> list[str]:
+        """Have every member that runs read its certificates and the book of credentials again, and every companion.
 
-        Raises `UsageError`, and tells nobody, when they are no good.
+        Returns the names of those that were told. Raises `UsageError`, and tells nobody, when the files are no good.
         """
+        companions = [companion for companion in self.companions() if companion.is_running()]
         if self.config.tls:
-            security.require_certificates(Path(self.config.tls), security.names_needed(self.config.members))
+            names = [*security.names_needed(self.config.members), *(companion.name for companion in companions)]
+            security.require_certificates(Path(self.config.tls), names)
         if self.config.credentials:
             security.require_book(Path(self.config.credentials))
         self.note_policy()
         running = [member for member in self.members if member.is_running()]
         for member in running:
             member.reload()
-        return [member.member_id for member in running]
+        for companion in companions:
+            companion.reload()
+        return [*(member_name(member.member_id) for member in running), *(companion.name for companion in companions)]
 
     def client_tls(self) -> TlsFiles | None:
         """What clients on this machine show to the members; None without TLS."""

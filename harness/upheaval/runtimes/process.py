@@ -200,6 +200,9 @@ class ProcessCompanion(LiveCompanion):
             credentials_file=self.config.credentials,
         )
 
+    def reload(self) -> None:
+        send_signal(self.processes(), signal.SIGHUP)
+
     def _end(self) -> None:
         victims = self.processes()
         send_signal(victims, signal.SIGKILL)

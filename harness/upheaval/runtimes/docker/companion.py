@@ -73,8 +73,7 @@ class DockerCompanion(LiveCompanion):
                 f"{self.name} cannot reach members in containers whose links have proxies: leave these out"
             )
         if container is not None and self._is_as_wanted(container):
-            cluster = self._cluster
-            put_copies(container, cluster.config.tls, self.name, self.config.credentials, cluster.system.folder)
+            self._bring_copies(container)
             with engine_errors(f"starting {self.name}"):
                 container.start()
             return
@@ -83,6 +82,18 @@ class DockerCompanion(LiveCompanion):
                 container.remove()
         self._cluster.make_networks()
         start_container(self._cluster.client, self._container_plan(), self._cluster.system)
+
+    def reload(self) -> None:
+        """Its copies are replaced first."""
+        container = self.container()
+        if container is not None and is_running(container):
+            self._bring_copies(container)
+            with engine_errors(f"signalling {self.name}"):
+                container.kill(signal=signal.SIGHUP.name)
+
+    def _bring_copies(self, container: Any) -> None:
+        cluster = self._cluster
+        put_copies(container, cluster.config.tls, self.name, self.config.credentials, cluster.system.folder)
 
     def _end(self) -> None:
         container = self.container()
