@@ -11,7 +11,8 @@ from upheaval.runtimes.docker.engine import Client
 from upheaval.testing.cluster import Cluster
 
 
-@pytest.mark.parametrize("deaths", [False, pytest.param(True, marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("deaths", [False, True])
 def test_standby_snapshot_and_promotion_in_containers(
     deaths: bool, tmp_path: Path, node_image: str, engine: Client
 ) -> None:
