@@ -12,7 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from upheaval.errors import UnknownOutcome
+from upheaval.waits import wait_until
+
 _LOCK: Final = ".owner"
+REMOVAL_S: Final = 5.0
 
 
 @contextlib.contextmanager
@@ -29,8 +33,19 @@ def owned_folder(purpose: str) -> Iterator[Path]:
         folder = folder.rename(folder.with_name(folder.name.replace(".", "-")))
         yield folder
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         os.close(owner)
+
+
+def _remove(folder: Path) -> None:
+    """Programs that were ended in it may take a moment to die: what they still make goes, too."""
+
+    def is_gone() -> bool:
+        shutil.rmtree(folder, ignore_errors=True)
+        return not folder.exists()
+
+    with contextlib.suppress(UnknownOutcome):
+        wait_until(is_gone, timeout_s=REMOVAL_S, describe=lambda: f"{folder} is still there")
 
 
 def _remove_abandoned(place: Path, prefix: str) -> None:

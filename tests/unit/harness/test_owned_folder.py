@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -52,3 +53,18 @@ def test_the_next_one_removes_what_a_killed_owner_left_and_nothing_else(place: P
         assert held.exists()
     with owned_folder("trial") as folder:
         assert list(place.iterdir()) == [folder]
+
+
+def test_what_is_still_written_at_the_end_goes_too(place: Path) -> None:
+    def write(folder: Path) -> None:
+        for number in range(3000):
+            try:
+                (folder / f"late-{number}").touch()
+            except OSError:
+                return
+
+    with owned_folder("late") as folder:
+        writer = Thread(target=write, args=(folder,))
+        writer.start()
+    writer.join()
+    assert list(place.iterdir()) == []
