@@ -161,6 +161,8 @@ def kill_the_leader_between_two_writes(project: Project) -> None:
 def test_a_killed_leader_loses_nothing_and_a_cluster_that_was_ended_stays_down(project: Project) -> None:
     kill_the_leader_between_two_writes(project)
     members = [project.container(f"member-{member}") for member in range(project.members)]
+    # One that is catching up hears nothing of the end, and catches up at the next start.
+    wait_until(lambda: all(map(is_settled, members)), timeout_s=60, describe=lambda: "not all members are settled")
     leader = members[project.await_leader()]
     order = ("exec", leader, "python3", "-m", "upheaval_node.runtime.control", "shutdown", "/var/lib/upheaval")
     wait_until(lambda: is_ordered(order), timeout_s=20, describe=lambda: "no member takes the shutdown")
@@ -176,6 +178,15 @@ def test_a_killed_leader_loses_nothing_and_a_cluster_that_was_ended_stays_down(p
     docker("start", *members)
     with project.client() as client:
         assert client.read("k") == b"after"
+
+
+def is_settled(member: str) -> bool:
+    """Whether its election is over."""
+    try:
+        status = json.loads(docker("exec", member, "python3", "-m", "upheaval_node.runtime.health", "--json"))
+    except AssertionError:
+        return False
+    return bool(status.get("election_state") == "CLOSED")
 
 
 def is_ordered(order: tuple[str, ...]) -> bool:
