@@ -5,34 +5,22 @@ is the node's folder.
 """
 
 import os
-import secrets
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from upheaval_node import __version__
 from upheaval_node.errors import TerminationError
 from upheaval_node.files import layout
 from upheaval_node.marks import MarkKeeper
 from upheaval_node.member import MemberPorts
-from upheaval_node.ports import Agent, Connection
-from upheaval_node.protocol_trace import Observer
-from upheaval_node.runtime.clock import SkewedClock, SystemClock
-from upheaval_node.runtime.disk import DiskStorage
+from upheaval_node.ports import Agent
 from upheaval_node.runtime.duty_cycle import DutyCycle
-from upheaval_node.runtime.error_sink import ProcessErrorSink
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.http_endpoint import HttpEndpoint
-from upheaval_node.runtime.loop import Loop
-from upheaval_node.runtime.mark_lock import MarkLock
 from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.runtime.process import DRAIN_TIMEOUT_NS, LAST_WORDS_NS
-from upheaval_node.runtime.process_tls import ProcessTls
-from upheaval_node.runtime.protocol_file import ProtocolFile
+from upheaval_node.runtime.process_parts import ProcessParts
 from upheaval_node.runtime.shared_counters import CncFile, create_cnc
 from upheaval_node.runtime.tls import TlsRules
-from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.tls_files import MEMBER, STANDBY, TlsFiles
 from upheaval_node.types import NULL_VALUE, Now
 
@@ -79,18 +67,20 @@ class NodeProcess:
 
     def __init__(self, plan: NodePlan) -> None:
         self._plan = plan
-        self._locks = [MarkLock(path) for path in plan.marks]
-        os.makedirs(layout.DRIVER_DIRECTORY, exist_ok=True)
-        self._loop = Loop()
-        self._clock = SystemClock() if plan.clock_file is None else SkewedClock(plan.clock_file)
-        self._network = SelectorNetwork(self._loop)
-        self._storage = DiskStorage(".", self._loop)
-        self._tracer = FileTracer(plan.trace, member_id=NULL_VALUE, component=plan.name, run_id=plan.run_id)
-        self._errors = ProcessErrorSink(plan.name, self._tracer)
-        accepted = TlsRules(accepted_elsewhere=(MEMBER, STANDBY))
-        self._tls = ProcessTls(plan.tls, plan.name, accepted, tracer=self._tracer, errors=self._errors, now=self._now)
-        self._stream_network = self._tls.network(self._loop)
-        self._cycle = DutyCycle(self._loop, self._clock, [])
+        self._parts = ProcessParts(
+            plan.marks,
+            who=plan.name,
+            name=plan.name,
+            component=plan.name,
+            member_id=NULL_VALUE,
+            run_id=plan.run_id,
+            trace=plan.trace,
+            clock_file=plan.clock_file,
+            seed=plan.seed,
+            tls=plan.tls,
+            rules=TlsRules(accepted_elsewhere=(MEMBER, STANDBY)),
+        )
+        self._cycle = DutyCycle(self._parts.loop, self._parts.clock, [])
         self._agents: Sequence[ClosableAgent] = ()
         self._status_page: HttpEndpoint | None = None
         self._is_stop_requested = False
@@ -102,17 +92,17 @@ class NodeProcess:
 
     def request_reload(self) -> None:
         """Read the certificates again. Safe in a signal handler."""
-        self._loop.call_from_thread(self._tls.reload)
+        self._parts.loop.call_from_thread(self._parts.tls.reload)
 
     def run(self) -> ExitStatus:
         """Run until the end. Errors that end it are raised; an orderly end returns a status."""
-        self._tracer.emit(self._now(), "process-start", version=__version__, seed=self._plan.seed)
+        self._parts.tell_start()
         try:
             self._start()
             if not self._is_stop_requested:
                 self._cycle.run()
         except TerminationError as error:
-            self._tracer.emit(self._now(), "terminated", reason=str(error), expected=error.expected)
+            self._parts.tell_termination(error)
             if not error.expected:
                 raise
         self._end_orderly()
@@ -120,101 +110,42 @@ class NodeProcess:
 
     def record_end(self, status: ExitStatus, reason: str = "") -> None:
         """The last line of the trace."""
-        stall_ns = self._cycle.longest_stall_ns
-        self._tracer.emit(
-            self._now(),
-            "process-end",
-            status=int(status),
-            status_name=status.name,
-            reason=reason,
-            longest_stall_ns=stall_ns,
-        )
+        self._parts.tell_end(status, reason, self._cycle.longest_stall_ns)
 
     def _start(self) -> None:
-        plan = self._plan
+        plan, parts = self._plan, self._parts
         for address in plan.addresses:
-            check_address(self._network, address)
-        cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=self._now().epoch_ms, is_shared=False)
+            parts.check_address(address)
+        cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=parts.now().epoch_ms, is_shared=False)
         if plan.status_page is not None:
-            self._status_page = plan.status_page(self._network, cnc)
-        self._agents = plan.build(self._ports(cnc))
+            self._status_page = plan.status_page(parts.network, cnc)
+        observer = parts.observer("all", plan.protocol_trace, plan.members)
+        self._agents = plan.build(parts.ports(cnc.counters(None), observer))
         marks = self._agents[0]
         assert isinstance(marks, MarkKeeper)
-        self._errors.attach_error_log(marks.record_error)
-        self._cycle = DutyCycle(self._loop, self._clock, self._agents, on_stall=self._on_stall, on_ended=self._on_ended)
+        parts.errors.attach_error_log(marks.record_error)
+        self._cycle = DutyCycle(parts.loop, parts.clock, self._agents, on_stall=self._on_stall, on_ended=self._on_ended)
         if self._is_stop_requested:
             self._cycle.request_stop()
-
-    def _ports(self, cnc: CncFile) -> MemberPorts:
-        counters = cnc.counters(None)
-        self._tls.count_in(counters)
-        return MemberPorts(
-            network=self._stream_network,
-            storage=self._storage,
-            counters=counters,
-            tracer=self._tracer,
-            errors=self._errors,
-            seed=secrets.randbits(64) if self._plan.seed is None else self._plan.seed,
-            pid=os.getpid(),
-            now_ms=self._now().epoch_ms,
-            observer=self._observer(),
-        )
-
-    def _observer(self) -> Observer | None:
-        if not self._plan.protocol_trace:
-            return None
-        file = ProtocolFile("all", member_id=NULL_VALUE, limit=self._plan.protocol_trace)
-        return Observer(self._now, os.getpid(), self._plan.members, file.keep)
 
     def _end_orderly(self) -> None:
         media, users = self._agents[:MARKS_AND_MEDIA], self._agents[MARKS_AND_MEDIA:]
         close_in_turn(users)
-        # The last words of the others, an end of stream above all, are still on their way through the media.
-        last_words = DutyCycle(self._loop, self._clock, media)
-        last_words.run_until(lambda: False, time.monotonic_ns() + LAST_WORDS_NS)
+        self._parts.run_out(media)
         close_in_turn(media)
         if self._status_page is not None:
             self._status_page.close()
-        self._stream_network.drain(DRAIN_TIMEOUT_NS)
-        self._network.drain(DRAIN_TIMEOUT_NS)
-        self._storage.close()
-        for lock in self._locks:
-            lock.release()
+        self._parts.close()
 
     def _on_ended(self, agent: Agent, error: TerminationError) -> None:
-        self._tracer.emit(self._now(), "terminated", reason=str(error), expected=True, agent=type(agent).__name__)
+        self._parts.tell_ended(agent, error)
         self.request_stop()
 
     def _on_stall(self, now: Now, stall_ns: int) -> None:
-        self._tracer.emit(now, "loop-stall", stall_ns=stall_ns, longest_stall_ns=self._cycle.longest_stall_ns)
-
-    def _now(self) -> Now:
-        return self._clock.now()
+        self._parts.tell_stall(now, stall_ns, self._cycle.longest_stall_ns)
 
 
 def close_in_turn(agents: Sequence[ClosableAgent]) -> None:
     """End the last one first: each still has what it stands on."""
     for agent in reversed(agents):
         agent.close()
-
-
-class _Nobody:
-    """Answers whoever dials in the moment in which an address is tried."""
-
-    def on_connected(self, connection: Connection) -> None:
-        connection.close()
-
-    def on_data(self, data: memoryview) -> None: ...
-
-    def on_writable(self) -> None: ...
-
-    def on_closed(self, reason: str) -> None: ...
-
-
-def check_address(network: SelectorNetwork, address: str) -> None:
-    """Fail with one line now, instead of trying for ever to bind an address that somebody else holds.
-
-    Raises `NetworkError`. Port 0 is always free.
-    """
-    if not address.endswith(":0"):
-        network.listen(address, lambda _: _Nobody()).close()

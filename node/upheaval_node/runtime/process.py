@@ -8,9 +8,9 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
-from upheaval_node import __version__
 from upheaval_node.cluster.members import parse_members
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import CONSENSUS_MODULE_STATE, Counters
@@ -33,21 +33,14 @@ from upheaval_node.member import (
     has_lost_service,
 )
 from upheaval_node.member_config import accepted_names
-from upheaval_node.ports import Agent, Connection
-from upheaval_node.protocol_trace import Observer
-from upheaval_node.runtime.clock import SkewedClock, SystemClock
+from upheaval_node.ports import Agent
 from upheaval_node.runtime.credentials_file import read_source
-from upheaval_node.runtime.disk import DiskStorage
 from upheaval_node.runtime.doorbell import Doorbell
 from upheaval_node.runtime.duty_cycle import DutyCycle
-from upheaval_node.runtime.error_sink import ProcessErrorSink
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.http_endpoint import HttpEndpoint
-from upheaval_node.runtime.loop import Loop
-from upheaval_node.runtime.mark_lock import MarkLock
-from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.runtime.process_tls import NODES, ProcessTls
-from upheaval_node.runtime.protocol_file import ProtocolFile
+from upheaval_node.runtime.process_parts import ProcessParts
+from upheaval_node.runtime.process_tls import NODES
 from upheaval_node.runtime.shared_counters import (
     DRIVER_RANGE,
     MODULE_RANGE,
@@ -56,10 +49,9 @@ from upheaval_node.runtime.shared_counters import (
     create_cnc,
     service_range,
 )
-from upheaval_node.runtime.siblings import START_TIMEOUT_NS, SiblingHub, SiblingLink
+from upheaval_node.runtime.siblings import START_TIMEOUT_NS, ComponentLost, SiblingHub, SiblingLink
 from upheaval_node.runtime.status_page import open_status_page
 from upheaval_node.runtime.tls import TlsRules
-from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.service.loader import load_service
 from upheaval_node.tls_files import member_name
@@ -72,10 +64,6 @@ SERVICE: Final = "service"
 
 STOP_TIMEOUT_NS: Final = 5_000_000_000
 """How long an orderly end may wait for the other processes of the member."""
-DRAIN_TIMEOUT_NS: Final = 500_000_000
-"""How long an orderly end waits for its last bytes to be taken."""
-LAST_WORDS_NS: Final = 100_000_000
-"""How long the media go on after everything else has been closed."""
 BYE_GRACE_NS: Final = 2_000_000_000
 """How long a consensus module may go on after a service of its member has ended, when it does not end with its cluster.
 
@@ -84,23 +72,6 @@ When it does, it may wait for the other members, and only then writes down where
 CAUSE_TIMEOUT_NS: Final = 500_000_000
 """How long a component that cannot go on waits to hear whether another one died."""
 ATTACH_POLL_NS: Final = 10_000_000
-
-
-class _ProbeHandler:
-    """Answers whoever dials in the moment in which an address is tried."""
-
-    def on_connected(self, connection: Connection) -> None:
-        connection.close()
-
-    def on_data(self, data: memoryview) -> None: ...
-
-    def on_writable(self) -> None: ...
-
-    def on_closed(self, reason: str) -> None: ...
-
-
-class ComponentLost(TerminationError):
-    """Another process of this member died, or never appeared."""
 
 
 def service_id_of(component: str) -> int | None:
@@ -126,28 +97,23 @@ class MemberProcess:
         if self._service_id is not None and self._service_id >= len(config.services):
             raise UsageError(f"{component!r}: this member has {len(config.services)} services")
         self._component = f"{SERVICE}-{self._service_id}" if self._service_id is not None else component
-        self._locks = [MarkLock(path) for path in self._mark_paths()]
-        os.makedirs(layout.DRIVER_DIRECTORY, exist_ok=True)
-        self._loop = Loop()
-        self._clock = SystemClock() if config.clock_file is None else SkewedClock(config.clock_file)
         # What stays on this machine (other processes of the member, the HTTP endpoint) goes over no TLS.
-        self._network = SelectorNetwork(self._loop)
-        self._storage = DiskStorage(".", self._loop)
-        self._tracer = FileTracer(
-            config.trace, member_id=config.member_id, component=self._component, run_id=config.run_id
+        parts = self._parts = ProcessParts(
+            self._mark_paths(),
+            who=f"member {config.member_id} {self._component}",
+            name=member_name(config.member_id),
+            component=self._component,
+            member_id=config.member_id,
+            run_id=config.run_id,
+            trace=config.trace,
+            clock_file=config.clock_file,
+            seed=config.seed,
+            tls=config.tls if self._component in (ALL, ARCHIVE) else None,
+            rules=TlsRules(accepted_names(config.endpoints), NODES),
         )
-        self._errors = ProcessErrorSink(f"member {config.member_id} {self._component}", self._tracer)
-        self._tls = ProcessTls(
-            config.tls if self._component in (ALL, ARCHIVE) else None,
-            member_name(config.member_id),
-            TlsRules(accepted_names(config.endpoints), NODES),
-            tracer=self._tracer,
-            errors=self._errors,
-            now=self._now,
-        )
-        self._stream_network = self._tls.network(self._loop)
+        self._loop, self._network = parts.loop, parts.network
         self._reloads: list[Callable[[], None]] = []
-        self._cycle = DutyCycle(self._loop, self._clock, [])
+        self._cycle = DutyCycle(parts.loop, parts.clock, [])
         self._agents: Sequence[MemberAgent] = ()
         self._counters: Counters | None = None
         self._hub: SiblingHub | None = None
@@ -165,18 +131,18 @@ class MemberProcess:
 
     def request_reload(self) -> None:
         """Read certificates and credentials again. Safe in a signal handler."""
-        self._loop.call_from_thread(lambda: self._tls.reload(self._reloads))
+        self._loop.call_from_thread(lambda: self._parts.tls.reload(self._reloads))
 
     def run(self) -> ExitStatus:
         """Run the component until its end. Errors that end it are raised; an orderly end returns a status."""
-        self._tracer.emit(self._now(), "process-start", version=__version__, seed=self._config.seed)
+        self._parts.tell_start()
         try:
             self._start()
             if not self._is_stop_requested:
                 self._cycle.run()
             self._raise_if_lost()
         except TerminationError as error:
-            self._tracer.emit(self._now(), "terminated", reason=str(error), expected=error.expected)
+            self._parts.tell_termination(error)
             if not error.expected:
                 end_services(self._agents)
                 self._look_for_lost_component()
@@ -195,7 +161,7 @@ class MemberProcess:
 
     def _on_ended(self, agent: Agent, error: TerminationError) -> None:
         """A service ends before its consensus module, which still has to finish; any other end is the process's."""
-        self._tracer.emit(self._now(), "terminated", reason=str(error), expected=True, agent=type(agent).__name__)
+        self._parts.tell_ended(agent, error)
         if self._component == ALL and isinstance(agent, ServiceContainer):
             if has_lost_service(self._agents):
                 raise ComponentLost(f"service {agent.service_id} has ended: {error}", expected=False)
@@ -208,11 +174,7 @@ class MemberProcess:
 
     def record_end(self, status: ExitStatus, reason: str = "") -> None:
         """The last line of the trace."""
-        stall_ns = self._cycle.longest_stall_ns
-        now = self._now()
-        self._tracer.emit(
-            now, "process-end", status=int(status), status_name=status.name, reason=reason, longest_stall_ns=stall_ns
-        )
+        self._parts.tell_end(status, reason, self._cycle.longest_stall_ns)
 
     # --- start ---
 
@@ -221,7 +183,7 @@ class MemberProcess:
         if self._component in (ALL, ARCHIVE):
             self._check_addresses()
             is_shared = self._component == ARCHIVE
-            cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=self._now().epoch_ms, is_shared=is_shared)
+            cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=self._parts.now().epoch_ms, is_shared=is_shared)
             self._open_status_page(cnc)
             self._driver_errors = cnc.error_log() if is_shared else None
             if not is_shared:
@@ -253,18 +215,18 @@ class MemberProcess:
         try:
             driver.serve_clients(f"unix:{layout.DRIVER_SOCKET}")
         except NetworkError as error:
-            self._errors.report(self._now(), "tools", str(error))
+            self._parts.errors.report(self._parts.now(), "tools", str(error))
 
     def _start_cycle(self, ports: MemberPorts) -> None:
         marks = self._agents[0]
         assert isinstance(marks, MarkKeeper)
-        self._errors.attach_error_log(self._recorder(marks))
+        self._parts.errors.attach_error_log(self._recorder(marks))
         after_work = None
         if self._component != ALL:
             after_work = self._bell_of(ports)
         self._cycle = DutyCycle(
-            self._loop,
-            self._clock,
+            self._parts.loop,
+            self._parts.clock,
             self._agents,
             after_work=after_work,
             on_stall=self._on_stall,
@@ -303,11 +265,9 @@ class MemberProcess:
         return ring_if_changed
 
     def _check_addresses(self) -> None:
-        """Fail with one line now, instead of trying for ever to bind an address that somebody else holds."""
         endpoints = self._config.endpoints
         for address in (endpoints.ingress, endpoints.consensus, endpoints.log, endpoints.catchup, endpoints.archive):
-            if not address.endswith(":0"):
-                self._network.listen(address, lambda _: _ProbeHandler()).close()
+            self._parts.check_address(address)
 
     def _open_status_page(self, cnc: CncFile) -> None:
         config = self._config
@@ -316,28 +276,12 @@ class MemberProcess:
             counters = cnc.counters((0, 0))
             self._status_page = open_status_page(self._network, address, counters, cnc.header, config.member_id)
 
-    def _observer(self) -> Observer | None:
-        """What sees the messages of this process, if the protocol is traced."""
-        config = self._config
-        if not config.protocol_trace:
-            return None
-        file = ProtocolFile(self._component, member_id=config.member_id, limit=config.protocol_trace)
-        members = {each.endpoints.consensus: each.id for each in parse_members(config.members).values()}
-        return Observer(self._now, os.getpid(), members, file.keep)
-
     def _ports(self, cnc: CncFile, id_range: tuple[int, int] | None) -> MemberPorts:
-        counters = cnc.counters(id_range)
-        self._tls.count_in(counters)
-        return MemberPorts(
-            network=self._stream_network,
-            storage=self._storage,
-            counters=counters,
-            tracer=self._tracer,
-            errors=self._errors,
-            seed=secrets.randbits(64) if self._config.seed is None else self._config.seed,
-            pid=os.getpid(),
-            now_ms=self._now().epoch_ms,
-            observer=self._observer(),
+        config = self._config
+        members = {each.endpoints.consensus: each.id for each in parse_members(config.members).values()}
+        observer = self._parts.observer(self._component, config.protocol_trace, members)
+        return replace(
+            self._parts.ports(cnc.counters(id_range), observer),
             nonces=secrets.SystemRandom(),
             read_credentials=read_source,
             reloads=self._reloads,
@@ -404,11 +348,9 @@ class MemberProcess:
         if self._hub is not None:
             status = self._wait_for_others(self._hub)
         marks_and_media, components = self._agents[:2], self._agents[2:]
-        close_agents(components, self._now())
-        # The last words of the components, an end of stream above all, are still on their way through the media.
-        last_words = DutyCycle(self._loop, self._clock, marks_and_media)
-        last_words.run_until(lambda: False, time.monotonic_ns() + LAST_WORDS_NS)
-        close_agents(marks_and_media, self._now())
+        close_agents(components, self._parts.now())
+        self._parts.run_out(marks_and_media)
+        close_agents(marks_and_media, self._parts.now())
         if self._link is not None:
             self._link.close(orderly=True)
         if self._hub is not None:
@@ -417,11 +359,7 @@ class MemberProcess:
             self._bell.close()
         if self._status_page is not None:
             self._status_page.close()
-        self._stream_network.drain(DRAIN_TIMEOUT_NS)
-        self._network.drain(DRAIN_TIMEOUT_NS)
-        self._storage.close()
-        for lock in self._locks:
-            lock.release()
+        self._parts.close()
         return status
 
     def _wait_for_others(self, hub: SiblingHub) -> ExitStatus:
@@ -431,10 +369,7 @@ class MemberProcess:
         return ExitStatus.OK if self._cycle.run_until(lambda: hub.is_alone, deadline_ns) else ExitStatus.STOP_TIMED_OUT
 
     def _on_stall(self, now: Now, stall_ns: int) -> None:
-        self._tracer.emit(now, "loop-stall", stall_ns=stall_ns, longest_stall_ns=self._cycle.longest_stall_ns)
-
-    def _now(self) -> Now:
-        return self._clock.now()
+        self._parts.tell_stall(now, stall_ns, self._cycle.longest_stall_ns)
 
     def _mark_paths(self) -> list[str]:
         service_marks = [layout.service_mark(index) for index in range(len(self._config.services))]

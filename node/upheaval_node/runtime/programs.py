@@ -18,7 +18,7 @@ from upheaval_node.errors import NetworkError, NodeError, PeerError, StorageErro
 from upheaval_node.runtime import log_lines
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.mark_lock import AlreadyRunning
-from upheaval_node.runtime.process import ComponentLost
+from upheaval_node.runtime.siblings import ComponentLost
 
 
 class Program(Protocol):

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from upheaval_node.errors import TerminationError
 from upheaval_node.ports import Connection, ConnectionHandler, Network
 from upheaval_node.runtime.loop import Loop
 
@@ -19,6 +20,10 @@ REDIAL_NS: Final = 20_000_000
 MAX_LINE: Final = 100
 BYE: Final = b"bye"
 STOP: Final = b"stop"
+
+
+class ComponentLost(TerminationError):
+    """Another process of this member died, or never appeared."""
 
 
 class _Lines:

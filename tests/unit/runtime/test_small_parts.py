@@ -133,9 +133,7 @@ def test_challenges_do_not_come_again_after_a_restart_with_the_same_seed(
         ports = process._ports(cnc, None)
         assert ports.nonces is not None
         nonces.append(ports.nonces.randbytes(24))
-        process._storage.close()
-        process._loop.close()
+        process._parts.close()
+        process._parts.loop.close()
         cnc.close()
-        for lock in process._locks:
-            lock.release()
     assert nonces[0] != nonces[1]

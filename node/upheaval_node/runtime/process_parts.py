@@ -1,0 +1,165 @@
+"""The real parts of one process: loop, clock, sockets, files, trace, errors and TLS.
+
+What every process of the node does with them stands here, too.
+
+Made in the folder of the node, which is the working directory because paths of Unix sockets must be short. Knows no
+component and no agent.
+"""
+
+import os
+import secrets
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from upheaval_node import __version__
+from upheaval_node.counters import Counters
+from upheaval_node.errors import TerminationError
+from upheaval_node.files import layout
+from upheaval_node.member import MemberPorts
+from upheaval_node.ports import Agent, Connection
+from upheaval_node.protocol_trace import Observer
+from upheaval_node.runtime.clock import SkewedClock, SystemClock
+from upheaval_node.runtime.disk import DiskStorage
+from upheaval_node.runtime.duty_cycle import DutyCycle
+from upheaval_node.runtime.error_sink import ProcessErrorSink
+from upheaval_node.runtime.exit_status import ExitStatus
+from upheaval_node.runtime.loop import Loop
+from upheaval_node.runtime.mark_lock import MarkLock
+from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.runtime.process_tls import ProcessTls
+from upheaval_node.runtime.protocol_file import ProtocolFile
+from upheaval_node.runtime.tls import TlsRules
+from upheaval_node.runtime.tracer import FileTracer
+from upheaval_node.tls_files import TlsFiles
+from upheaval_node.types import Now
+
+DRAIN_TIMEOUT_NS: Final = 500_000_000
+"""How long an orderly end waits for its last bytes to be taken."""
+LAST_WORDS_NS: Final = 100_000_000
+"""How long the media go on after everything else has been closed."""
+
+
+class _Nobody:
+    """Answers whoever dials in the moment in which an address is tried."""
+
+    def on_connected(self, connection: Connection) -> None:
+        connection.close()
+
+    def on_data(self, data: memoryview) -> None: ...
+
+    def on_writable(self) -> None: ...
+
+    def on_closed(self, reason: str) -> None: ...
+
+
+class ProcessParts:
+    """Made once, closed once. `network` stays on this machine and goes over no TLS, `streams` is for all else."""
+
+    def __init__(
+        self,
+        marks: Iterable[str],
+        *,
+        who: str,
+        name: str,
+        component: str,
+        member_id: int,
+        run_id: str,
+        trace: str,
+        clock_file: str | None,
+        seed: int | None,
+        tls: TlsFiles | None,
+        rules: TlsRules,
+    ) -> None:
+        """`who` begins lines on stderr, `name` is that of the certificate; a `seed` of None is another one each time.
+
+        Raises `AlreadyRunning` for a mark file that somebody holds, `UsageError` for files of TLS that are no good.
+        """
+        self._member_id = member_id
+        self._component = component
+        self._seed = seed
+        self._locks = [MarkLock(path) for path in marks]
+        os.makedirs(layout.DRIVER_DIRECTORY, exist_ok=True)
+        self.loop = Loop()
+        self.clock = SystemClock() if clock_file is None else SkewedClock(clock_file)
+        self.network = SelectorNetwork(self.loop)
+        self.storage = DiskStorage(".", self.loop)
+        self.tracer = FileTracer(trace, member_id=member_id, component=component, run_id=run_id)
+        self.errors = ProcessErrorSink(who, self.tracer)
+        self.tls = ProcessTls(tls, name, rules, tracer=self.tracer, errors=self.errors, now=self.now)
+        self.streams = self.tls.network(self.loop)
+
+    def now(self) -> Now:
+        return self.clock.now()
+
+    def check_address(self, address: str) -> None:
+        """Fail with one line now, instead of trying for ever to bind an address that somebody else holds.
+
+        Raises `NetworkError`. Port 0 is always free.
+        """
+        if not address.endswith(":0"):
+            self.network.listen(address, lambda _: _Nobody()).close()
+
+    def ports(self, counters: Counters, observer: Observer | None) -> MemberPorts:
+        """The outside as agents are given it."""
+        self.tls.count_in(counters)
+        return MemberPorts(
+            network=self.streams,
+            storage=self.storage,
+            counters=counters,
+            tracer=self.tracer,
+            errors=self.errors,
+            seed=secrets.randbits(64) if self._seed is None else self._seed,
+            pid=os.getpid(),
+            now_ms=self.now().epoch_ms,
+            observer=observer,
+        )
+
+    def observer(self, component: str, limit: int, members: Mapping[str, int]) -> Observer | None:
+        """What sees the messages of this process; None for a trace of 0 bytes. `members` are by consensus endpoint."""
+        if not limit:
+            return None
+        file = ProtocolFile(component, member_id=self._member_id, limit=limit)
+        return Observer(self.now, os.getpid(), members, file.keep)
+
+    # --- what the trace says of every process ---
+
+    def tell_start(self) -> None:
+        self.tracer.emit(self.now(), "process-start", version=__version__, seed=self._seed)
+
+    def tell_termination(self, error: TerminationError) -> None:
+        """Of the whole process."""
+        self.tracer.emit(self.now(), "terminated", reason=str(error), expected=error.expected)
+
+    def tell_ended(self, agent: Agent, error: TerminationError) -> None:
+        """Of one agent, as expected."""
+        self.tracer.emit(self.now(), "terminated", reason=str(error), expected=True, agent=type(agent).__name__)
+
+    def tell_stall(self, now: Now, stall_ns: int, longest_ns: int) -> None:
+        self.tracer.emit(now, "loop-stall", stall_ns=stall_ns, longest_stall_ns=longest_ns)
+
+    def tell_end(self, status: ExitStatus, reason: str, longest_stall_ns: int) -> None:
+        """The last line."""
+        self.tracer.emit(
+            self.now(),
+            "process-end",
+            status=int(status),
+            status_name=status.name,
+            reason=reason,
+            longest_stall_ns=longest_stall_ns,
+        )
+
+    # --- end ---
+
+    def run_out(self, media: Sequence[Agent]) -> None:
+        """The last words of agents that are closed, an end of stream above all, are still on their way."""
+        last_words = DutyCycle(self.loop, self.clock, media)
+        last_words.run_until(lambda: False, time.monotonic_ns() + LAST_WORDS_NS)
+
+    def close(self) -> None:
+        """Behind everything else."""
+        self.streams.drain(DRAIN_TIMEOUT_NS)
+        self.network.drain(DRAIN_TIMEOUT_NS)
+        self.storage.close()
+        for lock in self._locks:
+            lock.release()
