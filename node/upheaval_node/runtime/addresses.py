@@ -1,13 +1,15 @@
 """Addresses of the process runtime: `host:port`, `[v6]:port` and `unix:PATH`, and the look-up of host names.
 
-Names are looked up in a thread of their own, which exists only when a name is dialled: a name server that does not
-answer would otherwise hold up the whole member for seconds. Numeric addresses and `localhost` need no look-up.
+Names are looked up in threads of their own, which exist only when names are dialled: a name server that does not
+answer, such as Docker's for seconds after a container died, holds up neither the member nor the dials to other names.
+Numeric addresses and `localhost` need no look-up.
 """
 
 import queue
 import socket
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from upheaval_node.errors import NetworkError
@@ -18,6 +20,10 @@ MAX_UNIX_PATH: Final = 107  # sizeof(sun_path) less the terminating zero (Linux,
 
 SocketAddress = tuple[str, int] | tuple[str, int, int, int]
 LookupResult = tuple[socket.AddressFamily, SocketAddress]
+Done = Callable[[LookupResult | NetworkError], None]
+
+MAX_LOOKUPS: Final = 8
+"""Names that are looked up at once; more of them wait in line."""
 
 
 def unix_path(address: str) -> str | None:
@@ -72,34 +78,44 @@ def look_up(host: str, port: int) -> LookupResult:
 
 
 class NameLookup:
-    """Looks names up without holding up the loop; the answer arrives as a call from the loop."""
+    """Looks names up without holding up the loop; the answer arrives as a call from the loop.
+
+    Each name has a thread while it is looked up, and who dials it meanwhile gets the same answer.
+    """
 
     def __init__(self, loop: EventSource) -> None:
         self._loop = loop
-        self._requests: queue.SimpleQueue[tuple[str, int, Callable[[LookupResult | NetworkError], None]]]
-        self._requests = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._hosts: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._waiting: dict[str, list[tuple[int, Done]]] = {}
+        self._thread_count = 0
 
-    def start(self, host: str, port: int, done: Callable[[LookupResult | NetworkError], None]) -> None:
-        if self._thread is None:
-            self._thread = threading.Thread(target=self._run, name="name-lookup", daemon=True)
-            self._thread.start()
-        self._requests.put((host, port, done))
+    def start(self, host: str, port: int, done: Done) -> None:
+        if host in self._waiting:
+            self._waiting[host].append((port, done))
+            return
+        self._waiting[host] = [(port, done)]
+        if self._thread_count < min(len(self._waiting), MAX_LOOKUPS):
+            self._thread_count += 1
+            threading.Thread(target=self._run, name=f"name-lookup-{self._thread_count}", daemon=True).start()
+        self._hosts.put(host)
 
     def _run(self) -> None:
         while True:
-            host, port, done = self._requests.get()
-            self._loop.call_from_thread(_bind(done, _answer(host, port)))
+            host = self._hosts.get()
+            self._loop.call_from_thread(partial(self._on_answer, host, _answer(host)))
+
+    def _on_answer(self, host: str, result: LookupResult | NetworkError) -> None:
+        for port, done in self._waiting.pop(host):
+            done(result if isinstance(result, NetworkError) else _with_port(result, port))
 
 
-def _answer(host: str, port: int) -> LookupResult | NetworkError:
+def _answer(host: str) -> LookupResult | NetworkError:
     try:
-        return look_up(host, port)
+        return look_up(host, 0)
     except NetworkError as error:
         return error
 
 
-def _bind(
-    done: Callable[[LookupResult | NetworkError], None], result: LookupResult | NetworkError
-) -> Callable[[], None]:
-    return lambda: done(result)
+def _with_port(result: LookupResult, port: int) -> LookupResult:
+    family, (host, _, *rest) = result
+    return family, (host, port, 0, 0) if rest else (host, port)

@@ -3,8 +3,10 @@
 import errno
 import os
 import socket
+import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -272,6 +274,33 @@ def test_localhost_needs_no_look_up(network: SelectorNetwork) -> None:
     network.dial(listener.address, client)
     run_until(network.loop, lambda: client.connection)
     assert listener.address.startswith("localhost:")
+
+
+def test_a_name_that_nobody_answers_for_holds_up_no_other(
+    network: SelectorNetwork, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_given_up = threading.Event()
+    real, asked = socket.getaddrinfo, []
+
+    def getaddrinfo(host: str, *arguments: Any, **options: Any) -> Any:
+        asked.append(host)
+        if host == "silent.test":
+            is_given_up.wait(20)
+            raise socket.gaierror(socket.EAI_AGAIN, "no answer")
+        return real("127.0.0.1", *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    listener = network.listen("127.0.0.1:0", lambda _: Recorder())
+    silent, answered = [Recorder(), Recorder()], [Recorder() for _ in range(3)]
+    for each in silent:
+        network.dial("silent.test:1", each)
+    for number, each in enumerate(answered):
+        network.dial(f"name-{number}.test:{listener.address.rpartition(':')[2]}", each)
+    run_until(network.loop, lambda: all(each.connection for each in answered))
+    assert not any(each.closed for each in silent)
+    is_given_up.set()
+    run_until(network.loop, lambda: all(each.closed for each in silent))
+    assert asked.count("silent.test") == 1
 
 
 def test_a_storm_of_dials_to_ones_own_free_port_never_connects(network: SelectorNetwork) -> None:
