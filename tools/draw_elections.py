@@ -1,11 +1,8 @@
 """Draw the states of an election into docs/elections.md, from the node's own table of moves.
 
-python tools/draw_elections.py            writes the part between the two marks
-python tools/draw_elections.py --check    status 1 when the file is not current
+python tools/draw_elections.py writes the part between the two marks; a test tells whether it is current.
 """
 
-import argparse
-import sys
 from pathlib import Path
 
 from upheaval_node.cluster.election_states import MOVES, ROLE_ON_ENTRY, ElectionState
@@ -39,19 +36,5 @@ def page_with_drawing(text: str) -> str:
     return f"{before}{BEGIN}\n\n{drawing()}\n\n{END}{after}"
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, tell whether the file is current")
-    parsed = parser.parse_args(arguments)
-    text = PAGE.read_text(encoding="utf-8")
-    current = page_with_drawing(text)
-    if parsed.check:
-        if current != text:
-            print(f"{PAGE} is not current: run python tools/draw_elections.py", file=sys.stderr)
-        return int(current != text)
-    PAGE.write_text(current, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(page_with_drawing(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,10 +1,8 @@
 """Write what the tool says into docs/tool.md: on the folder of a member that is down, and on a simulated one that runs.
 
-python tools/tool_examples.py            writes the parts between the marks
-python tools/tool_examples.py --check    status 1 when the file is not current
+python tools/tool_examples.py writes the parts between the marks; a test tells whether they are current.
 """
 
-import argparse
 import contextlib
 import os
 import re
@@ -121,19 +119,5 @@ def current(text: str) -> str:
     return text
 
 
-def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing, tell whether the file is current")
-    parsed = parser.parse_args(arguments)
-    text = PAGE.read_text(encoding="utf-8")
-    wanted = current(text)
-    if parsed.check:
-        if wanted != text:
-            print(f"{PAGE} is not current: run python tools/tool_examples.py", file=sys.stderr)
-        return int(wanted != text)
-    PAGE.write_text(wanted, encoding="utf-8")
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    PAGE.write_text(current(PAGE.read_text(encoding="utf-8")), encoding="utf-8")

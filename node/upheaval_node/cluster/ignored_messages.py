@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_node.counters import Counter
+from upheaval_node.peer_faults import host_of
 from upheaval_node.types import Now
 
 MAX_TOLD_APART: Final = 256
@@ -28,7 +29,7 @@ class IgnoredMessages:
     def note(self, now: Now, peer: str, kind: str, text: object, *, may_be_late: bool = False) -> None:
         """One message of `peer`; `text` says what was in it."""
         self._counter.increment()
-        host = peer.rpartition(":")[0] or peer
+        host = host_of(peer)
         key = (host, kind)
         count = self._counts.get(key, 0) + 1
         if count == 1 and len(self._counts) >= MAX_TOLD_APART:

@@ -8,6 +8,7 @@ from typing import Final
 
 from upheaval_node.errors import NetworkError, PeerError
 from upheaval_node.media.link import FrameLink, LinkOwner, pack_token
+from upheaval_node.peer_faults import host_of
 from upheaval_node.ports import Connection, Listener, Network
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
@@ -105,11 +106,10 @@ class Endpoints:
 
     def _too_many(self, key: str, peer: str) -> str:
         """Which limit one more connection would exceed; empty for none."""
-        host = peer.rpartition(":")[0]
         accepted = [link for link, record in self.links.items() if record.listener == key]
         if len(accepted) >= self._settings.max_connections:
             return f"more than {self._settings.max_connections} connections in all"
-        of_peer = sum(link.peer.rpartition(":")[0] == host for link in accepted)
+        of_peer = sum(host_of(link.peer) == host_of(peer) for link in accepted)
         if of_peer >= self._settings.max_connections_of_peer:
             return f"more than {self._settings.max_connections_of_peer} connections of one peer"
         return ""

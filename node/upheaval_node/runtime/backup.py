@@ -16,7 +16,7 @@ from upheaval_node.backup.node import build_backup
 from upheaval_node.errors import UsageError
 from upheaval_node.files import layout
 from upheaval_node.runtime.credentials_file import ENVIRONMENT_PREFIX, credentials_supplier
-from upheaval_node.runtime.node_process import NodePlan, NodeProcess, StatusPage
+from upheaval_node.runtime.node_process import Build, NodePlan, NodeProcess, StatusPage
 from upheaval_node.runtime.programs import enter_folder, parse_json_object, read_json_object, run_program
 from upheaval_node.runtime.status_page import open_backup_page
 
@@ -35,28 +35,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         config = read_backup_config_file(options.config)
         credentials = credentials_supplier(config.credentials_file)
         enter_folder(config.folder)
-        endpoints = config.endpoints
-        return NodeProcess(
-            NodePlan(
-                name=config.name,
-                marks=(layout.CLUSTER_MARK, layout.ARCHIVE_MARK),
-                addresses=(endpoints.consensus, endpoints.catchup, endpoints.archive),
-                build=lambda ports: build_backup(config, ports, credentials),
-                tls=config.tls,
-                run_id=config.run_id,
-                trace=config.trace,
-                clock_file=config.clock_file,
-                seed=config.seed,
-                protocol_trace=config.protocol_trace,
-                status_page=status_page(config),
-            )
-        )
+        return NodeProcess(plan_of(config, (), lambda ports: build_backup(config, ports, credentials)))
 
     return run_program("upheaval-backup", make)
 
 
-def status_page(config: BackupConfig) -> StatusPage | None:
-    """What opens the HTTP endpoint of a backup or standby, if it is to have one."""
+def plan_of(config: BackupConfig, service_marks: Sequence[str], build: Build) -> NodePlan:
+    """The process of a backup, or of a standby, which is one with services."""
+    endpoints = config.endpoints
+    return NodePlan(
+        name=config.name,
+        marks=(layout.CLUSTER_MARK, layout.ARCHIVE_MARK, *service_marks),
+        addresses=(endpoints.consensus, endpoints.catchup, endpoints.archive),
+        build=build,
+        tls=config.tls,
+        run_id=config.run_id,
+        trace=config.trace,
+        clock_file=config.clock_file,
+        seed=config.seed,
+        protocol_trace=config.protocol_trace,
+        status_page=_status_page(config),
+    )
+
+
+def _status_page(config: BackupConfig) -> StatusPage | None:
     address = config.metrics_address
     if address is None:
         return None
@@ -68,8 +70,16 @@ def read_backup_config_file(path: str | None) -> BackupConfig:
 
     Relative paths are relative to the file.
     """
-    config = backup_config_from_fields(configured_object(path, CONFIG_VARIABLE))
-    base = os.path.abspath(os.curdir if path is None else os.path.dirname(path))
+    return with_paths(backup_config_from_fields(configured_object(path, CONFIG_VARIABLE)), base_of(path))
+
+
+def base_of(path: str | None) -> str:
+    """What relative paths of a configuration are relative to."""
+    return os.path.abspath(os.curdir if path is None else os.path.dirname(path))
+
+
+def with_paths(config: BackupConfig, base: str) -> BackupConfig:
+    """The configuration with absolute paths."""
     source = config.credentials_file
     if source and not source.startswith(ENVIRONMENT_PREFIX):
         source = os.path.join(base, source)

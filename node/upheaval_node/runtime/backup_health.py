@@ -9,25 +9,13 @@ import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Final
 
 from upheaval_node import counters as types
+from upheaval_node.backup.states import BackupState
 from upheaval_node.cluster.orders import latest_snapshot_position
 from upheaval_node.counters import Counters
 from upheaval_node.files import layout
 from upheaval_node.runtime.shared_counters import attach_cnc
-
-STATES: Final = (
-    "BACKUP_QUERY",
-    "SNAPSHOT_RETRIEVE",
-    "LIVE_LOG_RECORD",
-    "LIVE_LOG_REPLAY",
-    "UPDATE_RECORDING_LOG",
-    "BACKING_UP",
-    "RESET_BACKUP",
-    "CLOSED",
-)
-"""By the value of the state counter (Aeron Cluster: ClusterBackup.State)."""
 
 
 def read_backup_health(folder: str) -> dict[str, object]:
@@ -47,7 +35,7 @@ def backup_health_of(counters: Counters, pid: int, recording_log: bytes) -> dict
     return {
         "alive": True,
         "pid": pid,
-        "state": STATES[state] if 0 <= state < len(STATES) else None,
+        "state": BackupState(state).name if state in {each.value for each in BackupState} else None,
         "live_log_position": _value(counters, types.BACKUP_LIVE_LOG_POSITION),
         "next_query_deadline_ms": _value(counters, types.BACKUP_QUERY_DEADLINE),
         "applied_position": _value(counters, types.COMMIT_POSITION),

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_node.errors import NetworkError
+from upheaval_node.peer_faults import host_of
 from upheaval_node.ports import Connection, ConnectionHandler
 from upheaval_node.runtime.addresses import (
     UNIX_PREFIX,
@@ -124,8 +125,7 @@ class SocketNetwork:
 
     def has_room_for_handshake(self, peer: str) -> bool:
         """Handshakes that do not go on are bounded, in all and of each host: nobody knows yet who costs the memory."""
-        host = peer.rpartition(":")[0]
-        of_host = sum(each.peer.rpartition(":")[0] == host for each in self.handshakes)
+        of_host = sum(host_of(each.peer) == host_of(peer) for each in self.handshakes)
         return len(self.handshakes) < MAX_HANDSHAKES and of_host < MAX_HANDSHAKES_OF_HOST
 
     def close(self) -> None:

@@ -38,11 +38,14 @@ class ClosableAgent(Agent, Protocol):
     def close(self) -> None: ...
 
 
+Build = Callable[[MemberPorts], Sequence[ClosableAgent]]
+"""Makes the agents in the order in which they take their turns: mark files first, media driver second."""
+
+
 @dataclass(frozen=True)
 class NodePlan:
     """What a process runs, and where it shows itself.
 
-    `build` makes the agents in the order in which they take their turns: mark files first, media driver second.
     `addresses` are where the node is going to listen; `members` are ids by consensus endpoints, for the protocol trace.
     With `tls` the streams go over TLS, and only members and standby members may dial it.
     `status_page` opens the HTTP endpoint of the node.
@@ -51,7 +54,7 @@ class NodePlan:
     name: str
     marks: Sequence[str]
     addresses: Sequence[str]
-    build: Callable[[MemberPorts], Sequence[ClosableAgent]]
+    build: Build
     run_id: str = ""
     trace: str = "trace.jsonl"
     clock_file: str | None = None

@@ -12,9 +12,9 @@ from dataclasses import replace
 from typing import Final
 
 from upheaval_node.files import layout
-from upheaval_node.runtime.backup import configured_object, status_page
-from upheaval_node.runtime.credentials_file import ENVIRONMENT_PREFIX, credentials_supplier
-from upheaval_node.runtime.node_process import NodePlan, NodeProcess
+from upheaval_node.runtime.backup import base_of, configured_object, plan_of, with_paths
+from upheaval_node.runtime.credentials_file import credentials_supplier
+from upheaval_node.runtime.node_process import NodeProcess
 from upheaval_node.runtime.programs import enter_folder, run_program
 from upheaval_node.service.loader import load_service
 from upheaval_node.standby.config import StandbyConfig, standby_config_from_fields
@@ -38,22 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         enter_folder(backup.folder)
         sys.path[:0] = config.python_path
         services = [load_service(name) for name in config.services]
-        endpoints = backup.endpoints
         service_marks = [layout.service_mark(index) for index in range(len(services))]
         return NodeProcess(
-            NodePlan(
-                name=backup.name,
-                marks=(layout.CLUSTER_MARK, layout.ARCHIVE_MARK, *service_marks),
-                addresses=(endpoints.consensus, endpoints.catchup, endpoints.archive),
-                build=lambda ports: build_standby(config, ports, services, credentials),
-                run_id=backup.run_id,
-                trace=backup.trace,
-                clock_file=backup.clock_file,
-                seed=backup.seed,
-                protocol_trace=backup.protocol_trace,
-                tls=backup.tls,
-                status_page=status_page(backup),
-            )
+            plan_of(backup, service_marks, lambda ports: build_standby(config, ports, services, credentials))
         )
 
     return run_program("upheaval-standby", make)
@@ -65,13 +52,9 @@ def read_standby_config(path: str | None) -> StandbyConfig:
     Relative paths are relative to the file.
     """
     config = standby_config_from_fields(configured_object(path, CONFIG_VARIABLE))
-    base = os.path.abspath(os.curdir if path is None else os.path.dirname(path))
-    source = config.backup.credentials_file
-    if source and not source.startswith(ENVIRONMENT_PREFIX):
-        source = os.path.join(base, source)
-    backup = replace(config.backup, folder=os.path.join(base, config.backup.folder), credentials_file=source)
+    base = base_of(path)
     python_path = tuple(os.path.join(base, directory) for directory in config.python_path)
-    return replace(config, backup=backup, python_path=python_path)
+    return replace(config, backup=with_paths(config.backup, base), python_path=python_path)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from upheaval_node.backup.queries import answer_channel
+from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, CONSENSUS_STREAM_ID
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.media.api import Media, Publication
@@ -23,12 +24,8 @@ from upheaval_node.settings import MS
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
-CONSENSUS_STREAM_ID: Final = 108
 RESPONSE_STREAM_ID: Final = 118
 """Where members answer: another stream than that of the backup agent beside it, whose answers have ids of their own."""
-
-PROTOCOL_VERSION: Final = 3 << 8
-"""Version 0.3.0 of the protocol between clients and cluster."""
 
 FRAGMENT_LIMIT: Final = 10
 SEND_INTERVAL_NS: Final = 20 * MS
@@ -174,7 +171,7 @@ class SnapshotNotices:
         notice_id = self._media.next_correlation_id()
         notice = cm.StandbySnapshot(
             correlation_id=notice_id,
-            version=PROTOCOL_VERSION,
+            version=CLIENT_PROTOCOL_VERSION,
             response_stream_id=RESPONSE_STREAM_ID,
             snapshots=self._snapshot,
             response_channel=answer_channel(self._endpoint, self._subscription) or "",

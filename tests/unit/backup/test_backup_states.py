@@ -3,7 +3,6 @@
 from itertools import pairwise
 
 from upheaval_node.backup.states import LEGAL_MOVES, BackupState
-from upheaval_node.runtime.backup_health import STATES
 
 ROUND = [
     BackupState.BACKUP_QUERY,
@@ -17,8 +16,16 @@ ROUND = [
 
 
 def test_codes_and_names_are_those_that_counters_show() -> None:
-    assert [state.name for state in BackupState] == list(STATES)
-    assert [int(state) for state in BackupState] == list(range(8))
+    assert [(int(state), state.name) for state in BackupState] == [
+        (0, "BACKUP_QUERY"),
+        (1, "SNAPSHOT_RETRIEVE"),
+        (2, "LIVE_LOG_RECORD"),
+        (3, "LIVE_LOG_REPLAY"),
+        (4, "UPDATE_RECORDING_LOG"),
+        (5, "BACKING_UP"),
+        (6, "RESET_BACKUP"),
+        (7, "CLOSED"),
+    ]
 
 
 def test_a_round_goes_through_all_states_with_or_without_snapshots() -> None:
