@@ -5,10 +5,13 @@ after it (`backup-0`), and one entry in `companions.json`, by which any later co
 it starts nothing.
 """
 
+import contextlib
+import fcntl
 import json
+import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -114,14 +117,6 @@ def load_companions(folder: Path) -> list[CompanionConfig]:
     return sorted(found, key=lambda config: config.name)
 
 
-def save_companions(folder: Path, configs: Sequence[CompanionConfig]) -> None:
-    """Replace the file in one step."""
-    ordered = sorted(configs, key=lambda config: config.name)
-    write_atomically(
-        folder / COMPANIONS_FILE, json.dumps({"companions": [asdict(config) for config in ordered]}, indent=2) + "\n"
-    )
-
-
 def _parse_config(fields: Mapping[str, Json]) -> CompanionConfig:
     config = CompanionConfig(
         jsonfields.text(fields, "name"),
@@ -139,9 +134,32 @@ def _parse_config(fields: Mapping[str, Json]) -> CompanionConfig:
 
 
 def note_companion(folder: Path, config: CompanionConfig) -> None:
-    """Keep an entry, in place of the one of the same name."""
+    """Keep an entry, in place of the one of the same name. Commands that run side by side lose none of each other's."""
+    with _alone(folder):
+        _keep(folder, config)
+
+
+def note_position(folder: Path, config: CompanionConfig) -> None:
+    """Raise the position of an entry to that of `config`, which is kept if there is none of its name."""
+    with _alone(folder):
+        known = next((each for each in load_companions(folder) if each.name == config.name), config)
+        _keep(folder, replace(known, position=max(config.position, known.position)))
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _keep(folder: Path, config: CompanionConfig) -> None:
     others = [each for each in load_companions(folder) if each.name != config.name]
-    save_companions(folder, [*others, config])
+    entries = [asdict(each) for each in sorted([*others, config], key=lambda each: each.name)]
+    write_atomically(folder / COMPANIONS_FILE, json.dumps({"companions": entries}, indent=2) + "\n")
 
 
 def companion_folders(run: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from upheaval.companions import CompanionConfig, CompanionStatus, load_companions, note_companion
+from upheaval.companions import CompanionConfig, CompanionStatus, load_companions, note_position
 from upheaval.run_folder import RunFolder
 from upheaval.runtimes import ports
 from upheaval.runtimes.cluster_file import ClusterConfig
@@ -91,9 +91,7 @@ class LiveCompanion(ABC):
         """Keep up to where it says that it has the log, for those who judge what it left."""
         position = self.status().live_log_position
         if position >= 0:
-            # Another command may have changed the entry since this handle was made.
-            known = next((each for each in load_companions(self.run.path) if each.name == self.name), self.config)
-            note_companion(self.run.path, replace(known, position=max(position, known.position)))
+            note_position(self.run.path, replace(self.config, position=position))
 
 
 def entry_for(folder: Path, config: CompanionConfig) -> CompanionConfig:
