@@ -336,10 +336,16 @@ def test_subnets_that_somebody_has_are_not_drawn(engine: Client) -> None:
         network.remove()
 
 
+@pytest.fixture(params=["backup", pytest.param("standby", marks=pytest.mark.nightly)])
+def companion(request: pytest.FixtureRequest) -> str:
+    """The kind of the node beside the members."""
+    return str(request.param)
+
+
 @pytest.fixture
-def backed_up(node_image: str, tidy: Client) -> Iterator[Project]:
-    """Three members and their backup."""
-    project = Project(tidy, "3-members.yaml", 3, profiles="backup")
+def accompanied(companion: str, node_image: str, tidy: Client) -> Iterator[Project]:
+    """Three members and that node."""
+    project = Project(tidy, "3-members.yaml", 3, profiles=companion)
     try:
         project.compose("up", "-d", "--wait")
         yield project
@@ -347,31 +353,37 @@ def backed_up(node_image: str, tidy: Client) -> Iterator[Project]:
         project.down()
 
 
-def test_what_the_backup_has_is_restored_from_a_copy_of_its_volume(
-    backed_up: Project, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_a_new_cluster_begins_with_a_copy_of_the_volume_of_a_companion(
+    companion: str,
+    accompanied: Project,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """By the commands of docs/backup.md."""
+    """By the commands of docs/backup.md and docs/standby.md."""
     monkeypatch.chdir(tmp_path)
-    (block,) = [block for block in blocks_of("backup.md") if block.info == "sh docker"]
-    prefix = "docker compose -f compose/3-members.yaml --profile backup "
+    (block,) = [block for block in blocks_of(f"{companion}.md") if block.info == "sh docker"]
+    prefix = f"docker compose -f compose/3-members.yaml --profile {companion} "
     assert all(line.startswith(prefix) for line in block.text.splitlines())
     up, health, stop, copy = (shlex.split(line.removeprefix(prefix)) for line in block.text.splitlines())
     assert up == ["up", "-d", "--wait"]
+    reached = {"backup": "live_log_position", "standby": "applied_position"}[companion]
 
     def has_all() -> bool:
-        held = json.loads(backed_up.compose(*health))
-        return bool(held["state"] == "BACKING_UP" and held["live_log_position"] >= committed)
+        held = json.loads(accompanied.compose(*health))
+        return bool(held["state"] == "BACKING_UP" and held[reached] >= committed)
 
-    with backed_up.client() as client:
+    with accompanied.client() as client:
         again(client, lambda: client.write("k", b"kept"))
-    member = f"member-{backed_up.await_leader()}"
-    said = backed_up.compose("exec", "-T", member, "python3", "-m", "upheaval_node.runtime.health", "--json")
+    member = f"member-{accompanied.await_leader()}"
+    said = accompanied.compose("exec", "-T", member, "python3", "-m", "upheaval_node.runtime.health", "--json")
     committed = json.loads(said)["commit_position"]
-    wait_until(has_all, timeout_s=30, describe=lambda: f"the backup does not come to position {committed}")
-    backed_up.compose(*stop)
-    backed_up.compose(*copy)
+    wait_until(has_all, timeout_s=30, describe=lambda: f"the {companion} does not come to position {committed}")
+    accompanied.compose(*stop)
+    accompanied.compose(*copy)
+    command = {"backup": "restore", "standby": "promote"}[companion]
     try:
-        assert main(["restore", "--from", "backup-0", "--dir", "new"]) == 0, capsys.readouterr().err
+        assert main([command, "--from", f"{companion}-0", "--dir", "new"]) == 0, capsys.readouterr().err
         assert main(["client", "--dir", "new", "register", "read", "k"]) == 0
         assert b"kept".hex() in capsys.readouterr().out
     finally:

@@ -7,6 +7,8 @@ from upheaval.runtimes.ports import cluster_ports, is_free
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_table import processes_of, send_signal, wait_until_gone
 
+ROOT = Path(__file__).resolve().parents[2]
+
 
 def end_without_trace(cluster: ProcessCluster) -> None:
     """End the cluster, and fail unless its processes, ports, sockets and temporary files are gone."""
@@ -21,12 +23,15 @@ def end_without_trace(cluster: ProcessCluster) -> None:
     ports = cluster_ports(cluster.config.base_port, cluster.config.members)
     assert [port for port in ports if not is_free(port)] == []
     assert [path for path in cluster.folder.rglob("*") if path.is_socket()] == []
-    assert foreign == []
+    assert foreign == [], foreign
 
 
 def foreign_files(cluster: ProcessCluster) -> list[str]:
-    """What the members have open or mapped in shared memory or in the temporary folder, outside of their own."""
-    own = f"{cluster.folder}/"
+    """What the members have open or mapped in shared memory or in the temporary folder, outside of their own.
+
+    The repository may be in the temporary folder itself; one that starts reads its modules there.
+    """
+    own = (f"{cluster.folder}/", f"{ROOT}/")
     found: set[str] = set()
     for process in processes_of(cluster.config.run_id):
         found.update(_open_files(process.pid))
