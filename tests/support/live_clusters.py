@@ -31,12 +31,12 @@ def foreign_files(cluster: ProcessCluster) -> list[str]:
 
     The repository may be in the temporary folder itself; one that starts reads its modules there.
     """
-    own = (f"{cluster.folder}/", f"{ROOT}/")
     found: set[str] = set()
     for process in processes_of(cluster.config.run_id):
         found.update(_open_files(process.pid))
     places = ("/dev/shm/", "/tmp/", "/var/tmp/")
-    return sorted(path for path in found if path.startswith(places) and not path.startswith(own))
+    own = (cluster.folder, ROOT)
+    return sorted(path for path in found if path.startswith(places) and not any(map(Path(path).is_relative_to, own)))
 
 
 def _open_files(pid: int) -> set[str]:
