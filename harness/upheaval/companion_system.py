@@ -75,7 +75,7 @@ def configuration(plan: CompanionPlan) -> dict[str, Json]:
 
 def command(config: CompanionConfig, configuration_file: Path) -> Sequence[str]:
     """What runs it on this machine."""
-    return [sys.executable, "-m", f"upheaval_node.runtime.{config.kind}", "--config", str(configuration_file)]
+    return [sys.executable, "-P", "-m", f"upheaval_node.runtime.{config.kind}", "--config", str(configuration_file)]
 
 
 def environment(plan: CompanionPlan) -> Mapping[str, str]:

@@ -217,7 +217,8 @@ class UpheavalNode:
         program = ["upheaval_node.runtime.main"]
         if plan.planted is not None:
             program = ["upheaval_chaos.planted.main", "--planted", plan.planted]
-        return [sys.executable, "-m", *program, "--config", str(configuration), *self.arguments(plan)]
+        # -P: a queue.py of the current folder is not the one of Python.
+        return [sys.executable, "-P", "-m", *program, "--config", str(configuration), *self.arguments(plan)]
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
         return read_member_status(folder, member_id, run_id)

@@ -194,3 +194,20 @@ def test_an_operation_that_no_quorum_takes_is_unknown_and_exits_3(
         assert err.count("\n") == 1
     finally:
         end_without_trace(ProcessCluster.open(hand.folder))
+
+
+def test_files_of_the_current_folder_are_not_taken_for_modules_of_python(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("queue", "selectors", "runpy", "socket"):
+        Path(f"{name}.py").write_text("raise RuntimeError('of the current folder')\n", encoding="utf-8")
+    hand = Hand(tmp_path / "c", capsys)
+    try:
+        hand.do("up", "--members", 1)
+        hand.do("backup", "start")
+        status, out, err = hand.run("load", "--users", 1, "--duration", 1, "--rate", 0)
+        assert status == 0, (out, err)
+        hand.do("backup", "wait")
+    finally:
+        end_without_trace(ProcessCluster.open(hand.folder))

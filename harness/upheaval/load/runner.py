@@ -201,6 +201,8 @@ def main() -> None:
     settings = LoadSettings.from_json(sys.argv[1])
     # Locust's page parses what is left as options of its own.
     del sys.argv[1:]
+    # For users of one's own; last, because a queue.py there is not the one of Python.
+    sys.path.append(os.getcwd())
     messages = _messages()
 
     def tell(name: str, told: Json) -> None:

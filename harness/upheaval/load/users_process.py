@@ -56,7 +56,7 @@ def run_users(settings: LoadSettings, log: Path, listener: Listener) -> Statisti
 @contextlib.contextmanager
 def _process(settings: LoadSettings, log: Path) -> Iterator[_Process]:
     """The process; whatever happens, it is gone afterwards."""
-    command = [sys.executable, "-m", "upheaval.load.runner", settings.to_json()]
+    command = [sys.executable, "-P", "-m", "upheaval.load.runner", settings.to_json()]
     kept = () if settings.page is None else (settings.page,)
     with log.open("wb") as stream:
         # A session of its own: a Ctrl-C at the terminal is for us, who then tell the users.
