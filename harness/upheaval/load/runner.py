@@ -20,6 +20,7 @@ from argparse import Namespace
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any, TextIO
 
 import gevent
@@ -202,7 +203,7 @@ def main() -> None:
     # Locust's page parses what is left as options of its own.
     del sys.argv[1:]
     # For users of one's own; last, because a queue.py there is not the one of Python.
-    sys.path.append(os.getcwd())
+    sys.path.append(str(Path.cwd()))
     messages = _messages()
 
     def tell(name: str, told: Json) -> None:
