@@ -28,6 +28,7 @@ KEPT = {
     2246: "an undone expiry of a timer was due at once, on that member only",
     2251: "the same, on a leader whose clock was ahead",
     2455: "a segment that was full when the disk was kept its journal for ever",
+    11163: "a member that was killed between its end and that of its process was asked for an exit status",
 }
 """Seeds that once failed, and what they found."""
 

@@ -1,9 +1,11 @@
 """The promise that a cluster which was told to end (SHUTDOWN, ABORT) ends as a whole, at one position of its log.
 
 From what the members left: their traces (`cluster-end`, `service-terminate`, `process-end`), their recording logs, the
-recordings of those that were not started again, and the orders of the run. This module knows no cluster.
+recordings of those that were not started again, the orders of the run, and its faults: one may kill a member that has
+ended but for its process. This module knows no cluster.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Final
 
 from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.run_folder import ControlRecord, Manifest, RunFolder, TraceEvent
+from upheaval.run_folder import ControlRecord, FaultRecord, Manifest, RunFolder, TraceEvent
 
 ENDS_AT_ONE_POSITION: Final = "a cluster that was ended ends at one position"
 
@@ -20,6 +22,8 @@ _SHUTDOWN: Final = "shutdown"
 _ENDINGS: Final = (_SHUTDOWN, "abort")
 _OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
+_DEADLY: Final = ("kill", "die", "power")
+"""How the names of faults begin after which no process of a member is left."""
 
 
 @dataclass(slots=True)
@@ -27,7 +31,8 @@ class Life:
     """What a member's trace tells of one start of it. `position` is -1 when that did not come to the orderly end.
 
     `term_id` is the term that the member was in, `requested_term_id` the one in which a leader named the end;
-    `services` is how many services had to end, `ends` where each of them was when it was told, by its id.
+    `services` is how many services had to end, `ends` where each of them was when it was told, by its id. `ended_ns` is
+    when it came to the end, `next_ns` when the member was started again.
     """
 
     member_id: int
@@ -40,6 +45,8 @@ class Life:
     """With which status each process ended."""
     module: str = ""
     """The process with the consensus module."""
+    ended_ns: int = -1
+    next_ns: int | None = None
 
     @property
     def has_ended(self) -> bool:
@@ -77,8 +84,9 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
             raise _Broken(Verdict.UNKNOWN, f"the trace of member {missing} is missing")
         groups = _by_term(lives)
         _require_one_position(groups)
+        faults = list(run.read_faults())
         for life in lives:
-            _require_orderly(life)
+            _require_orderly(life, is_killed=any(_kills(fault, life) for fault in faults))
             _require_recorded(run, life, is_latest=id(life) in latest)
         _require_ordered(orders, groups)
     except _Broken as broken:
@@ -109,6 +117,7 @@ def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
         component = str(fields.get("component", ""))
         if event.event == "process-start" and component in _OF_MODULE:
             if life is not None:
+                life.next_ns = event.ns
                 yield life
             life = Life(member_id, module=component)
         elif life is None:
@@ -116,6 +125,7 @@ def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
         elif event.event == "service-terminate":
             life.ends.setdefault(_number(event, "service_id"), []).append(_number(event, "log_position"))
         elif event.event == _CLUSTER_END:
+            life.ended_ns = event.ns
             life.position = _number(event, "log_position")
             life.term_id = _number(event, "leadership_term_id")
             life.requested_term_id = _number(event, "requested_term_id")
@@ -151,7 +161,15 @@ def _require_one_position(groups: Iterable[Sequence[Life]]) -> None:
                 raise _Broken(Verdict.INVALID, detail)
 
 
-def _require_orderly(life: Life) -> None:
+def _kills(fault: FaultRecord, life: Life) -> bool:
+    """Whether it struck between the end and the end of the process."""
+    is_hit = fault.where == "all members" or re.search(rf"\bmember[ -]{life.member_id}\b", fault.where) is not None
+    last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
+    is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
+    return fault.is_proved and fault.what.startswith(_DEADLY) and is_hit and is_then
+
+
+def _require_orderly(life: Life, *, is_killed: bool) -> None:
     who = f"member {life.member_id}, which ended at {life.position},"
     for service_id in range(life.services):
         ends = life.ends.get(service_id, [])
@@ -162,7 +180,7 @@ def _require_orderly(life: Life) -> None:
     for component, status in life.statuses.items():
         if status != 0:
             raise _Broken(Verdict.INVALID, f"{who} ended process {component!r} with status {status}")
-    if life.module not in life.statuses:
+    if life.module not in life.statuses and not is_killed:
         raise _Broken(Verdict.UNKNOWN, f"{who} left no word of its exit status")
 
 

@@ -11,7 +11,7 @@ from support.built_runs import BuiltRun, good_run
 from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.run_folder import ControlRecord, RunFolder
+from upheaval.run_folder import ControlRecord, FaultRecord, RunFolder
 
 SERVICES = 2
 TERM = 1
@@ -199,6 +199,26 @@ def test_what_nobody_knows_is_unknown(tmp_path: Path, change: Callable[[Ended], 
     finding = Ended().write(tmp_path, change)
     assert finding.verdict is Verdict.UNKNOWN, finding
     assert text in finding.detail
+
+
+@pytest.mark.parametrize(
+    ("what", "where", "begin_ns", "heal_ns", "verdict"),
+    [
+        ("kill", "member 1", 1, 9, Verdict.VALID),
+        ("kill", "member-1", 1, None, Verdict.VALID),
+        ("power_cut_all", "all members", 0, 1, Verdict.VALID),
+        ("kill", "member 1", -5, 0, Verdict.UNKNOWN),
+        ("kill", "member 0", 1, 9, Verdict.UNKNOWN),
+        ("kill", "member 11", 1, 9, Verdict.UNKNOWN),
+        ("pause", "member 1", 1, 9, Verdict.UNKNOWN),
+    ],
+)
+def test_who_is_killed_between_its_end_and_that_of_its_process_has_no_exit_status(
+    tmp_path: Path, what: str, where: str, begin_ns: int, heal_ns: int | None, verdict: Verdict
+) -> None:
+    """Found by seed 11163 of the campaign."""
+    RunFolder(tmp_path).add_fault(FaultRecord(what, where, begin_ns, begin_ns, heal_ns, heal_ns, "dead; started again"))
+    assert Ended().write(tmp_path, _killed).verdict is verdict
 
 
 def test_a_dead_follower_is_asked_for_nothing(tmp_path: Path) -> None:
