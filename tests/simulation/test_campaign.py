@@ -29,6 +29,7 @@ KEPT = {
     2251: "the same, on a leader whose clock was ahead",
     2455: "a segment that was full when the disk was kept its journal for ever",
     11163: "a member that was killed between its end and that of its process was asked for an exit status",
+    13208: "the entry of the catalog that the end of a process tore had the id of the next one",
 }
 """Seeds that once failed, and what they found."""
 

@@ -133,7 +133,10 @@ def _ascii(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class CatalogContents:
-    """A decoded catalog: entries of every state in file order, and what was wrong with those that were left out."""
+    """A decoded catalog: entries of every state in file order, and what was wrong with those that were left out.
+
+    `used_length` is where the next entry goes.
+    """
 
     next_recording_id: int
     alignment: int
@@ -150,6 +153,7 @@ def decode_catalog(image: bytes) -> CatalogContents:
     """Read a catalog file. Raises `DecodeError` for an unusable header; a damaged entry becomes a problem instead.
 
     An entry can be torn by a power cut before anything was told about its recording, so it must not hide the others.
+    The last one is torn so when the header does not count it yet: the next one takes its place and its id.
     """
     if len(image) < HEADER_LENGTH:
         raise DecodeError(f"catalog of {len(image)} bytes")
@@ -160,7 +164,7 @@ def decode_catalog(image: bytes) -> CatalogContents:
         raise DecodeError(f"catalog alignment {alignment}")
     entries: list[RecordingEntry] = []
     problems: list[str] = []
-    offset = HEADER_LENGTH
+    offset = used_length = HEADER_LENGTH
     while offset + DESCRIPTOR_HEADER_LENGTH + DESCRIPTOR_BLOCK_LENGTH <= len(image):
         length = int.from_bytes(image[offset : offset + 4], "little", signed=True)
         if length <= 0:
@@ -171,10 +175,14 @@ def decode_catalog(image: bytes) -> CatalogContents:
             break
         try:
             entries.append(_decode_entry(image[offset:end], offset))
+            is_counted = True
         except DecodeError as error:
             problems.append(f"catalog entry at {offset}: {error}")
+            is_counted = next_id > max((entry.recording_id for entry in entries), default=-1) + 1
         offset += align(DESCRIPTOR_HEADER_LENGTH + length, alignment)
-    return CatalogContents(next_id, alignment, tuple(entries), offset, tuple(problems))
+        if is_counted:
+            used_length = offset
+    return CatalogContents(next_id, alignment, tuple(entries), used_length, tuple(problems))
 
 
 def _decode_entry(data: bytes, offset: int) -> RecordingEntry:

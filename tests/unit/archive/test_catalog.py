@@ -10,7 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from support.memory_storage import MemoryStorage
-from upheaval_node.archive.catalog import ALIGNMENT, HEADER_LENGTH, Catalog, RecordingEntry, decode_catalog
+from upheaval_node.archive.catalog import (
+    ALIGNMENT,
+    DESCRIPTOR_HEADER_LENGTH,
+    HEADER_LENGTH,
+    Catalog,
+    RecordingEntry,
+    decode_catalog,
+)
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.protocol import archive_messages as am
 
@@ -191,6 +198,42 @@ def test_ids_are_not_given_twice_when_the_header_is_behind() -> None:
     storage.put(PATH, bytes(behind))
 
     assert catalog(storage).add(entry()).recording_id == 2
+
+
+def test_the_next_entry_takes_the_place_of_one_that_the_end_of_the_process_tore() -> None:
+    """Found by seed 13208 of the campaign: two entries had one id, and whoever read the file found the torn one."""
+    storage = MemoryStorage()
+    made = catalog(storage)
+    made.add(entry())
+    made.add(entry())
+    before = storage.content(PATH)
+    added = made.add(entry())
+    end = added.offset + DESCRIPTOR_HEADER_LENGTH + added.length
+    whole = storage.content(PATH)[added.offset : end]
+    for written in range(1, len(whole)):
+        torn = whole[:written].ljust(len(whole), b"\0")
+        storage.put(PATH, before[: added.offset] + torn + before[end:])
+        again = catalog(storage).add(entry())
+        contents = decode_catalog(storage.content(PATH))
+        assert contents.problems == (), written
+        assert again.recording_id == (2 if again.offset == added.offset else 3)
+        assert [item.recording_id for item in contents.entries] == list(range(again.recording_id + 1))
+
+
+def test_a_damaged_last_entry_that_was_written_to_its_end_keeps_its_place_and_its_id() -> None:
+    storage = MemoryStorage()
+    made = catalog(storage)
+    for _ in range(3):
+        made.add(entry())
+    damaged = bytearray(storage.content(PATH))
+    last = decode_catalog(bytes(damaged)).entries[-1]
+    term_length = last.offset + DESCRIPTOR_HEADER_LENGTH + 64
+    damaged[term_length : term_length + 4] = bytes(4)
+    storage.put(PATH, bytes(damaged))
+    opened = catalog(storage)
+    assert opened.problems == ("catalog entry at 416: recording 2: term length 0, MTU 1408",)
+    assert opened.add(entry()).recording_id == 3
+    assert [item.offset for item in decode_catalog(storage.content(PATH)).entries] == [32, 224, 608]
 
 
 def test_a_catalog_of_another_major_version_is_refused() -> None:
