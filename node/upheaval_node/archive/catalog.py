@@ -284,14 +284,17 @@ class Catalog:
         return iter([entry for entry in self._by_id.values() if entry.recording_id >= recording_id])
 
     def add(self, entry: RecordingEntry) -> RecordingEntry:
-        """Append a descriptor under the next recording id, which is set in `entry`. Raises `StorageError`."""
+        """Append a descriptor under the next recording id, which is set in `entry`.
+
+        Raises `StorageError`: there is no such recording, and the next one takes its place in the file.
+        """
         entry.recording_id = self._next_id
         entry.offset = len(self._image)
         data = entry.encode(checksum=self._checksum)
         entry.length = len(data) - DESCRIPTOR_HEADER_LENGTH
         self._ensure_capacity(entry.offset + len(data))
+        self._file.write(entry.offset, (data,))
         self._image += data
-        self._write(entry.offset, len(self._image))
         self._next_id += 1
         self._image[:HEADER_LENGTH] = encode_header(self._next_id)
         self._write(0, HEADER_LENGTH)

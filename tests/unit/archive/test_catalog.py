@@ -18,7 +18,7 @@ from upheaval_node.archive.catalog import (
     RecordingEntry,
     decode_catalog,
 )
-from upheaval_node.errors import DecodeError, UsageError
+from upheaval_node.errors import DecodeError, StorageError, UsageError
 from upheaval_node.protocol import archive_messages as am
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "data" / "golden.json").read_text())
@@ -218,6 +218,22 @@ def test_the_next_entry_takes_the_place_of_one_that_the_end_of_the_process_tore(
         assert contents.problems == (), written
         assert again.recording_id == (2 if again.offset == added.offset else 3)
         assert [item.recording_id for item in contents.entries] == list(range(again.recording_id + 1))
+
+
+def test_an_entry_for_which_there_is_no_room_leaves_no_hole_that_hides_later_ones() -> None:
+    """Found by seed 14231 of the campaign."""
+    storage = MemoryStorage()
+    made = catalog(storage)
+    made.add(entry())
+    storage.error = "no space left on device"
+    with pytest.raises(StorageError):
+        made.add(entry(original_channel="aeron:ipc?alias=refused"))
+    storage.error = None
+    added = made.add(entry(original_channel="aeron:ipc?alias=taken"))
+    contents = decode_catalog(storage.content(PATH))
+    assert contents.problems == ()
+    assert [item.original_channel for item in contents.entries] == ["aeron:ipc?alias=log", "aeron:ipc?alias=taken"]
+    assert contents.next_recording_id == added.recording_id + 1 == 2
 
 
 def test_a_damaged_last_entry_that_was_written_to_its_end_keeps_its_place_and_its_id() -> None:
