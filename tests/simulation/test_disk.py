@@ -157,6 +157,21 @@ def test_a_cut_of_a_file_happened_or_did_not() -> None:
     assert lengths == {PAGE, 4 * PAGE}
 
 
+def test_a_removal_before_a_synced_file_of_the_same_name_never_takes_that_file() -> None:
+    """Found by seed 14700 of the campaign: the folder's sync made the older removal durable behind the newer file."""
+    _, media, owner = disk()
+    storage = media.storage(owner)
+    storage.open("d/f", create=True).sync(1)
+    storage.sync_directory("d")
+    storage.remove("d/f")
+    file = storage.open("d/f", create=True)
+    file.write(0, [b"new"])
+    file.sync(1)
+    storage.sync_directory("d")
+    media.power_cut()
+    assert storage.open("d/f").read(0, 3) == b"new"
+
+
 def test_names_exist_and_failures_are_storage_errors() -> None:
     _, media, owner = disk()
     storage = media.storage(owner)

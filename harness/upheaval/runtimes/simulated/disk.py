@@ -257,13 +257,17 @@ class Disk:
             raise StorageError("no space left on device")
 
     def commit_names(self, belongs: Callable[[str, Inode | None], bool]) -> None:
-        """Make the name changes for which `belongs(path, inode)` holds durable, in order."""
+        """Make the name changes for which `belongs(path, inode)` holds durable, in order.
+
+        What was done to the same name before is over with that: it never comes after it.
+        """
         if not self._journal:
             return
         kept: list[tuple[str, Inode | None]] = []
         for path, inode in self._journal:
             if belongs(path, inode):
                 self._apply(path, inode)
+                kept = [each for each in kept if each[0] != path]
             else:
                 kept.append((path, inode))
         self._journal = kept
