@@ -163,7 +163,8 @@ def _require_one_position(groups: Iterable[Sequence[Life]]) -> None:
 
 def _kills(fault: FaultRecord, life: Life) -> bool:
     """Whether it struck between the end and the end of the process."""
-    is_hit = fault.where == "all members" or re.search(rf"\bmember[ -]{life.member_id}\b", fault.where) is not None
+    victim = rf"\bmember[ -]{life.member_id}(/{life.module})?(,|$)"
+    is_hit = fault.where == "all members" or re.search(victim, fault.where) is not None
     last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
     is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
     return fault.is_proved and fault.what.startswith(_DEADLY) and is_hit and is_then

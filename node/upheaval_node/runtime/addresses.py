@@ -63,7 +63,7 @@ def without_lookup(host: str, port: int) -> LookupResult | None:
             socket.inet_pton(family, host)
         except OSError:
             continue
-        return family, (host, port) if family == socket.AF_INET else (host, port, 0, 0)
+        return _at(family, host, port)
     return None
 
 
@@ -74,7 +74,11 @@ def look_up(host: str, port: int) -> LookupResult:
     except (OSError, UnicodeError) as error:
         raise NetworkError(f"cannot resolve {host!r}: {error}") from error
     family, _, _, _, socket_address = answers[0]
-    return family, (str(socket_address[0]), port) if family == socket.AF_INET else (str(socket_address[0]), port, 0, 0)
+    return _at(family, str(socket_address[0]), port)
+
+
+def _at(family: socket.AddressFamily, host: str, port: int) -> LookupResult:
+    return family, (host, port) if family == socket.AF_INET else (host, port, 0, 0)
 
 
 class NameLookup:
@@ -106,7 +110,11 @@ class NameLookup:
 
     def _on_answer(self, host: str, result: LookupResult | NetworkError) -> None:
         for port, done in self._waiting.pop(host):
-            done(result if isinstance(result, NetworkError) else _with_port(result, port))
+            if isinstance(result, NetworkError):
+                done(result)
+            else:
+                family, socket_address = result
+                done(_at(family, socket_address[0], port))
 
 
 def _answer(host: str) -> LookupResult | NetworkError:
@@ -114,8 +122,3 @@ def _answer(host: str) -> LookupResult | NetworkError:
         return look_up(host, 0)
     except NetworkError as error:
         return error
-
-
-def _with_port(result: LookupResult, port: int) -> LookupResult:
-    family, (host, _, *rest) = result
-    return family, (host, port, 0, 0) if rest else (host, port)

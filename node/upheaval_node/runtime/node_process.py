@@ -5,8 +5,8 @@ is the node's folder.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final, Protocol
 
 from upheaval_node.errors import TerminationError
@@ -46,8 +46,8 @@ Build = Callable[[MemberPorts], Sequence[ClosableAgent]]
 class NodePlan:
     """What a process runs, and where it shows itself.
 
-    `addresses` are where the node is going to listen; `members` are ids by consensus endpoints, for the protocol trace.
-    With `tls` the streams go over TLS, and only members and standby members may dial it.
+    `addresses` are where the node is going to listen. With `tls` the streams go over TLS, and only members and standby
+    members may dial it.
     `status_page` opens the HTTP endpoint of the node.
     """
 
@@ -60,7 +60,6 @@ class NodePlan:
     clock_file: str | None = None
     seed: int | None = None
     protocol_trace: int = 0
-    members: Mapping[str, int] = field(default_factory=dict)
     tls: TlsFiles | None = None
     status_page: StatusPage | None = None
 
@@ -122,7 +121,7 @@ class NodeProcess:
         cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=parts.now().epoch_ms, is_shared=False)
         if plan.status_page is not None:
             self._status_page = plan.status_page(parts.network, cnc)
-        observer = parts.observer("all", plan.protocol_trace, plan.members)
+        observer = parts.observer("all", plan.protocol_trace, {})
         self._agents = plan.build(parts.ports(cnc.counters(None), observer))
         marks = self._agents[0]
         assert isinstance(marks, MarkKeeper)

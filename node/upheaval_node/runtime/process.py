@@ -97,7 +97,6 @@ class MemberProcess:
         if self._service_id is not None and self._service_id >= len(config.services):
             raise UsageError(f"{component!r}: this member has {len(config.services)} services")
         self._component = f"{SERVICE}-{self._service_id}" if self._service_id is not None else component
-        # What stays on this machine (other processes of the member, the HTTP endpoint) goes over no TLS.
         parts = self._parts = ProcessParts(
             self._mark_paths(),
             who=f"member {config.member_id} {self._component}",
@@ -111,7 +110,6 @@ class MemberProcess:
             tls=config.tls if self._component in (ALL, ARCHIVE) else None,
             rules=TlsRules(accepted_names(config.endpoints), NODES),
         )
-        self._loop, self._network = parts.loop, parts.network
         self._reloads: list[Callable[[], None]] = []
         self._cycle = DutyCycle(parts.loop, parts.clock, [])
         self._agents: Sequence[MemberAgent] = ()
@@ -131,7 +129,7 @@ class MemberProcess:
 
     def request_reload(self) -> None:
         """Read certificates and credentials again. Safe in a signal handler."""
-        self._loop.call_from_thread(lambda: self._parts.tls.reload(self._reloads))
+        self._parts.loop.call_from_thread(lambda: self._parts.tls.reload(self._reloads))
 
     def run(self) -> ExitStatus:
         """Run the component until its end. Errors that end it are raised; an orderly end returns a status."""
@@ -156,7 +154,7 @@ class MemberProcess:
         """A component may notice in its own way that another one is gone, before connections tell: name the cause."""
         deadline_ns = time.monotonic_ns() + CAUSE_TIMEOUT_NS
         while self._component != ALL and self._lost is None and time.monotonic_ns() < deadline_ns:
-            self._loop.run_once((deadline_ns - time.monotonic_ns()) / 1e9)
+            self._parts.loop.run_once((deadline_ns - time.monotonic_ns()) / 1e9)
         self._raise_if_lost()
 
     def _on_ended(self, agent: Agent, error: TerminationError) -> None:
@@ -170,7 +168,7 @@ class MemberProcess:
             self.request_stop()
 
     def _stop_after(self, delay_ns: int) -> None:
-        self._loop.call_at(time.monotonic_ns() + delay_ns, self.request_stop)
+        self._parts.loop.call_at(time.monotonic_ns() + delay_ns, self.request_stop)
 
     def record_end(self, status: ExitStatus, reason: str = "") -> None:
         """The last line of the trace."""
@@ -251,7 +249,7 @@ class MemberProcess:
         components = [ARCHIVE, CONSENSUS, *(f"{SERVICE}-{index}" for index in range(len(self._config.services)))]
         paths = {name: f"{layout.DRIVER_DIRECTORY}/bell-{name}" for name in components}
         others = [path for name, path in paths.items() if name != self._component]
-        bell = self._bell = Doorbell(self._loop, paths[self._component], others)
+        bell = self._bell = Doorbell(self._parts.loop, paths[self._component], others)
         counters = ports.counters
         last_changes = counters.changes
 
@@ -274,7 +272,7 @@ class MemberProcess:
         address = config.metrics_address
         if address is not None:
             counters = cnc.counters((0, 0))
-            self._status_page = open_status_page(self._network, address, counters, cnc.header, config.member_id)
+            self._status_page = open_status_page(self._parts.network, address, counters, cnc.header, config.member_id)
 
     def _ports(self, cnc: CncFile, id_range: tuple[int, int] | None) -> MemberPorts:
         config = self._config
@@ -289,7 +287,7 @@ class MemberProcess:
 
     def _media_client(self, ports: MemberPorts) -> MediaClient:
         return MediaClient(
-            self._network,
+            self._parts.network,
             f"unix:{layout.DRIVER_SOCKET}",
             self._config.settings.media,
             ports.random("media-client"),
@@ -304,19 +302,19 @@ class MemberProcess:
             self._raise_if_lost()
             if time.monotonic_ns() >= deadline_ns:
                 raise ComponentLost("the archive process did not appear", expected=False)
-            self._loop.run_once(ATTACH_POLL_NS / 1e9)
+            self._parts.loop.run_once(ATTACH_POLL_NS / 1e9)
         raise TerminationError("told to stop before the archive process appeared", expected=True)
 
     # --- life together with the other processes of the member ---
 
     def _make_hub(self) -> SiblingHub:
         components = [CONSENSUS, *(f"{SERVICE}-{index}" for index in range(len(self._config.services)))]
-        return SiblingHub(self._network, self._loop, components, on_lost=self._on_lost, on_bye=self._on_bye)
+        return SiblingHub(self._parts.network, self._parts.loop, components, on_lost=self._on_lost, on_bye=self._on_bye)
 
     def _make_link(self) -> SiblingLink:
         return SiblingLink(
-            self._network,
-            self._loop,
+            self._parts.network,
+            self._parts.loop,
             self._component,
             on_lost=lambda: self._on_lost(ARCHIVE),
             on_stop=self.request_stop,

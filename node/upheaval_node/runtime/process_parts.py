@@ -1,9 +1,7 @@
 """The real parts of one process: loop, clock, sockets, files, trace, errors and TLS.
 
-What every process of the node does with them stands here, too.
-
-Made in the folder of the node, which is the working directory because paths of Unix sockets must be short. Knows no
-component and no agent.
+What every process of the node does with them stands here, too. They are made in the folder of the node, which is the
+working directory because paths of Unix sockets must be short. Knows no component and no agent.
 """
 
 import os
@@ -54,7 +52,11 @@ class _Nobody:
 
 
 class ProcessParts:
-    """Made once, closed once. `network` stays on this machine and goes over no TLS, `streams` is for all else."""
+    """Made once, closed once.
+
+    `network` is for what stays on this machine (other processes of the member, the HTTP endpoint) and goes over no TLS;
+    `streams` is for all else.
+    """
 
     def __init__(
         self,

@@ -210,6 +210,8 @@ def test_what_nobody_knows_is_unknown(tmp_path: Path, change: Callable[[Ended], 
         ("kill", "member 1", -5, 0, Verdict.UNKNOWN),
         ("kill", "member 0", 1, 9, Verdict.UNKNOWN),
         ("kill", "member 11", 1, 9, Verdict.UNKNOWN),
+        ("kill", "member-1/all, member-2/all", 1, 9, Verdict.VALID),
+        ("kill", "member-1/archive", 1, 9, Verdict.UNKNOWN),
         ("pause", "member 1", 1, 9, Verdict.UNKNOWN),
     ],
 )
