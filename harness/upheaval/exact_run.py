@@ -25,13 +25,13 @@ from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import SIMULATED
 from upheaval.scenario_run import RESULT_FILE, SCENARIO_FILE, ScenarioResult
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.describe import describe
 from upheaval_node.protocol_trace import Observation
 from upheaval_node.settings import profile_settings
 
 AS_EXPECTED: Final = "the members sent the expected messages"
 STEP_TIMEOUT_S: Final = 60.0
-LOG_STREAM: Final = 100
 SESSION_MESSAGE: Final = 64
 """Headers of a request in the log: that of its frame, and that of its session."""
 LONGEST_REQUEST: Final = 512
@@ -193,7 +193,7 @@ class _Performer:
         if leader is None:
             raise UnknownOutcome("nobody leads")
         appended = (
-            each for each in reversed(self._seen(leader)) if each.event == SEND and each.stream_id == LOG_STREAM
+            each for each in reversed(self._seen(leader)) if each.event == SEND and each.stream_id == LOG_STREAM_ID
         )
         return next(appended).position
 

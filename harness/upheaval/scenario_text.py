@@ -24,6 +24,7 @@ from upheaval.cluster import COMPONENTS
 from upheaval.companions import BACKUP, SOURCES
 from upheaval.control import ENDINGS, ORDERS, START
 from upheaval.errors import UsageError
+from upheaval.run_folder import MEMBERS_MAX
 from upheaval.scenario import (
     LIBRARY,
     SUFFIX,
@@ -243,8 +244,8 @@ class _Parser:
             line.fail("the cluster stands above its faults")
         options = line.take_options(("members", "components", "sync-level", "service"))
         members = line.number(options.get("members", "3"), "members")
-        if members > 9:
-            line.fail(f"a cluster has 1 to 9 members, not {members}")
+        if members > MEMBERS_MAX:
+            line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {members}")
         if options.get("components", "together") not in ("together", "split"):
             line.fail(f"components {options['components']!r}: use together or split")
         if options.get("sync-level", "1") not in ("0", "1", "2"):

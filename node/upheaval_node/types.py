@@ -3,6 +3,7 @@
 This module may know nothing else of the package.
 """
 
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 NULL_VALUE: Final = -1
@@ -11,6 +12,14 @@ MAX_POSITION: Final = (1 << 63) - 1
 
 FRAME_ALIGNMENT: Final = 32
 FRAME_HEADER_LENGTH: Final = 32
+
+
+class ClusterRole(IntEnum):
+    """The role of a member (Aeron Cluster's codes), published in counter type 201. A service never sees CANDIDATE."""
+
+    FOLLOWER = 0
+    CANDIDATE = 1
+    LEADER = 2
 
 
 class Now(NamedTuple):

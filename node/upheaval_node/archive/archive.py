@@ -35,11 +35,10 @@ from upheaval_node.media.api import Image, Media, Message, Publication, Subscrip
 from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import Bell, ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
+from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, ARCHIVE_LOCAL_CONTROL_CHANNEL
 from upheaval_node.settings import ArchiveSettings
 from upheaval_node.types import MAX_POSITION, NULL_POSITION, Now
 
-CONTROL_STREAM_ID: Final = 10
-LOCAL_CONTROL_CHANNEL: Final = "aeron:ipc"
 # Requests taken from a control stream in one turn.
 REQUEST_LIMIT: Final = 16
 # More clients than any cluster has; beyond them somebody is at fault.
@@ -137,8 +136,8 @@ class Archive:
         self.is_closed = False
         self.bell: Bell | None = None
         self._control: list[Subscription] = [
-            media.add_subscription(channel, CONTROL_STREAM_ID)
-            for channel in (LOCAL_CONTROL_CHANNEL, control_channel)
+            media.add_subscription(channel, ARCHIVE_CONTROL_STREAM_ID)
+            for channel in (ARCHIVE_LOCAL_CONTROL_CHANNEL, control_channel)
             if channel is not None
         ]
 

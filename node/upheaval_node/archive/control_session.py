@@ -9,12 +9,13 @@ from enum import IntEnum
 from typing import Final
 
 from upheaval_node.archive.catalog import RecordingEntry
-from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
+from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.archive.listing import Listing
 from upheaval_node.archive.recorder import RecordingSubscription
 from upheaval_node.media.api import Image, Publication
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignal
+from upheaval_node.protocol.constants import ARCHIVE_PROTOCOL_VERSION
 from upheaval_node.settings import MS, ArchiveSettings, S
 from upheaval_node.types import MAX_POSITION, Now
 
@@ -142,7 +143,7 @@ class ControlSession:
             correlation_id=correlation_id,
             relevant_id=relevant_id,
             code=code,
-            version=PROTOCOL_VERSION,
+            version=ARCHIVE_PROTOCOL_VERSION,
             error_message=text.encode("ascii", "replace").decode("ascii"),
         )
 
@@ -171,7 +172,7 @@ class ControlSession:
         if self._state == SessionState.CONNECTING:
             return self._connecting(now)
         if self._state == SessionState.CONNECTED:
-            is_ours = self._version >> 16 == PROTOCOL_VERSION >> 16
+            is_ours = self._version >> 16 == ARCHIVE_PROTOCOL_VERSION >> 16
             self._enter(SessionState.AUTHENTICATED if is_ours else SessionState.REJECTED)
         if self._state in (SessionState.AUTHENTICATED, SessionState.REJECTED):
             return self._announce(now)

@@ -11,8 +11,6 @@ from struct import Struct
 from typing import Final, Protocol
 
 from upheaval_node.client.connect import (
-    EGRESS_STREAM_ID,
-    INGRESS_STREAM_ID,
     MAX_CLIENT_NAME_LENGTH,
     MESSAGE_TIMEOUT_NS,
     POLL_LIMIT,
@@ -29,6 +27,7 @@ from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
+from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
 from upheaval_node.settings import S
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now

@@ -15,6 +15,7 @@ from upheaval_node.media.api import Image, Media, Message, Subscription
 from upheaval_node.ports import Bell, ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import MODULE_STREAM_ID, SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID
 from upheaval_node.service.api import ClusteredService, ClusterRole
 from upheaval_node.service.cluster_view import ClusterView
 from upheaval_node.service.entries import EntryApplier, versions_are_compatible
@@ -28,10 +29,6 @@ from upheaval_node.settings import MS, ClusterSettings, S
 from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.steps import Steps
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
-
-CONTROL_CHANNEL: Final = "aeron:ipc?term-length=128k"
-SERVICE_STREAM_ID: Final = 104
-MODULE_STREAM_ID: Final = 105
 
 COUNTER_CHECK_INTERVAL_NS: Final = 10 * MS
 """How often to look for a counter that another process may have added; nothing announces it."""
@@ -68,7 +65,7 @@ class ServiceContainer:
         tracer: Tracer,
         errors: ErrorSink,
         is_responding: bool = True,
-        control_channel: str = CONTROL_CHANNEL,
+        control_channel: str = SERVICE_CONTROL_CHANNEL,
     ) -> None:
         if not 0 <= service_id < settings.service_count:
             raise UsageError(f"service id {service_id}, but the member runs {settings.service_count} services")

@@ -10,9 +10,9 @@ from upheaval_node.counters import CONTROL_TOGGLE, cluster_key
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.constants import STANDBY_RESPONSE_STREAM_ID
 from upheaval_node.settings import profile_settings
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
-from upheaval_node.standby.notices import RESPONSE_STREAM_ID
 from upheaval_node.types import MAX_POSITION, Now
 
 
@@ -203,7 +203,7 @@ def test_what_nobody_asked_for_changes_nothing() -> None:
     standby = following(world, leader)
     party = MediaDriver(world.network, StaticResolver(), world.settings.media, world.random)
     world.parties.append(party)
-    stream = party.add_publication("aeron:tcp?endpoint=s0:2", RESPONSE_STREAM_ID)
+    stream = party.add_publication("aeron:tcp?endpoint=s0:2", STANDBY_RESPONSE_STREAM_ID)
     world.until(lambda: stream.is_connected)
     for message in (
         cm.HeartbeatResponse(correlation_id=-1),
