@@ -19,7 +19,7 @@ from upheaval.exact_script import ExactScript, Expected, Step, is_exact, parse_e
 from upheaval.jsonfields import FieldError, integer, parse_object, read_text, text
 from upheaval.protocol_view import SEND, Choice, Entry, chosen, read_entries, seed_lines
 from upheaval.run_folder import RunFolder, write_atomically
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
@@ -29,6 +29,7 @@ from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.describe import describe
 from upheaval_node.protocol_trace import Observation
 from upheaval_node.settings import profile_settings
+from upheaval_node.types import S
 
 AS_EXPECTED: Final = "the members sent the expected messages"
 STEP_TIMEOUT_S: Final = 60.0
@@ -217,7 +218,7 @@ class _Performer:
         seen = self._seen(wanted.source)
         known = seen[-1].number if seen else 0
         incarnation = seen[-1].pid if seen else 0
-        deadline_ns = self.cluster.world.now_ns + int(STEP_TIMEOUT_S * SECOND)
+        deadline_ns = self.cluster.world.now_ns + int(STEP_TIMEOUT_S * S)
         while self.cluster.world.now_ns < deadline_ns and self.cluster.world.step():
             self.cluster.require_no_failure()
             for observation in reversed(seen):

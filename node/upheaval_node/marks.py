@@ -22,9 +22,9 @@ from upheaval_node.protocol.constants import (
     SERVICE_CONTROL_CHANNEL,
     SERVICE_STREAM_ID,
 )
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_VALUE, Now, S
 
-ACTIVITY_INTERVAL_NS: Final = 1_000_000_000
+ACTIVITY_INTERVAL_NS: Final = S
 _NEVER_ACTIVE: Final = -(1 << 62)
 
 

@@ -16,11 +16,11 @@ from upheaval.checkers.events import MS_OF_UNIT
 from upheaval.errors import UsageError
 from upheaval.history import Function, Outcome
 from upheaval.run_folder import TraceEvent
+from upheaval_node.types import S
 from upheaval_pipeline import run_tables
 from upheaval_pipeline.figures import (
     AROUND_NS,
     GAP_NS,
-    SECOND,
     TIMERS_SERVICE,
     Bucket,
     FaultFigures,
@@ -74,7 +74,7 @@ def figures_of(run: RunTables, buckets: int = 120) -> Figures:
         length_ns=end - start,
         load=load,
         counts={outcome.value: counts.get(outcome.value, 0) for outcome in Outcome},
-        rate=count * SECOND / max(load[1] - load[0], 1),
+        rate=count * S / max(load[1] - load[0], 1),
         latency=(p50, p99, longest) if count else None,
         buckets=_buckets(answered, end - start, buckets),
         gaps=_gaps(answered),

@@ -37,7 +37,7 @@ from upheaval_node.ports import Bell, ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, ARCHIVE_LOCAL_CONTROL_CHANNEL
 from upheaval_node.settings import ArchiveSettings
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, Now
+from upheaval_node.types import NEVER_NS, NULL_POSITION, Now
 
 # Requests taken from a control stream in one turn.
 REQUEST_LIMIT: Final = 16
@@ -186,7 +186,7 @@ class Archive:
 
     def next_deadline_ns(self) -> int:
         if self.is_closed:
-            return MAX_POSITION
+            return NEVER_NS
         if not self._is_recovered or not self._deletions.is_idle:
             return self._now.ns
         deadline = self._replayer.next_deadline_ns()

@@ -26,8 +26,7 @@ from upheaval_node.protocol.constants import (
     ARCHIVE_PROTOCOL_VERSION,
     ARCHIVE_RESPONSE_STREAM_ID,
 )
-from upheaval_node.settings import S
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now, S
 
 CONTROL_TERM_LENGTH: Final = 64 * 1024
 FRAGMENT_LIMIT: Final = 64
@@ -82,7 +81,7 @@ class PendingCall:
     descriptors: list[am.RecordingDescriptor] = field(default_factory=list)
     subscriptions: list[am.RecordingSubscriptionDescriptor] = field(default_factory=list)
     wanted_descriptors: int = 0
-    deadline_ns: int = MAX_POSITION
+    deadline_ns: int = NEVER_NS
 
     def fail(self, text: str, code: int = NULL_VALUE) -> None:
         self.done = True
@@ -130,7 +129,7 @@ class ArchiveClient:
         self.timeout_ns: Final = timeout_ns
         self._state = ClientState.AWAIT_SUBSCRIPTION
         self._now_ns = 0
-        self._deadline_ns = MAX_POSITION
+        self._deadline_ns = NEVER_NS
         self._calls: dict[int, PendingCall] = {}
         self._outgoing: deque[bytes] = deque()
         self._image: Image | None = None
@@ -162,7 +161,7 @@ class ArchiveClient:
 
     def next_deadline_ns(self) -> int:
         if self.is_closed:
-            return MAX_POSITION
+            return NEVER_NS
         return min((call.deadline_ns for call in self._calls.values()), default=self._deadline_ns)
 
     def close(self) -> None:
@@ -178,7 +177,7 @@ class ArchiveClient:
         if self.is_closed:
             return 0
         self._now_ns = now.ns
-        if self._deadline_ns == MAX_POSITION and not self.is_connected:
+        if self._deadline_ns == NEVER_NS and not self.is_connected:
             self._deadline_ns = now.ns + self.timeout_ns
         work = self._subscription.poll(self._on_fragment, FRAGMENT_LIMIT)
         if self._state == ClientState.CLOSED:
@@ -298,7 +297,7 @@ class ArchiveClient:
             self._close(f"the archive has no id: {call.error}")
             return
         self.archive_id = call.relevant_id
-        self._deadline_ns = MAX_POSITION
+        self._deadline_ns = NEVER_NS
         self._enter(ClientState.DONE)
         keep_alive = am.KeepAliveRequest(control_session_id=self.control_session_id, correlation_id=NULL_VALUE)
         self._outgoing.append(am.SCHEMA.encode(keep_alive))

@@ -12,8 +12,7 @@ from upheaval_node.counters import RECORDING_POSITION, Counter, Counters, record
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID
-from upheaval_node.settings import S
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, S
 
 PROGRESS_TIMEOUT_NS = 10 * S
 

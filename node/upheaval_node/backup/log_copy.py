@@ -22,9 +22,9 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel, split_endpoint
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MAX_POSITION, MS, NULL_POSITION, NULL_VALUE, Now
 
-ASK_INTERVAL_NS = 10_000_000
+ASK_INTERVAL_NS = 10 * MS
 """Pause before the archive is asked again whether a recording has stopped."""
 
 

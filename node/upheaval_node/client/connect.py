@@ -18,8 +18,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import NULL_INT64
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION
-from upheaval_node.settings import MS, S
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import MS, NULL_VALUE, Now, S
 
 MESSAGE_TIMEOUT_NS: Final = 5 * S
 MAX_CLIENT_NAME_LENGTH: Final = 100

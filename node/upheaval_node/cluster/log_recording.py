@@ -17,9 +17,8 @@ from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at, term_offset_at
-from upheaval_node.settings import MS
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import NULL_POSITION, NULL_VALUE
+from upheaval_node.types import MS, NULL_POSITION, NULL_VALUE
 
 ASK_INTERVAL_NS: Final = 10 * MS
 """Pause before the archive is asked again whether the recording has stopped."""

@@ -14,9 +14,8 @@ from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import LOG_STREAM_ID, MODULE_STREAM_ID, SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID
-from upheaval_node.settings import S
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import MAX_POSITION, Now, S
 
 FRAGMENT_LIMIT: Final = 25
 

@@ -20,9 +20,8 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, CONSENSUS_STREAM_ID, STANDBY_RESPONSE_STREAM_ID
-from upheaval_node.settings import MS
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
-from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now
 
 FRAGMENT_LIMIT: Final = 10
 SEND_INTERVAL_NS: Final = 20 * MS
@@ -45,7 +44,7 @@ class _Peer:
         self.heartbeat_id = NULL_VALUE
         self.notice_id = NULL_VALUE
         self.challenged: set[int] = set()
-        self.deadline_ns = MAX_POSITION
+        self.deadline_ns = NEVER_NS
         self._media = media
         self._publication: Publication | None = None
 
@@ -90,7 +89,7 @@ class SnapshotNotices:
         self._peers = [_Peer(media, endpoint) for endpoint in endpoints]
         self._snapshot: Snapshot = ()
         self._now = Now(0, 0)
-        self._close_at_ns = MAX_POSITION
+        self._close_at_ns = NEVER_NS
         channel = str(Channel("tcp", {"endpoint": response_endpoint, "alias": "standby"}))
         self._endpoint = response_endpoint
         self._subscription = media.add_subscription(channel, STANDBY_RESPONSE_STREAM_ID)
@@ -117,7 +116,7 @@ class SnapshotNotices:
             self._close_at_ns = now.ns + self._timeout_ns
         elif now.ns >= self._close_at_ns:
             # What nobody needs before the next snapshot. Until now a member may have had a challenge for its notice.
-            self._close_at_ns = MAX_POSITION
+            self._close_at_ns = NEVER_NS
             for peer in self._peers:
                 peer.close()
         return work

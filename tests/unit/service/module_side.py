@@ -28,8 +28,8 @@ from upheaval_node.service.api import (
     SnapshotImage,
 )
 from upheaval_node.service.container import ServiceContainer
-from upheaval_node.settings import MS, ClusterSettings, MediaSettings
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.settings import ClusterSettings, MediaSettings
+from upheaval_node.types import MAX_POSITION, MS, Now
 
 LOG_CHANNEL = "aeron:ipc?init-term-id=0|term-id=0|term-offset=0|term-length=64k|session-id=77"
 LOG_SESSION_ID = 77

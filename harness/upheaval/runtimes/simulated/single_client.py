@@ -12,7 +12,7 @@ from upheaval.service_messages import decode_result, encode_operation
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 
 class SingleClient:
@@ -70,7 +70,7 @@ class SingleClient:
         return work
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION if self._session is None else self._session.next_deadline_ns()
+        return NEVER_NS if self._session is None else self._session.next_deadline_ns()
 
     def _on_response(self, payload: Buffer) -> None:
         try:
