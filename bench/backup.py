@@ -24,12 +24,11 @@ from upheaval_node.types import S
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import own
-from upheaval import companion_control
-from upheaval.companions import BACKUP_NAME, CompanionConfig
-from upheaval.control import SNAPSHOT, perform
-from upheaval.restore import examine, restore
+from upheaval.cluster import SNAPSHOT, companion_control, perform
+from upheaval.execution.live import LiveTarget
+from upheaval.operations.restore import examine, restore
+from upheaval.records import BACKUP_NAME, CompanionConfig
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.scenario_live import LiveTarget
 from upheaval_node import counters as types
 from upheaval_node.files import layout
 from upheaval_node.runtime.shared_counters import attach_cnc

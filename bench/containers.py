@@ -13,8 +13,8 @@ import time
 from contextlib import ExitStack
 from pathlib import Path
 
+from upheaval.execution.links import open_links
 from upheaval.runtimes.docker.cluster import DockerCluster
-from upheaval.scenario_links import open_links
 from upheaval_chaos.target import Means
 
 GOAL_S = 5.0

@@ -24,10 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from upheaval.checkers.model import Model
-from upheaval.history import Function
-from upheaval.jsonfields import Json
-from upheaval.run_folder import Converge, FinalPosition, Manifest
-from upheaval.service_messages import encode_operation
+from upheaval.records import Converge, FinalPosition, Function, Json, Manifest, encode_operation
 from upheaval_node.protocol.fragments import append_message, padding_header
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_pipeline import tables

@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.ballast import VARIABLE
-from upheaval.control import ABORT, SHUTDOWN
+from upheaval.cluster import ABORT, SHUTDOWN
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.waits import wait_until
 

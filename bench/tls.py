@@ -22,8 +22,7 @@ import psutil
 
 from bench import own
 from bench.figures import Figures, from_latencies
-from upheaval.certificates import create_for_cluster
-from upheaval.security import files_of
+from upheaval.security import create_for_cluster, files_of
 from upheaval_node.runtime.tls import TlsIdentity
 
 WINDOWS = (256, 1)

@@ -6,10 +6,9 @@ Holds what is injected at the moment, so that a run that ends early heals all of
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from upheaval.errors import UsageError
-from upheaval.run_folder import NOT_PROVED as NOT_PROVED
-from upheaval.run_folder import FaultRecord
+from upheaval_chaos.errors import UsageError
 from upheaval_chaos.faults import Fault, Injection, Proof
+from upheaval_chaos.record import NOT_PROVED, FaultRecord
 from upheaval_chaos.target import Target
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Protocol
 
-from upheaval.errors import UnknownOutcome, UsageError
+from upheaval_chaos.errors import UnknownOutcome, UsageError
 from upheaval_chaos.target import CLIENTS, Target
 
 TAKES_EFFECT_S: Final = 10.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.errors import UnknownOutcome, UsageError
+from upheaval_chaos.errors import UnknownOutcome, UsageError
 from upheaval_chaos.faults import (
     COMES_BACK_S,
     SETTLES_S,

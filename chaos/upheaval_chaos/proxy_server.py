@@ -6,7 +6,7 @@ from random import Random
 from types import TracebackType
 from typing import Final
 
-from upheaval.errors import EnvironmentFault
+from upheaval_chaos.errors import EnvironmentFault
 from upheaval_chaos.proxy_api import ProxyApi
 
 HOST: Final = "127.0.0.1"

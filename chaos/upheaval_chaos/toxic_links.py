@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.errors import UsageError
+from upheaval_chaos.errors import UsageError
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Link, LinkEffect, LinkFaultKind, Means
 from upheaval_chaos.toxics import DOWNSTREAM, UPSTREAM
 from upheaval_chaos.toxiproxy import ToxiproxyApi

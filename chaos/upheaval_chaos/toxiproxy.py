@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, Final
 
-from upheaval.errors import EnvironmentFault
+from upheaval_chaos.errors import EnvironmentFault
 
 _TIMEOUT_S: Final = 10.0
 _SENT: Final = re.compile(r"^toxiproxy_proxy_sent_bytes_total\{([^}]*)\} ([0-9.e+]+)$", re.MULTILINE)

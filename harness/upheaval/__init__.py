@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from upheaval.checkers.run import verify_run
     from upheaval.checkers.verdict import Finding, Report, Verdict
-    from upheaval.cluster import Member, MemberStatus
     from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
     from upheaval.load.users import ClusterUser as ClusterUser  # needs locust, therefore not in __all__
-    from upheaval.run_folder import RunFolder
+    from upheaval.records import RunFolder
+    from upheaval.system import Member, MemberStatus
     from upheaval.testing.chaos import ActiveFault, Chaos
     from upheaval.testing.cluster import Client, Cluster, Workload
     from upheaval_node.client.driver import NotSent, OutcomeUnknown
@@ -50,12 +50,12 @@ _MODULES = {
     "EnvironmentFault": "upheaval.errors",
     "Finding": "upheaval.checkers.verdict",
     "HarnessError": "upheaval.errors",
-    "Member": "upheaval.cluster",
-    "MemberStatus": "upheaval.cluster",
+    "Member": "upheaval.system",
+    "MemberStatus": "upheaval.system",
     "NotSent": "upheaval_node.client.driver",
     "OutcomeUnknown": "upheaval_node.client.driver",
     "Report": "upheaval.checkers.verdict",
-    "RunFolder": "upheaval.run_folder",
+    "RunFolder": "upheaval.records.run_folder",
     "UnknownOutcome": "upheaval.errors",
     "UsageError": "upheaval.errors",
     "Verdict": "upheaval.checkers.verdict",

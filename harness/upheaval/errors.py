@@ -1,26 +1,9 @@
-"""The errors of the harness: one root, and one branch for each exit status of the command line.
+"""The errors of the harness, which faults and runtimes share (`upheaval_chaos.errors`)."""
 
-Every message is one line that says what is wrong and what to do about it.
-"""
+from upheaval_chaos.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
 
-from typing import ClassVar
+__all__ = ["EnvironmentFault", "HarnessError", "UnknownOutcome", "UsageError"]
 
-
-class HarnessError(Exception):
-    """Root of every error that the harness raises on purpose. `exit_status` is what a command ends with."""
-
-    exit_status: ClassVar[int] = 2
-
-
-class UsageError(HarnessError):
-    """The caller asked for something that makes no sense: an unknown member, a bad option, a malformed file."""
-
-
-class EnvironmentFault(HarnessError):
-    """The machine does not allow it: no permission, a port in use, a process that does not start."""
-
-
-class UnknownOutcome(HarnessError):
-    """Something was asked for and it cannot be told whether it happened, or it did not happen in time."""
-
-    exit_status: ClassVar[int] = 3
+# People see and catch them by the name of the package that they import.
+for _error in (EnvironmentFault, HarnessError, UnknownOutcome, UsageError):
+    _error.__module__ = __name__

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from upheaval.history import SHIPPED, Function
+from upheaval.records import SHIPPED, Function
 
 CODES: Final[Mapping[Function, int]] = {function: number for number, function in enumerate(SHIPPED)}
 """Functions as the column `op` names them."""

@@ -17,8 +17,7 @@ from upheaval.checkers.logs import LOGS_COMPLETE, LOGS_EQUAL
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.errors import UsageError
-from upheaval.history import Function, Operation, Outcome
-from upheaval.run_folder import Manifest, parse_fault
+from upheaval.records import Function, Manifest, Operation, Outcome, parse_fault
 from upheaval_pipeline.evidence import Evidence
 from upheaval_pipeline.judged_events import events_of, requests_of
 from upheaval_pipeline.run_tables import RunTables

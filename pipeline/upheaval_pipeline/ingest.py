@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from upheaval.errors import HarnessError, UsageError
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval_pipeline import sources, tables
 from upheaval_pipeline.run_tables import aside_of, partition, rejects
 

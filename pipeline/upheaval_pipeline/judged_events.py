@@ -14,8 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TimerFired
 from upheaval.checkers.witness import LogEntry
-from upheaval.history import LEDGER, TIMERS, Function, Operation, Outcome
-from upheaval.service_messages import Credit
+from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
 from upheaval_pipeline.evidence import Evidence, evidence
 from upheaval_pipeline.judged_history import Witness
 from upheaval_pipeline.run_tables import RunTables

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.window import Window
 
-from upheaval.history import Function
+from upheaval.records import Function
 from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, OPEN, REGISTER, UNRECORDED
 from upheaval_pipeline.evidence import evidence, first_of
 from upheaval_pipeline.keys import GROUP_RESULT, judge_groups

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from upheaval.checkers import witness
 from upheaval.checkers.verdict import Verdict
-from upheaval.history import SHIPPED, Operation, Outcome
+from upheaval.records import SHIPPED, Operation, Outcome
 from upheaval_pipeline.columnar import ANSWERED, UNRECORDED, check, group_begins
 
 GROUP_RESULT = "judged long, violation string, position long"

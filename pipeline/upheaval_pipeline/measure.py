@@ -14,11 +14,8 @@ from pyspark.sql.window import Window
 
 from upheaval.checkers.events import MS_OF_UNIT
 from upheaval.errors import UsageError
-from upheaval.history import Function, Outcome
-from upheaval.run_folder import TraceEvent
-from upheaval_node.types import S
-from upheaval_pipeline import run_tables
-from upheaval_pipeline.figures import (
+from upheaval.records import Function, Outcome, TraceEvent
+from upheaval.report import (
     AROUND_NS,
     GAP_NS,
     TIMERS_SERVICE,
@@ -31,6 +28,8 @@ from upheaval_pipeline.figures import (
     member_spans,
     snapshot_figures,
 )
+from upheaval_node.types import S
+from upheaval_pipeline import run_tables
 from upheaval_pipeline.judged_logs import member_ends
 from upheaval_pipeline.run_tables import RunTables
 

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from upheaval.checkers.recordings import RecordedLog
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval_pipeline.frames import ALIGNMENT, Terms, read_frames
 
 PIECES_OF_A_TERM = 8

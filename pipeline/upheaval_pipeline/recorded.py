@@ -17,8 +17,7 @@ import pyarrow.compute as pc
 
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA
 from upheaval.errors import HarnessError
-from upheaval.history import Function
-from upheaval.service_messages import call_digest, decode_credit, decode_operation
+from upheaval.records import Function, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header

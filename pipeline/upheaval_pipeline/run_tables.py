@@ -15,14 +15,12 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
-from upheaval import jsonfields
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import orders_proved
 from upheaval.checkers.run import judge_backups, judge_identities, judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
-from upheaval.jsonfields import FieldError
-from upheaval.run_folder import ControlRecord, Manifest, RunFolder, parse_control, parse_manifest
+from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
 from upheaval_pipeline import sources, tables
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.errors import EnvironmentFault
-from upheaval.owned_folder import owned_folder
+from upheaval.records import owned_folder
 
 JAVA_MIN = 17
 WHAT_WORKS = "`upheaval verify`, `measure` and `report` work without it"

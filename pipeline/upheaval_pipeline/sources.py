@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from upheaval.errors import HarnessError
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval_pipeline import tables
 from upheaval_pipeline.pieces import Piece, pieces
 from upheaval_pipeline.recorded import missing_log_row, recording_batches

@@ -9,11 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from upheaval import jsonfields
 from upheaval.errors import HarnessError
-from upheaval.history import Outcome, parse_operation
-from upheaval.jsonfields import FieldError, Json
-from upheaval.run_folder import RunFolder, parse_fault
+from upheaval.records import FieldError, Json, Outcome, RunFolder, jsonfields, parse_fault, parse_operation
 
 Row = tuple[Any, ...]
 

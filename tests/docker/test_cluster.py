@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import left_of
-from upheaval.cluster import LEADER
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.system import LEADER
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.errors import NodeError

@@ -7,7 +7,7 @@ import pytest
 
 from support.docker_runs import left_of, upheaval
 from upheaval.errors import EnvironmentFault
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 

@@ -10,7 +10,7 @@ from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.docker.inside import ContainerEnded, run_inside, run_silent
-from upheaval.system_under_test import UpheavalNode
+from upheaval.system import UpheavalNode
 
 LOST_ONCE = "test -e /tmp/{mark} || { touch /tmp/{mark}; exit 0; }; "
 

@@ -9,11 +9,11 @@ import pytest
 from support.docker_runs import left_of
 from support.fault_cases import LIVE_ROUNDS, WORKLOAD, fault_of, one_round
 from support.saboteur import Sabotage
+from upheaval.execution.live import LiveStage
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.ports import HOST, is_free, member_ports
-from upheaval.scenario_live import LiveStage
-from upheaval.scenario_text import parse_scenario
+from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, link_faults
 from upheaval_chaos.target import Link
 

@@ -8,7 +8,7 @@ import pytest
 
 from support.docker_runs import left_of, upheaval
 from support.load_runs import LoadCommands, finish, kill_the_leader, require_agreement
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 

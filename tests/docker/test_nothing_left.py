@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import command, left_of, upheaval, wait_for_members
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.docker import labels
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client

@@ -6,7 +6,7 @@ import pytest
 
 from support.docker_runs import left_of
 from support.page_commands import blocks_of, run_block
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 

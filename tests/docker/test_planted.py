@@ -9,7 +9,7 @@ from support.docker_runs import left_of
 from support.planted_runs import LIVE_BUGS, broken, named_bugs, run, says_so
 from upheaval import images
 from upheaval.errors import UsageError
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug

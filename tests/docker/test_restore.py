@@ -6,8 +6,8 @@ import pytest
 
 from support.docker_runs import left_of
 from upheaval.cli.main import main
-from upheaval.companions import load_companions
-from upheaval.restore import examine
+from upheaval.operations.restore import examine
+from upheaval.records import load_companions
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.docker_runs import command, left_of, wait_for_members
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 

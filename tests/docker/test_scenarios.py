@@ -12,7 +12,7 @@ import pytest
 from support.docker_runs import command, left_of, upheaval
 from support.library import planned_faults, promises_in_the_simulation, scenarios_of
 from upheaval.checkers.faults import FAULTS_PROVED
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
 

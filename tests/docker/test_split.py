@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import pytest
 
 from support.docker_runs import left_of, require_whole
-from upheaval.cluster import COMPONENTS
 from upheaval.errors import UsageError
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.system import COMPONENTS
 from upheaval.waits import wait_until
 
 

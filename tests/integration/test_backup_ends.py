@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from upheaval.cli.main import main
-from upheaval.companions import BACKUP_NAME
+from upheaval.records import BACKUP_NAME
 from upheaval.runtimes.abandoned import end_abandoned
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
 pytestmark = pytest.mark.heavy

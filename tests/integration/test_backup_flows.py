@@ -10,7 +10,7 @@ from support.flows_backup import backup_under_load_and_restore
 from upheaval import Verdict
 from upheaval.checkers.backups import BACKED_UP
 from upheaval.checkers.witness import LINEARIZABLE
-from upheaval.origin import read_origin
+from upheaval.records import read_origin
 from upheaval.testing.cluster import Cluster
 
 

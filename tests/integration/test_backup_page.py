@@ -13,7 +13,7 @@ from upheaval.checkers.backups import BACKED_UP
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.system.process_table import processes_of
 
 pytestmark = pytest.mark.heavy
 

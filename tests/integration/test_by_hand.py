@@ -7,7 +7,7 @@ import pytest
 
 from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.waits import wait_until
 

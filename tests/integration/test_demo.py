@@ -13,9 +13,8 @@ from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.history import WORKBENCH, Function, Operation, Outcome
-from upheaval.run_folder import RunFolder
-from upheaval.runtimes.process_table import processes_of
+from upheaval.records import WORKBENCH, Function, Operation, Outcome, RunFolder
+from upheaval.system.process_table import processes_of
 
 pytestmark = pytest.mark.heavy
 

@@ -14,7 +14,7 @@ import pytest
 from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
 pytestmark = pytest.mark.heavy

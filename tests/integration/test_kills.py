@@ -6,9 +6,9 @@ import pytest
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.cluster import COMPONENTS
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.system import COMPONENTS
 from upheaval.workload import WorkloadSettings
 
 from .conftest import NewCluster

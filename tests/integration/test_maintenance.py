@@ -7,7 +7,7 @@ import pytest
 from support.live_clusters import end_without_trace
 from upheaval import Cluster, Verdict
 from upheaval.cli.main import main
-from upheaval.maintenance import parse_app_version, replace_host, upgrade
+from upheaval.operations.maintenance import parse_app_version, replace_host, upgrade
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_hosts import ProcessHosts
 from upheaval.testing.live import LiveBackend

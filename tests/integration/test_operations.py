@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from support.page_commands import blocks_of, run_block
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.system.process_table import processes_of
 
 pytestmark = pytest.mark.heavy
 

@@ -8,7 +8,7 @@ from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.process import ProcessCluster
 
 pytestmark = pytest.mark.heavy

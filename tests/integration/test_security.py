@@ -9,11 +9,10 @@ import pytest
 from support import flows_security as flows
 from support.live_clusters import end_without_trace
 from support.tls_world import own_copy
-from upheaval.certificates import create_certificates
 from upheaval.cli.security import add
-from upheaval.companions import CompanionConfig
-from upheaval.run_folder import MemberFolder
+from upheaval.records import CompanionConfig, MemberFolder
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.security import create_certificates
 from upheaval.waits import wait_until
 from upheaval_node.client.asyncio_driver import AsyncClient
 from upheaval_node.client.connect import AuthenticationError

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support.page_commands import blocks_of, run_block
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval_node.tls_files import tls_files
 

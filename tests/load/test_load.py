@@ -10,9 +10,9 @@ from upheaval.runtimes.process import ProcessCluster
 
 OWN_USER = """
 from locust import task
-from upheaval.history import Function
+from upheaval.records import Function
 from upheaval.load.users import ClusterUser
-from upheaval.service_messages import encode_operation
+from upheaval.records import encode_operation
 
 class Caller(ClusterUser):
     @task(3)

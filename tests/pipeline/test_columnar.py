@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from upheaval.checkers.model import Model
-from upheaval.history import Function
-from upheaval.jsonfields import Json
+from upheaval.records import Function, Json
 from upheaval_pipeline import keys
 from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, OPEN, REGISTER, UNRECORDED, check
 from upheaval_pipeline.keys import judge_groups, whole_groups

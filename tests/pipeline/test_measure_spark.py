@@ -8,9 +8,9 @@ import pytest
 
 from support.built_runs import good_run
 from upheaval.errors import UsageError
-from upheaval.run_folder import FaultRecord
+from upheaval.report import measure_run
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import S
-from upheaval_pipeline.figures import measure_run
 from upheaval_pipeline.measure import measure
 
 

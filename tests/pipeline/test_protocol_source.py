@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from upheaval.exact_run import run_exact
-from upheaval.exact_script import find_exact
-from upheaval.run_folder import RunFolder
+from upheaval.execution.exact_run import run_exact
+from upheaval.records import RunFolder
+from upheaval.scenario import find_exact
 from upheaval_pipeline import sources
 
 

@@ -20,10 +20,7 @@ from support.built_runs import (
     write_log,
 )
 from upheaval.checkers.recordings import RecordedLog, messages
-from upheaval.history import Function
-from upheaval.jsonfields import Json
-from upheaval.run_folder import MemberFolder
-from upheaval.service_messages import encode_operation
+from upheaval.records import Function, Json, MemberFolder, encode_operation
 from upheaval_pipeline.pieces import pieces
 from upheaval_pipeline.recorded import recording_batches
 from upheaval_pipeline.tables import RECORDING, canonical

@@ -18,11 +18,13 @@ import pytest
 from support.built_runs import good_run, operation_index
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
-from upheaval.history import Function
-from upheaval.run_folder import NOT_PROVED, FaultRecord, RunFolder, TraceEvent
-from upheaval_pipeline.drawing import WIDTH
-from upheaval_pipeline.figures import ELECTION, FOLLOWER, LEADER, catch_ups, measure_run, member_spans
-from upheaval_pipeline.report import STYLE
+from upheaval.records import (
+    Function,
+    RunFolder,
+    TraceEvent,
+)
+from upheaval.report import ELECTION, FOLLOWER, LEADER, STYLE, WIDTH, catch_ups, measure_run, member_spans
+from upheaval_chaos.record import NOT_PROVED, FaultRecord
 
 EVIL = "</td><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
 

@@ -10,7 +10,7 @@ import pytest
 from support.built_runs import BuiltRun, built_calls, session_message
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.history import Outcome
+from upheaval.records import Outcome
 from upheaval_pipeline.verify import verify
 
 

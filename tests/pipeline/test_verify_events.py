@@ -10,10 +10,9 @@ from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
 from upheaval.checkers.identities import ONLY_CREDENTIALS, SECURITY_FILE
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.companions import CompanionConfig, note_companion
-from upheaval.run_folder import ControlRecord
+from upheaval.records import CompanionConfig, ControlRecord, note_companion
+from upheaval.report import measure_run
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_pipeline.figures import measure_run
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.measure import measure, measure_lake
 from upheaval_pipeline.verify import verify, verify_lake

@@ -20,11 +20,18 @@ from support.built_runs import (
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
-from upheaval.history import Function, Operation, Outcome
-from upheaval.run_folder import NOT_PROVED, Converge, FaultRecord, FinalPosition, RunFolder
-from upheaval.service_messages import encode_operation
+from upheaval.records import (
+    Converge,
+    FinalPosition,
+    Function,
+    Operation,
+    Outcome,
+    RunFolder,
+    encode_operation,
+)
+from upheaval.report import measure_run
+from upheaval_chaos.record import NOT_PROVED, FaultRecord
 from upheaval_pipeline import run_tables
-from upheaval_pipeline.figures import measure_run
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.judged_history import Witness, spread
 from upheaval_pipeline.judged_logs import member_ends

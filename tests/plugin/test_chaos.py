@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from upheaval import ActiveFault, Chaos, Cluster, HarnessError, UnknownOutcome, Verdict
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.testing.simulation import SimulatedBackend
 from upheaval_chaos.target import Link, LinkEffect
 

@@ -7,7 +7,7 @@ import pytest
 
 from upheaval import Cluster, HarnessError, Verdict
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.system.process_table import processes_of
 
 
 @pytest.mark.heavy

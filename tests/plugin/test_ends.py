@@ -9,7 +9,7 @@ import pytest
 from support.stranger import waiting_pytest
 from upheaval.runtimes.abandoned import end_abandoned
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
 pytestmark = pytest.mark.heavy

@@ -7,8 +7,8 @@ import pytest
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
-from upheaval.exact_run import ExactResult, run_exact
-from upheaval.exact_script import ExactScript, exact_names, find_exact, parse_exact
+from upheaval.execution.exact_run import ExactResult, run_exact
+from upheaval.scenario import ExactScript, exact_names, find_exact, parse_exact
 
 SENT = "the members sent the expected messages"
 

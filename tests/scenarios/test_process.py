@@ -12,11 +12,14 @@ from support.library import planned_faults, promises_in_the_simulation, scenario
 from support.live_clusters import end_without_trace
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.run_folder import NOT_PROVED, FaultRecord, RunFolder
+from upheaval.execution.live import LiveStage
+from upheaval.execution.run import ScenarioResult, run_scenario
+from upheaval.records import (
+    RunFolder,
+)
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.scenario_live import LiveStage
-from upheaval.scenario_run import ScenarioResult, run_scenario
-from upheaval.scenario_text import load_scenario
+from upheaval.scenario import load_scenario
+from upheaval_chaos.record import NOT_PROVED, FaultRecord
 
 pytestmark = pytest.mark.heavy
 OFTEN = ("leader-killed", "paused-leader", "one-way-partition")

@@ -10,10 +10,10 @@ import pytest
 from support.fault_cases import CASES, LIVE_ROUNDS, SIMULATED_ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
 from support.live_clusters import end_without_trace
 from support.saboteur import Sabotage
+from upheaval.execution.live import LiveStage
+from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.scenario_live import LiveStage
-from upheaval.scenario_simulated import SimulatedStage
-from upheaval.scenario_text import parse_scenario
+from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, link_faults
 
 SCENARIO = parse_scenario(

@@ -9,11 +9,10 @@ import pytest
 from upheaval.checkers.faults import FAULTS_PROVED
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.run_folder import RunFolder
-from upheaval.scenario import Inject
-from upheaval.scenario_run import ScenarioResult, run_scenario
-from upheaval.scenario_simulated import SimulatedStage
-from upheaval.scenario_text import load_scenario, parse_scenario, scenario_names
+from upheaval.execution.run import ScenarioResult, run_scenario
+from upheaval.execution.simulated import SimulatedStage
+from upheaval.records import RunFolder
+from upheaval.scenario import Inject, load_scenario, parse_scenario, scenario_names
 from upheaval_chaos import faults, link_faults
 from upheaval_chaos.target import Link, LinkEffect
 

@@ -12,8 +12,7 @@ from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, draw_swarm
 from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
-from upheaval.history import Function, Operation, Outcome
-from upheaval.run_folder import RunFolder
+from upheaval.records import Function, Operation, Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import World

@@ -7,14 +7,13 @@ import pytest
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.cluster import Cluster, Member
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.history import Outcome
-from upheaval.run_folder import RunFolder
+from upheaval.records import Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import SimulationError
 from upheaval.runtimes.simulated.runner import RunSettings, main, run_seed
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import Cluster, Member
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_node.settings import profile_settings
 from upheaval_node.types import S

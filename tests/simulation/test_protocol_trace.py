@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from upheaval.protocol_view import Choice, Entry, chosen, read_entries
-from upheaval.run_folder import RunFolder
+from upheaval.records import Choice, Entry, RunFolder, chosen, read_entries
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.runner import Runner, RunSettings
 from upheaval.runtimes.simulated.trace import ProtocolTraces

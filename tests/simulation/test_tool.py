@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from upheaval.runtimes.member_control import ControlStatus
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.tool import Operator, SimulatedNode, run_tool
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import ControlStatus
 from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.files import layout

@@ -10,10 +10,7 @@ from pathlib import Path
 
 from support.built_runs import INITIAL_TERM_ID, SEGMENT_LENGTH, TERM_LENGTH, BuiltRun, LogBuilder, new_term
 from upheaval.checkers.replay import LoggedMessage, Replay
-from upheaval.history import Function, Operation, Outcome
-from upheaval.jsonfields import Json
-from upheaval.run_folder import Manifest, RunFolder
-from upheaval.service_messages import encode_operation
+from upheaval.records import Function, Json, Manifest, Operation, Outcome, RunFolder, encode_operation
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.protocol.session_header import pack_session_header

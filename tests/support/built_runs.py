@@ -11,10 +11,20 @@ from pathlib import Path
 from random import Random
 
 from upheaval.checkers.model import Model
-from upheaval.history import WORKBENCH, Function, Operation, Outcome
-from upheaval.jsonfields import Json
-from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, RunFolder
-from upheaval.service_messages import call_digest, encode_operation
+from upheaval.records import (
+    WORKBENCH,
+    Converge,
+    FinalPosition,
+    Function,
+    Json,
+    Manifest,
+    Operation,
+    Outcome,
+    RunFolder,
+    call_digest,
+    encode_operation,
+)
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.fragments import append_message, framed_length, padding_header
 from upheaval_node.protocol.session_header import pack_session_header

@@ -9,12 +9,11 @@ from typing import Final
 import pytest
 
 from support.saboteur import Sabotage, Saboteur
-from upheaval.run_folder import FaultRecord
-from upheaval.scenario import Inject
-from upheaval.scenario_stage import Stage
-from upheaval.scenario_text import parse_scenario
+from upheaval.execution.stage import Stage
+from upheaval.scenario import Inject, parse_scenario
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, MemberFaultKind
+from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import LinkFaultKind
 
 CASES: Final[Mapping[str, tuple[str, ...]]] = {

@@ -15,7 +15,7 @@ from support.flows import SOURCE, Books
 from upheaval import Client, NotSent, OutcomeUnknown
 from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
 from upheaval.checkers.verdict import Report, Verdict
-from upheaval.run_folder import MemberFolder, TraceEvent
+from upheaval.records import MemberFolder, TraceEvent
 
 SERVICE: Final = "quitting_bank:QuittingBank"
 _QUITTING: Final = Path(__file__).resolve().parent / "services" / "quitting_bank.py"

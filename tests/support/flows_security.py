@@ -14,15 +14,15 @@ from typing import Final
 import pytest
 
 from support.tls_world import certificates, files_of, own_copy
-from upheaval.certificates import create_certificates
 from upheaval.checkers.identities import AUTHORITIES, ONLY_AUTHORITY, ONLY_CREDENTIALS, PRINCIPALS, SECURITY_FILE
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.security import add
 from upheaval.errors import UsageError
-from upheaval.jsonfields import Json
+from upheaval.records import Json
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.security import create_certificates
 from upheaval.workload import WorkloadSettings
 from upheaval_node.client.connect import AuthenticationError
 from upheaval_node.client.driver import BlockingClient

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from upheaval.scenario import Inject
-from upheaval.scenario_run import run_scenario
-from upheaval.scenario_simulated import SimulatedStage
-from upheaval.scenario_text import load_scenario, scenario_names
+from upheaval.execution.run import run_scenario
+from upheaval.execution.simulated import SimulatedStage
+from upheaval.scenario import Inject, load_scenario, scenario_names
 
 
 def scenarios_of(runtime: str, often: Sequence[str]) -> list[Any]:

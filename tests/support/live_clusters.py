@@ -5,7 +5,7 @@ from pathlib import Path
 
 from upheaval.runtimes.ports import cluster_ports, is_free
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of, send_signal, wait_until_gone
+from upheaval.system.process_table import processes_of, send_signal, wait_until_gone
 
 ROOT = Path(__file__).resolve().parents[2]
 

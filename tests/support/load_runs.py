@@ -12,7 +12,7 @@ from typing import Any
 from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.runtimes.process_table import processes_of
+from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
 Command = subprocess.Popen[str]

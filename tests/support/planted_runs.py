@@ -8,7 +8,7 @@ import pytest
 
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval_chaos.planted.bug import SHOWN_BY_SCENARIOS, PlantedBug
 
 LIVE_BUGS: Final = tuple(

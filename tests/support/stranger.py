@@ -15,7 +15,7 @@ from zipfile import ZipFile
 
 from packaging.requirements import Requirement
 
-from upheaval.runtimes.process_table import processes_of
+from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]

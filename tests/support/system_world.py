@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from upheaval.cluster import LEADER, MemberStatus, is_caught_up
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import LEADER, MemberStatus, is_caught_up
 from upheaval_node.client.session import ClusterClient, MessageHandler
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cache
 from pathlib import Path
 
-from upheaval.certificates import create_certificates, create_for_cluster
+from upheaval.security import create_certificates, create_for_cluster
 from upheaval_node.tls_files import TlsFiles
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from support.backup_world import copy_files
 from support.system_world import Chorus, System
-from upheaval.companions import CompanionConfig
+from upheaval.records import CompanionConfig
 from upheaval.runtimes.simulated.companion import SimulatedCompanion
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval_node.cluster.module_state import ControlToggle, NodeToggle

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval.errors import UsageError
+from upheaval_chaos.errors import UsageError
 from upheaval_chaos.planted import elections, quorum, services
 from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, build_together
 from upheaval_node.service.api import ClusteredService

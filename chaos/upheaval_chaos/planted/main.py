@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Final, ParamSpec
 
-from upheaval.errors import UsageError
+from upheaval_chaos.errors import UsageError
 from upheaval_chaos.planted.bug import PlantedBug, bug_named
 from upheaval_node.member import MemberAgent
 from upheaval_node.runtime import main as node

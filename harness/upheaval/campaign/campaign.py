@@ -16,8 +16,7 @@ from typing import Final
 
 from upheaval.campaign.seed import SeedOutcome, try_seed
 from upheaval.errors import UsageError
-from upheaval.jsonfields import Json
-from upheaval.owned_folder import owned_folder
+from upheaval.records import Json, owned_folder
 from upheaval_node.cluster.election_states import LEGAL_MOVES
 
 SEEDS_FILE: Final = "seeds.jsonl"

@@ -9,10 +9,10 @@ everywhere; this finds a broken promise at the moment at which it breaks, also w
 import json
 from typing import Final
 
-from upheaval.history import Operation
-from upheaval.runtimes.member_status import log_recording_id
+from upheaval.records import Operation
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember
 from upheaval.runtimes.simulated.errors import PromiseBroken
+from upheaval.system import log_recording_id
 from upheaval_node import counters as counter_types
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.counters import Counter

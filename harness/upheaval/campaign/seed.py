@@ -19,13 +19,16 @@ from upheaval.campaign.swarm import SECONDS, Swarm, SwarmFault, draw_swarm
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import HarnessError
-from upheaval.history import Operation
-from upheaval.jsonfields import Json
-from upheaval.run_folder import FaultRecord, RunFolder
+from upheaval.records import (
+    Json,
+    Operation,
+    RunFolder,
+)
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval_chaos.planted.bug import INVARIANTS
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.cluster.election_states import MOVE_WATCHERS, ElectionState
 from upheaval_node.types import S
 

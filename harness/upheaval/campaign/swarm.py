@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from random import Random
 from typing import Final
 
-from upheaval.jsonfields import Json
+from upheaval.records import Json
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_node.settings import KIB, ClusterTimeouts, MemberSettings, profile_settings
 from upheaval_node.types import MS, S

@@ -16,10 +16,19 @@ from upheaval.checkers.log_pieces import first_difference, log_digest
 from upheaval.checkers.logs import WitnessLog, describe_frame, read_entries
 from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.companions import companion_folders, load_companions
-from upheaval.history import Function, Operation, Outcome
-from upheaval.origin import Origin, read_origin
-from upheaval.run_folder import FinalPosition, Manifest, MemberFolder, RunFolder
+from upheaval.records import (
+    FinalPosition,
+    Function,
+    Manifest,
+    MemberFolder,
+    Operation,
+    Origin,
+    Outcome,
+    RunFolder,
+    companion_folders,
+    load_companions,
+    read_origin,
+)
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST, APPLIED_ONCE, HISTORY_COMPLETE
-from upheaval.history import Operation, Outcome
+from upheaval.records import Operation, Outcome
 
 _SHOWN_DIGITS = 16
 

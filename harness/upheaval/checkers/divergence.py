@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, Replay, StateImage
-from upheaval.service_messages import call_digest, decode_operation
+from upheaval.records import call_digest, decode_operation
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header

@@ -13,7 +13,13 @@ from typing import Final
 
 from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.run_folder import ControlRecord, FaultRecord, Manifest, RunFolder, TraceEvent
+from upheaval.records import (
+    ControlRecord,
+    Manifest,
+    RunFolder,
+    TraceEvent,
+)
+from upheaval_chaos.record import FaultRecord
 
 ENDS_AT_ONE_POSITION: Final = "a cluster that was ended ends at one position"
 

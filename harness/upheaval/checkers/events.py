@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from upheaval.service_messages import Credit
+from upheaval.records import Credit
 
 MS_OF_UNIT: Final = (1, 1_000, 1_000_000)
 """A millisecond in each unit of the cluster's time, by its code (Aeron Cluster: ClusterTimeUnit)."""

@@ -7,7 +7,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.run_folder import ControlRecord, FaultRecord, Manifest
+from upheaval.records import (
+    ControlRecord,
+    Manifest,
+)
+from upheaval_chaos.record import FaultRecord
 
 FAULTS_PROVED: Final = "every fault took effect and was healed"
 ORDERS_PROVED: Final = "every order of an operator took effect"

@@ -7,12 +7,10 @@ had connections. This module knows no cluster.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from upheaval import jsonfields
 from upheaval.checkers.events import SessionFacts
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
-from upheaval.jsonfields import FieldError
-from upheaval.run_folder import Manifest, RunFolder, TraceEvent
+from upheaval.records import FieldError, Manifest, RunFolder, TraceEvent, jsonfields
 from upheaval_node.tls_files import member_name
 
 ONLY_CREDENTIALS: Final = "only those with credentials were served"

@@ -12,8 +12,7 @@ from upheaval.checkers.events import Clock, ServiceMessage
 from upheaval.checkers.requests_and_events import Broken, judge_in_log_order, require_answer
 from upheaval.checkers.verdict import Finding
 from upheaval.checkers.witness import LogEntry
-from upheaval.history import LEDGER, Function, Operation, Outcome
-from upheaval.jsonfields import Json
+from upheaval.records import LEDGER, Function, Json, Operation, Outcome
 from upheaval_node.service.services.ledger import INITIAL_BALANCE, MAX_ACCOUNTS, MAX_AMOUNT
 
 MONEY_CONSERVED: Final = "money is conserved"

@@ -12,8 +12,7 @@ from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired
 from upheaval.checkers.recordings import LogMissing, RecordedLog, Segment, messages
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
-from upheaval.run_folder import FinalPosition, RunFolder
-from upheaval.service_messages import call_digest, decode_credit, decode_operation
+from upheaval.records import FinalPosition, RunFolder, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header

@@ -5,8 +5,7 @@ Registers and lists live in separate name spaces. This module knows nothing of l
 
 from collections.abc import Sequence
 
-from upheaval.history import Function
-from upheaval.jsonfields import Json
+from upheaval.records import Function, Json
 
 
 class Model:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import HarnessError
-from upheaval.run_folder import MemberFolder
+from upheaval.records import MemberFolder
 
 FRAME_HEADER_LENGTH: Final = 32
 TYPE_PAD: Final = 0

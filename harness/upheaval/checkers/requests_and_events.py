@@ -12,8 +12,7 @@ from upheaval.checkers.events import Clock
 from upheaval.checkers.model import same
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
-from upheaval.history import Operation
-from upheaval.jsonfields import Json
+from upheaval.records import Json, Operation
 
 
 class Broken(Exception):

@@ -21,10 +21,18 @@ from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.checkers.witness import LogEntry
-from upheaval.companions import companion_folders, load_companions
-from upheaval.history import Function, Operation, Outcome
-from upheaval.origin import read_origin
-from upheaval.run_folder import FinalPosition, Manifest, RunFolder, TraceEvent
+from upheaval.records import (
+    FinalPosition,
+    Function,
+    Manifest,
+    Operation,
+    Outcome,
+    RunFolder,
+    TraceEvent,
+    companion_folders,
+    load_companions,
+    read_origin,
+)
 
 RUN_CONVERGED = "the run converged"
 ENOUGH_TRAFFIC = "enough traffic to judge by"

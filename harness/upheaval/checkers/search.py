@@ -11,8 +11,7 @@ from dataclasses import dataclass
 
 from upheaval.checkers.model import apply_to_key, same
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.history import WORKBENCH, Function, Operation, Outcome
-from upheaval.jsonfields import Json
+from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
 from upheaval_node.types import NEVER_NS
 
 LINEARIZABLE_BY_SEARCH = "linearizable (search)"

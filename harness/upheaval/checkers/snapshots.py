@@ -16,8 +16,7 @@ from upheaval.checkers.events import LogEvents
 from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.companions import STANDBY, companion_folders
-from upheaval.run_folder import Manifest, MemberFolder, RunFolder
+from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 

@@ -15,8 +15,7 @@ from upheaval.checkers.events import Clock, TimerFired
 from upheaval.checkers.requests_and_events import Broken, judge_in_log_order, require_answer
 from upheaval.checkers.verdict import Finding
 from upheaval.checkers.witness import LogEntry
-from upheaval.history import TIMERS, Function, Operation, Outcome
-from upheaval.jsonfields import Json
+from upheaval.records import TIMERS, Function, Json, Operation, Outcome
 from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 
 CROSSING_MS: Final = 100

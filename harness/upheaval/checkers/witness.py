@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 
 from upheaval.checkers.model import Model, same
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.history import WORKBENCH, Function, Operation, Outcome
-from upheaval.jsonfields import Json
+from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
 
 ACKNOWLEDGED_NOT_LOST = "acknowledged operations are not lost"
 APPLIED_ONCE = "no operation is applied twice"

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from upheaval import companion_control
 from upheaval.cli.tables import table
-from upheaval.companions import BACKUP_NAME, CompanionConfig, CompanionStatus
+from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
+from upheaval.execution.live import LiveTarget
+from upheaval.records import BACKUP_NAME, CompanionConfig, CompanionStatus
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, open_cluster
-from upheaval.scenario_live import LiveTarget
 
 OF_START: Final = ("source", "replay_start", "credentials")
 
@@ -100,7 +100,7 @@ def _moment(epoch_ms: int) -> str:
 
 def restore(options: argparse.Namespace) -> int:
     """A new cluster from a backup, started unless that is left for later."""
-    from upheaval.restore import examine, restore
+    from upheaval.operations.restore import examine, restore
 
     source = examine(options.source_folder)
     given: dict[str, Any] = {} if options.base_port is None else {"base_port": options.base_port}

@@ -6,14 +6,19 @@ import random
 import time
 from typing import Final
 
-from upheaval.certificates import CLIENT
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.history import Function, HistoryWriter, Operation, Outcome
-from upheaval.jsonfields import Json
-from upheaval.run_folder import RunFolder
+from upheaval.records import (
+    Function,
+    HistoryWriter,
+    Json,
+    Operation,
+    Outcome,
+    RunFolder,
+    decode_result,
+    encode_operation,
+)
 from upheaval.runtimes.opening import open_cluster
-from upheaval.security import files_of
-from upheaval.service_messages import decode_result, encode_operation
+from upheaval.security import CLIENT, files_of
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.client.operations import is_response_to

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from upheaval.cli.report import write_report
 from upheaval.cli.run import perform, show
-from upheaval.scenario_text import parse_scenario
+from upheaval.scenario import parse_scenario
 
 NAME = "demo"
 

@@ -14,21 +14,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from upheaval import security
-from upheaval.certificates import CLIENT
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
-from upheaval.history import Outcome
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
-from upheaval.run_folder import RunFolder
+from upheaval.records import Outcome, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
+from upheaval.security import CLIENT
+from upheaval.security import policy as security
 from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE
 from upheaval_node.settings import profile_settings
 

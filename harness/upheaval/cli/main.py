@@ -25,8 +25,8 @@ from upheaval.cli import (
     tool,
     trace,
 )
-from upheaval.cluster import COMPONENTS
 from upheaval.errors import HarnessError, UnknownOutcome
+from upheaval.system import COMPONENTS
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError, TimeoutExpired
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from upheaval.certificates import create_for_cluster
 from upheaval.errors import UsageError
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
+from upheaval.security import create_for_cluster
 
 PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
@@ -102,8 +102,8 @@ def start(folder: Path, member_id: int) -> int:
 
 def order(folder: Path, word: str, timeout_s: float) -> int:
     """An order of an operator to a running cluster; returns when it has taken effect on every member that runs."""
-    from upheaval.control import perform
-    from upheaval.scenario_live import LiveTarget
+    from upheaval.cluster import perform
+    from upheaval.execution.live import LiveTarget
 
     with open_cluster(folder) as cluster:
         print(f"{word}: {perform(LiveTarget(cluster), word, timeout_s).proof}")

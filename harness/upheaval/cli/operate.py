@@ -3,8 +3,8 @@
 import argparse
 from pathlib import Path
 
-from upheaval import maintenance
-from upheaval.maintenance import Hosts
+from upheaval.operations import maintenance
+from upheaval.operations.maintenance import Hosts
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process import ProcessCluster

@@ -9,11 +9,10 @@ from pathlib import Path
 
 from upheaval.cli.run import perform, run_exact_script, show
 from upheaval.errors import UsageError
-from upheaval.exact_run import exact_of_run, seed_of_run
-from upheaval.run_folder import RunFolder
-from upheaval.scenario import SIMULATED
-from upheaval.scenario_realised import realised_scenario
-from upheaval.scenario_run import RunOrigin, read_origin
+from upheaval.execution.exact_run import exact_of_run, seed_of_run
+from upheaval.execution.run import RunOrigin, read_origin
+from upheaval.records import RunFolder
+from upheaval.scenario import SIMULATED, realised_scenario
 
 DIFFERENT_STATUS = 3
 

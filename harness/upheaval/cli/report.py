@@ -1,16 +1,17 @@
 """`upheaval report` and `upheaval measure`: the page of a run, and its figures as a table. Neither needs Spark."""
 
+import argparse
 import json
 from dataclasses import asdict
 from pathlib import Path
 
 from upheaval.checkers.run import verify_run
+from upheaval.cli.lazy import lazy
+from upheaval.cli.pipeline_commands import require_one_place
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
-from upheaval.run_folder import RunFolder, write_atomically
-from upheaval_pipeline.drawing import duration
-from upheaval_pipeline.figures import Figures, measure_run
-from upheaval_pipeline.report import page
+from upheaval.records import RunFolder, write_atomically
+from upheaval.report import Figures, duration, measure_run, page
 
 FILE_NAME = "report.html"
 
@@ -26,13 +27,18 @@ def write_report(run: Path, output: Path | None = None) -> Path:
     return path
 
 
-def report(run: Path, output: Path | None) -> int:
-    print(write_report(run, output).absolute())
+def report(options: argparse.Namespace) -> int:
+    """Write the page of a run and print its path."""
+    print(write_report(options.run, options.output).absolute())
     return 0
 
 
-def measure(runs: list[Path], *, as_json: bool) -> int:
-    return show_figures({str(run): measure_run(RunFolder(run)) for run in runs}, as_json=as_json)
+def measure(options: argparse.Namespace) -> int:
+    """Print the figures of run folders, or on Spark of whatever the options name."""
+    require_one_place(options, options.runs)
+    if options.engine == "spark":
+        return lazy("upheaval_pipeline.commands:measure_on_spark")(options)
+    return show_figures({str(run): measure_run(RunFolder(run)) for run in options.runs}, as_json=options.json)
 
 
 def show_figures(measured: dict[str, Figures], *, as_json: bool) -> int:

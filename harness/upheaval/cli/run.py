@@ -9,12 +9,10 @@ from pathlib import Path
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.verify import print_report
 from upheaval.errors import UsageError
-from upheaval.exact_run import run_exact
-from upheaval.exact_script import ExactScript, find_exact
-from upheaval.scenario import SIMULATED, Scenario
-from upheaval.scenario_run import ScenarioResult, run_scenario
-from upheaval.scenario_stage import Stage
-from upheaval.scenario_text import load_scenario
+from upheaval.execution.exact_run import run_exact
+from upheaval.execution.run import ScenarioResult, run_scenario
+from upheaval.execution.stage import Stage
+from upheaval.scenario import SIMULATED, ExactScript, Scenario, find_exact, load_scenario
 from upheaval_chaos.planted.bug import bug_named
 
 
@@ -97,9 +95,9 @@ def show(result: ScenarioResult, *, as_json: bool) -> None:
 def _stage(scenario: Scenario, runtime: str, seed: int, path: Path, planted: str | None) -> Stage:
     # Each runtime is imported when it is used: one needs no sockets, the other no simulation.
     if runtime == "simulated":
-        from upheaval.scenario_simulated import SimulatedStage
+        from upheaval.execution.simulated import SimulatedStage
 
         return SimulatedStage(scenario, seed, path, planted)
-    from upheaval.scenario_live import LiveStage
+    from upheaval.execution.live import LiveStage
 
     return LiveStage(scenario, runtime, seed, path, planted)

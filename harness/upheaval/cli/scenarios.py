@@ -3,9 +3,7 @@
 import json
 
 from upheaval.cli.tables import table
-from upheaval.exact_script import exact_names, find_exact
-from upheaval.scenario import SIMULATED
-from upheaval.scenario_text import load_scenario, scenario_names
+from upheaval.scenario import SIMULATED, exact_names, find_exact, load_scenario, scenario_names
 
 
 def scenarios(*, as_json: bool) -> int:

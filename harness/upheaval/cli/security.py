@@ -5,11 +5,10 @@ import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
-from upheaval.certificates import create_certificates, create_for_cluster, names_of_cluster
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.private_files import PRIVATE, mode_of, write_private
-from upheaval.run_folder import MEMBERS_MAX
+from upheaval.records import MEMBERS_MAX, PRIVATE, mode_of, write_private
 from upheaval.runtimes.opening import open_cluster
+from upheaval.security import create_certificates, create_for_cluster, names_of_cluster
 from upheaval_node.credentials import SALT_LENGTH, CredentialsBook, check_principal, make_verifier
 from upheaval_node.errors import NodeError
 

@@ -4,12 +4,12 @@ import argparse
 from pathlib import Path
 from typing import Final
 
-from upheaval import control
 from upheaval.cli import backup
-from upheaval.companions import STANDBY
+from upheaval.cluster import control
 from upheaval.errors import UsageError
+from upheaval.execution.live import LiveTarget
+from upheaval.records import STANDBY
 from upheaval.runtimes.opening import open_cluster
-from upheaval.scenario_live import LiveTarget
 from upheaval_node.errors import DecodeError
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ClusterMarkHeader, decode_mark_file
@@ -39,7 +39,7 @@ def standby(options: argparse.Namespace) -> int:
 
 def promote(options: argparse.Namespace) -> int:
     """A new cluster from a standby that was stopped in good order, started unless that is left for later."""
-    from upheaval.restore import bring
+    from upheaval.operations.restore import bring
 
     bring(options.source_folder.absolute())
     require_promotable(options.source_folder)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 from upheaval.cli.backup import companion_table
 from upheaval.cli.tables import table
-from upheaval.cluster import MemberStatus
-from upheaval.companions import CompanionStatus
+from upheaval.records import CompanionStatus
 from upheaval.runtimes.opening import open_cluster
+from upheaval.system import MemberStatus
 
 
 def status(folder: Path, *, as_json: bool) -> int:

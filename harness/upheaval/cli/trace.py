@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.errors import UsageError
-from upheaval.protocol_view import NOTATIONS, PLAIN, SEED, Choice, chosen, plain_lines, read_entries, seed_lines
-from upheaval.run_folder import RunFolder
+from upheaval.records import NOTATIONS, PLAIN, SEED, Choice, RunFolder, chosen, plain_lines, read_entries, seed_lines
 from upheaval_node.protocol_trace import MESSAGE_NAMES
 
 

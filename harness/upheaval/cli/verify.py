@@ -1,16 +1,23 @@
 """`upheaval verify`: the promises of a run as a table, and the verdict."""
 
+import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report, worst
+from upheaval.cli.lazy import lazy
+from upheaval.cli.pipeline_commands import require_one_place
 from upheaval.cli.tables import table
 
 
-def verify(run: Path, *, as_json: bool) -> int:
-    return show(verify_run(run), as_json=as_json)
+def verify(options: argparse.Namespace) -> int:
+    """Judge a run folder here, or whatever the options name on Spark; returns the exit status."""
+    require_one_place(options, [] if options.run is None else [options.run])
+    if options.engine == "spark":
+        return lazy("upheaval_pipeline.commands:verify_on_spark")(options)
+    return show(verify_run(options.run), as_json=options.json)
 
 
 def show(report: Report, *, as_json: bool) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from upheaval.errors import EnvironmentFault
 from upheaval.images import cache, programs
 from upheaval.images.catalogue import DEBIAN_SUITE, DebianBase, GoBase
-from upheaval.owned_folder import owned_folder
+from upheaval.records import owned_folder
 from upheaval.runtimes.docker.engine import Client, engine_errors
 
 RECIPE_LABEL: Final = "upheaval.recipe"

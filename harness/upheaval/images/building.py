@@ -12,7 +12,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.images import bases, cache, packages, programs, sources
 from upheaval.images.bases import Say
 from upheaval.images.catalogue import Image
-from upheaval.owned_folder import owned_folder
+from upheaval.records import owned_folder
 from upheaval.runtimes.docker.engine import Client, answers_closed, engine_errors
 from upheaval_node import __version__
 

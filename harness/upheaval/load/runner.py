@@ -32,9 +32,9 @@ from locust.env import Environment
 from locust.stats import RequestStats, stats_history
 
 from upheaval.errors import EnvironmentFault
-from upheaval.jsonfields import Json
 from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import LoadContext, find_user
+from upheaval.records import Json
 
 # What ending may take beside the time-outs of connecting and of the operation: closing sessions, the scheduler's turns.
 STOP_MARGIN_S = 5.0

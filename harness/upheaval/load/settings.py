@@ -9,8 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from upheaval import jsonfields
-from upheaval.jsonfields import Json
+from upheaval.records import Json, jsonfields
 
 # The names of the messages.
 READY: Final = "ready"

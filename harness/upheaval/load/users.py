@@ -16,12 +16,19 @@ from typing import Any, ClassVar, Final
 from locust import User, task
 from locust.exception import StopUser
 
-from upheaval.history import Function, HistoryWriter, Operation, Outcome
-from upheaval.jsonfields import Json
 from upheaval.load.settings import SHORT_NAMES, LoadSettings
-from upheaval.service_messages import call_digest, decode_operation, decode_result, encode_operation
-from upheaval.workload import APPENDS_A_LIST
-from upheaval.workload_draws import LedgerDraw, TimersDraw
+from upheaval.records import (
+    Function,
+    HistoryWriter,
+    Json,
+    Operation,
+    Outcome,
+    call_digest,
+    decode_operation,
+    decode_result,
+    encode_operation,
+)
+from upheaval.workload import APPENDS_A_LIST, LedgerDraw, TimersDraw
 from upheaval_node.client.connect import ClusterError
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to

@@ -9,7 +9,7 @@ from collections import defaultdict
 from typing import Final
 
 from upheaval.runtimes.owner import Owner
-from upheaval.runtimes.process_table import RUN_ID_VARIABLE, FoundProcess, environments, send_signal, wait_until_gone
+from upheaval.system.process_table import RUN_ID_VARIABLE, FoundProcess, environments, send_signal, wait_until_gone
 
 OWNER_VARIABLE: Final = "UPHEAVAL_HARNESS"
 

@@ -10,12 +10,21 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval import jsonfields, security
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.jsonfields import FieldError, Json
-from upheaval.run_folder import MEMBERS_MAX, PROFILES, SPLIT, SYNC_LEVEL_MAX, TOGETHER, write_atomically
+from upheaval.records import (
+    MEMBERS_MAX,
+    PROFILES,
+    SPLIT,
+    SYNC_LEVEL_MAX,
+    TOGETHER,
+    FieldError,
+    Json,
+    jsonfields,
+    write_atomically,
+)
 from upheaval.runtimes.ports import HOST, LOWEST_PORT, highest_base_port, member_ports, metrics_port
-from upheaval.system_under_test import SYSTEM, MemberPlan
+from upheaval.security import policy as security
+from upheaval.system import SYSTEM, MemberPlan
 from upheaval_node import __version__
 from upheaval_node.tls_files import member_name
 

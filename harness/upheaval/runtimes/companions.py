@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from upheaval.companions import CompanionConfig, CompanionStatus, load_companions, note_position
-from upheaval.run_folder import RunFolder
+from upheaval.records import CompanionConfig, CompanionStatus, RunFolder, load_companions, note_position
 from upheaval.runtimes import ports
 from upheaval.runtimes.cluster_file import ClusterConfig
 
@@ -18,7 +17,7 @@ STOP_TIMEOUT_S: Final = 15.0
 
 
 class LiveCompanion(ABC):
-    """One companion. Implements `upheaval.companion_control.Companion`."""
+    """One companion. Implements `upheaval.cluster.companion_control.Companion`."""
 
     def __init__(self, run: RunFolder, config: CompanionConfig) -> None:
         self.config = config

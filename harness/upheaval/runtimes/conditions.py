@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up, serving_leader
 from upheaval.errors import UnknownOutcome
-from upheaval.run_folder import Converge, FinalPosition, RunFolder
+from upheaval.records import Converge, FinalPosition, RunFolder
+from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up, serving_leader
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 
 

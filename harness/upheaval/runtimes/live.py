@@ -17,24 +17,26 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import ClassVar, Final, Generic, Self, TypeVar
 
-from upheaval import security
-from upheaval.cluster import COMPONENTS, MemberStatus
-from upheaval.companions import (
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.records import (
+    SPLIT,
     CompanionConfig,
+    Converge,
+    Manifest,
+    RunFolder,
     check_companion,
     companion_name,
     load_companions,
     note_companion,
 )
-from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.run_folder import SPLIT, Converge, FaultRecord, Manifest, RunFolder
 from upheaval.runtimes import ports
 from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import Conditions
-from upheaval.runtimes.member_control import ControlStatus
-from upheaval.runtimes.member_status import with_leaders
+from upheaval.security import policy as security
+from upheaval.system import COMPONENTS, ControlStatus, MemberStatus, with_leaders
 from upheaval.waits import POLL_INTERVAL_S, wait_until
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.tls_files import TlsFiles, member_name
 

@@ -15,20 +15,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval import companion_system, security
-from upheaval.cluster import COMPONENTS, MemberStatus
-from upheaval.companions import CompanionConfig, CompanionStatus
 from upheaval.errors import EnvironmentFault, UnknownOutcome
-from upheaval.run_folder import SPLIT, TOGETHER, write_atomically
+from upheaval.records import SPLIT, TOGETHER, CompanionConfig, CompanionStatus, write_atomically
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.cluster_file import ClusterConfig
-from upheaval.runtimes.companion_status import status_in_folder
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest, with_base_port
-from upheaval.runtimes.member_control import ControlStatus
-from upheaval.runtimes.member_status import member_pids
-from upheaval.runtimes.process_table import (
+from upheaval.security import policy as security
+from upheaval.system import COMPONENTS, SYSTEM, ControlStatus, MemberStatus, member_pids, status_in_folder
+from upheaval.system import companions as companion_system
+from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
     MEMBER_VARIABLE,
     RUN_ID_VARIABLE,
@@ -39,7 +36,6 @@ from upheaval.runtimes.process_table import (
     send_signal,
     wait_until_gone,
 )
-from upheaval.system_under_test import SYSTEM
 from upheaval.waits import wait_until
 from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver

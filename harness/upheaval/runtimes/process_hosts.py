@@ -1,13 +1,13 @@
 """What an operator does to the hosts of a cluster of processes: another version, an empty disk.
 
 A host is the member's folder here, and the software is what is installed: only its version of the application can be
-set. Implements `upheaval.maintenance.Hosts`.
+set. Implements `upheaval.operations.maintenance.Hosts`.
 """
 
 import json
 
 from upheaval.errors import UsageError
-from upheaval.run_folder import write_atomically
+from upheaval.records import write_atomically
 from upheaval.runtimes.process import ProcessCluster
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Final
 
 from upheaval.errors import UnknownOutcome
-from upheaval.history import HistoryWriter, Operation
+from upheaval.records import HistoryWriter, Operation
 from upheaval.waits import wait_until
 from upheaval.workload import Load, LoadCounts, Session, WorkloadSettings
 from upheaval_node.client.session import ClusterClient

@@ -2,11 +2,14 @@
 
 from typing import Protocol
 
-from upheaval.cluster import MemberStatus
-from upheaval.companion_control import Keeper
-from upheaval.control import Operable
-from upheaval.run_folder import Converge, FaultRecord, RunFolder
+from upheaval.cluster import Keeper, Operable
+from upheaval.records import (
+    Converge,
+    RunFolder,
+)
+from upheaval.system import MemberStatus
 from upheaval.workload import LoadCounts, WorkloadSettings
+from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Target
 
 

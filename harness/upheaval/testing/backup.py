@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from upheaval import companion_control
-from upheaval.companion_control import ACTION_TIMEOUT_S
-from upheaval.companions import BACKUP_NAME, CompanionConfig, CompanionStatus
+from upheaval.cluster import ACTION_TIMEOUT_S, companion_control
+from upheaval.records import BACKUP_NAME, CompanionConfig, CompanionStatus
 from upheaval.testing.backend import Backend
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from upheaval.history import Function, Operation, Outcome
-from upheaval.service_messages import call_digest
+from upheaval.records import Function, Operation, Outcome, call_digest
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 
 NAME: Final = "request"

@@ -10,15 +10,17 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Final, Self
 
-from upheaval.cluster import COMPONENTS
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.run_folder import SPLIT
-from upheaval.scenario import Inject
-from upheaval.scenario_text import parse_scenario
+from upheaval.records import (
+    SPLIT,
+)
+from upheaval.scenario import Inject, parse_scenario
+from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
-from upheaval_chaos.driver import NOT_PROVED, FaultDriver
+from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Proof, Selector
 from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.record import NOT_PROVED
 from upheaval_chaos.target import LinkFaultKind
 
 WAIT_S: Final = 30.0

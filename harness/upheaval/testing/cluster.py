@@ -10,13 +10,12 @@ from typing import Any, Final, Self
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
-from upheaval.cluster import MemberStatus
-from upheaval.companions import STANDBY
-from upheaval.control import REPLICATE_STANDBY_SNAPSHOT, SNAPSHOT, STANDBY_SNAPSHOT, perform
+from upheaval.cluster import REPLICATE_STANDBY_SNAPSHOT, SNAPSHOT, STANDBY_SNAPSHOT, perform
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
-from upheaval.restore import Source, examine
-from upheaval.run_folder import TOGETHER, ControlRecord, Converge, RunFolder
+from upheaval.operations.restore import Source, examine
+from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, RunFolder
 from upheaval.runtimes import cluster_file
+from upheaval.system import MemberStatus
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.testing.backup import Backup
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom

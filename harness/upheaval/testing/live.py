@@ -8,13 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.history import HistoryWriter, Operation
-from upheaval.restore import Source, next_id, restore
-from upheaval.run_folder import Converge, RunFolder
+from upheaval.execution.links import Links
+from upheaval.execution.live import LiveTarget
+from upheaval.operations.restore import Source, next_id, restore
+from upheaval.records import Converge, HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
-from upheaval.scenario_links import Links
-from upheaval.scenario_live import LiveTarget
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.waits import wait_until

@@ -1,13 +1,12 @@
 """A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
 
 from upheaval.errors import UnknownOutcome
-from upheaval.origin import write_origin
-from upheaval.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
-from upheaval.run_folder import Converge, RunFolder
+from upheaval.execution.simulated import SimulatedTarget
+from upheaval.operations.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
+from upheaval.records import Converge, RunFolder, write_origin
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
-from upheaval.scenario_simulated import SimulatedTarget
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.workload import Load, LoadCounts, WorkloadSettings

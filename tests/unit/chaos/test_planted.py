@@ -8,11 +8,11 @@ import pytest
 import upheaval_node
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.cluster_file import ClusterConfig, check_config
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.world import World
-from upheaval.scenario_text import PROMISES, scenario_names
+from upheaval.scenario import PROMISES, scenario_names
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted import main as test_build
 from upheaval_chaos.planted.bug import CATALOGUE, INVARIANTS, bug_named

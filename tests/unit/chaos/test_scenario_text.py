@@ -18,8 +18,10 @@ from upheaval.scenario import (
     WaitMoment,
     WaitOperations,
     WaitSeconds,
+    load_scenario,
+    parse_scenario,
+    scenario_names,
 )
-from upheaval.scenario_text import load_scenario, parse_scenario, scenario_names
 from upheaval_chaos.faults import Group, MemberFault, MemberFaultKind, Members, Selector
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind

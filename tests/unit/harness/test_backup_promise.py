@@ -13,11 +13,8 @@ from upheaval.checkers.log_pieces import log_digest
 from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.companions import CompanionConfig, note_companion
 from upheaval.errors import UsageError
-from upheaval.history import Function
-from upheaval.origin import Origin, write_origin
-from upheaval.run_folder import RunFolder
+from upheaval.records import CompanionConfig, Function, Origin, RunFolder, note_companion, write_origin
 from upheaval_node.protocol import cluster_messages as cm
 
 RECORDING_ID = 5

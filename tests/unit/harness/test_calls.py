@@ -12,9 +12,7 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
-from upheaval.history import Function, Outcome
-from upheaval.run_folder import RunFolder
-from upheaval.service_messages import call_digest, encode_operation
+from upheaval.records import Function, Outcome, RunFolder, call_digest, encode_operation
 from upheaval_node.protocol.session_header import LENGTH
 
 

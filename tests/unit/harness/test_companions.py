@@ -4,7 +4,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from upheaval.companions import CompanionConfig, load_companions, note_companion, note_position
+from upheaval.records import CompanionConfig, load_companions, note_companion, note_position
 
 COMMANDS = 4
 ROUNDS = 25
@@ -14,7 +14,7 @@ def test_commands_that_run_side_by_side_lose_none_of_each_others_entries(tmp_pat
     code = """
 import sys
 from pathlib import Path
-from upheaval.companions import CompanionConfig, note_companion, note_position
+from upheaval.records import CompanionConfig, note_companion, note_position
 folder, number = Path(sys.argv[1]), int(sys.argv[2])
 for position in range(int(sys.argv[3])):
     note_companion(folder, CompanionConfig(f"standby-{number}{position % 2}"))

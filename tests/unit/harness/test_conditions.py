@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up
 from upheaval.errors import UnknownOutcome
-from upheaval.run_folder import Manifest, RunFolder
+from upheaval.records import Manifest, RunFolder
 from upheaval.runtimes.conditions import Conditions
+from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up
 
 FOLLOWER = "FOLLOWER"
 

@@ -11,7 +11,11 @@ from support.built_runs import BuiltRun, good_run
 from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.run_folder import ControlRecord, FaultRecord, RunFolder
+from upheaval.records import (
+    ControlRecord,
+    RunFolder,
+)
+from upheaval_chaos.record import FaultRecord
 
 SERVICES = 2
 TERM = 1

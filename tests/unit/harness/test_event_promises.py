@@ -15,7 +15,7 @@ from upheaval.checkers.sessions import SERVICE_MESSAGES_ONCE, SESSIONS_KEPT
 from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
 from upheaval.checkers.timers import TIMERS_KEPT
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.history import Function
+from upheaval.records import Function
 from upheaval_node.protocol import cluster_messages as cm
 
 

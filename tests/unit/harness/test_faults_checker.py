@@ -4,7 +4,11 @@ import pytest
 
 from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.verdict import Verdict
-from upheaval.run_folder import NOT_PROVED, Converge, FaultRecord, Manifest
+from upheaval.records import (
+    Converge,
+    Manifest,
+)
+from upheaval_chaos.record import NOT_PROVED, FaultRecord
 
 HEALED = FaultRecord("kill", "member-0", 1, 2, 3, 4, proof="gone: process 7")
 OPEN = FaultRecord("kill", "member-1", 1, 2, proof="gone: process 8")

@@ -7,10 +7,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.history import SHIPPED, Function, HistoryWriter, Operation, Outcome, read_history
-from upheaval.jsonfields import Json, parse_object
-from upheaval.run_folder import Converge, FaultRecord, FinalPosition, Manifest, RunFolder
-from upheaval.service_messages import decode_operation, encode_operation
+from upheaval.records import (
+    SHIPPED,
+    Converge,
+    FinalPosition,
+    Function,
+    HistoryWriter,
+    Json,
+    Manifest,
+    Operation,
+    Outcome,
+    RunFolder,
+    decode_operation,
+    encode_operation,
+    parse_object,
+    read_history,
+)
+from upheaval_chaos.record import FaultRecord
 
 SCALARS = st.one_of(st.integers(-(2**53), 2**53), st.text(max_size=20))
 

@@ -10,8 +10,7 @@ from upheaval.checkers.model import Model
 from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
 from upheaval.checkers.witness import LogEntry, linearizable
-from upheaval.history import WORKBENCH, Function, Operation, Outcome
-from upheaval.jsonfields import Json
+from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
 
 FUNCTIONS = [f for f in WORKBENCH if f is not Function.ECHO]
 

@@ -12,7 +12,7 @@ import pytest
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.runtimes import ports
-from upheaval.runtimes.process_table import (
+from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
     MEMBER_VARIABLE,
     RUN_ID_VARIABLE,

@@ -9,12 +9,12 @@ from threading import Thread
 
 import pytest
 
-from upheaval.owned_folder import owned_folder
+from upheaval.records import owned_folder
 
 HOLDER = """
 import sys, tempfile
 tempfile.tempdir = sys.argv[1]
-from upheaval.owned_folder import owned_folder
+from upheaval.records import owned_folder
 with owned_folder("trial") as folder:
     (folder / "something").write_text("x")
     print(folder, flush=True)

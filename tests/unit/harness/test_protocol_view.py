@@ -7,8 +7,7 @@ import pytest
 
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
-from upheaval.protocol_view import Choice, chosen, plain_lines, read_entries, seed_lines
-from upheaval.run_folder import Manifest, RunFolder
+from upheaval.records import Choice, Manifest, RunFolder, chosen, plain_lines, read_entries, seed_lines
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol_trace import Observation, Observer

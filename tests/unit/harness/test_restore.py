@@ -14,10 +14,8 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.errors import HarnessError, UsageError
-from upheaval.history import Outcome
-from upheaval.origin import read_origin
-from upheaval.restore import carried_operations, copy_sparse, examine, fill, next_id, restore
-from upheaval.run_folder import Manifest, RunFolder
+from upheaval.operations.restore import carried_operations, copy_sparse, examine, fill, next_id, restore
+from upheaval.records import Manifest, Outcome, RunFolder, read_origin
 from upheaval_node.runtime.mark_lock import MarkLock
 
 RECORDING_ID = 5

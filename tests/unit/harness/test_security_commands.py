@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.tls_world import certificates, own_copy
-from upheaval.certificates import create_certificates, run_openssl
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.security import copy_book, copy_files, files_of, require_certificates
+from upheaval.security import copy_book, copy_files, create_certificates, files_of, require_certificates, run_openssl
 from upheaval_node.credentials import CredentialsBook, parse_credentials
 from upheaval_node.runtime.tls import TlsIdentity
 

@@ -11,7 +11,7 @@ from upheaval.checkers.backups import BACKED_UP
 from upheaval.checkers.run import judge_snapshots, verify_run
 from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
 from upheaval.checkers.verdict import Verdict
-from upheaval.run_folder import RunFolder
+from upheaval.records import RunFolder
 from upheaval_node.protocol import cluster_messages as cm
 
 STANDBY = "standby-0"

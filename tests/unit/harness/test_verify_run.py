@@ -20,10 +20,7 @@ from upheaval.checkers import leaders, logs, run, witness
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
-from upheaval.history import Function, Operation, Outcome
-from upheaval.jsonfields import Json
-from upheaval.run_folder import Converge, FinalPosition, RunFolder
-from upheaval.service_messages import encode_operation
+from upheaval.records import Converge, FinalPosition, Function, Json, Operation, Outcome, RunFolder, encode_operation
 
 
 def test_a_good_run_is_valid_in_every_promise(tmp_path: Path) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
-from upheaval.history import WORKBENCH, Function, Operation, Outcome
-from upheaval.service_messages import decode_operation
+from upheaval.records import WORKBENCH, Function, Operation, Outcome, decode_operation
 from upheaval.workload import APPENDS_A_LIST, Load, OperationDraw, WorkloadSettings
 from upheaval_node.ports import Buffer
 from upheaval_node.service.services.workbench import Workbench

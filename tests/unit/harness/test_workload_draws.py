@@ -3,10 +3,8 @@
 import pytest
 
 from upheaval.errors import UsageError
-from upheaval.history import LEDGER, TIMERS, Function
-from upheaval.jsonfields import Json
-from upheaval.workload import WorkloadSettings, make_draw
-from upheaval.workload_draws import AMOUNT_MAX, DELAYS_MS
+from upheaval.records import LEDGER, TIMERS, Function, Json
+from upheaval.workload import AMOUNT_MAX, DELAYS_MS, WorkloadSettings, make_draw
 
 
 def drawn(service: str, seed: int = 1, count: int = 1000) -> list[tuple[Function, str, Json]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.run_folder import MemberFolder
+from upheaval.records import MemberFolder
 from upheaval_node.protocol_trace import Observation
 from upheaval_node.runtime.protocol_file import ProtocolFile
 

@@ -12,7 +12,7 @@ import pytest
 
 from support.tls_world import certificates, files_of, own_copy
 from unit.runtime.parties import Echo, Pair, Recorder, Sender, run_until
-from upheaval.certificates import create_certificates
+from upheaval.security import create_certificates
 from upheaval_node.errors import UsageError
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import MAX_HANDSHAKES_OF_HOST, SelectorNetwork

@@ -14,11 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from upheaval import security
-from upheaval.cluster import COMPONENTS, MemberStatus
-from upheaval.companions import CompanionConfig
 from upheaval.errors import HarnessError
-from upheaval.run_folder import SPLIT, TOGETHER
+from upheaval.records import SPLIT, TOGETHER, CompanionConfig
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.docker import collect, files, labels
@@ -45,8 +42,8 @@ from upheaval.runtimes.docker.files import DockerConfig
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, run_inside
 from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest, with_base_port
-from upheaval.runtimes.member_control import ControlStatus
-from upheaval.system_under_test import SOURCE_FOLDER, SYSTEM, MemberPlan
+from upheaval.security import policy as security
+from upheaval.system import COMPONENTS, SOURCE_FOLDER, SYSTEM, ControlStatus, MemberPlan, MemberStatus
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 

@@ -4,10 +4,8 @@ import signal
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from upheaval import companion_system, security
-from upheaval.companions import CompanionConfig, CompanionStatus
 from upheaval.errors import UsageError
-from upheaval.runtimes.companion_status import status_from_text
+from upheaval.records import CompanionConfig, CompanionStatus
 from upheaval.runtimes.companions import STOP_TIMEOUT_S, LiveCompanion
 from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.container_state import incarnation_of, is_running, raise_own_fault
@@ -21,6 +19,9 @@ from upheaval.runtimes.docker.containers import (
 )
 from upheaval.runtimes.docker.engine import engine_errors
 from upheaval.runtimes.docker.inside import ContainerEnded, run_inside
+from upheaval.security import policy as security
+from upheaval.system import companions as companion_system
+from upheaval.system import status_from_text
 
 if TYPE_CHECKING:
     from upheaval.runtimes.docker.cluster import DockerCluster

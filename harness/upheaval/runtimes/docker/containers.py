@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, Final
 
-from upheaval import security
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import Client, engine_errors, engine_host
 from upheaval.runtimes.ports import HOST
-from upheaval.system_under_test import SOURCE_FOLDER, SystemUnderTest
+from upheaval.security import policy as security
+from upheaval.system import SOURCE_FOLDER, SystemUnderTest
 from upheaval_node.types import S
 
 # Of 4096 small networks one is drawn: the engine's default pools run out after some thirty.

@@ -8,13 +8,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval import jsonfields
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.jsonfields import FieldError
-from upheaval.run_folder import write_atomically
+from upheaval.records import FieldError, jsonfields, write_atomically
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.cluster_file import CLUSTER_FILE, FORMAT, ClusterConfig
-from upheaval.system_under_test import SYSTEM
+from upheaval.system import SYSTEM
 
 RUNTIME: Final = "docker"
 

@@ -1,7 +1,7 @@
 """What an operator does to the hosts of a cluster of containers: another image, a new container with an empty volume.
 
 A new container gets whatever address the engine gives it; the others find it by its name. Implements
-`upheaval.maintenance.Hosts`.
+`upheaval.operations.maintenance.Hosts`.
 """
 
 from dataclasses import replace

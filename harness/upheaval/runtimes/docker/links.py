@@ -23,7 +23,7 @@ from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import member_hosts, network_name, network_of
 from upheaval.runtimes.docker.engine import engine_errors, engine_host, require_image
 from upheaval.runtimes.ports import HOST, member_ports
-from upheaval.system_under_test import SYSTEM, port_in_container
+from upheaval.system import SYSTEM, port_in_container
 from upheaval.waits import wait_until
 from upheaval_chaos import connections
 from upheaval_chaos.connections import Received

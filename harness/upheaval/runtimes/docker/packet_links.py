@@ -16,7 +16,7 @@ from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import network_name
 from upheaval.runtimes.docker.engine import engine_errors, require_image
 from upheaval.runtimes.docker.inside import run_inside, run_silent
-from upheaval.system_under_test import port_in_container
+from upheaval.system import port_in_container
 from upheaval_chaos import connections
 from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.target import CHANNELS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping

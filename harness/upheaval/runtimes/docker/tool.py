@@ -10,10 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from upheaval import jsonfields
-from upheaval.companions import companion_name
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.jsonfields import FieldError
+from upheaval.records import FieldError, companion_name, jsonfields
 from upheaval.runtimes.docker import collect
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.companion import DockerCompanion

@@ -10,13 +10,16 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
-from upheaval.cluster import ELECTION_CLOSED, LEADER, MemberStatus, serving_leader
 from upheaval.errors import UnknownOutcome, UsageError
-from upheaval.history import Operation
-from upheaval.jsonfields import Json
-from upheaval.run_folder import ControlRecord, Converge, FaultRecord, FinalPosition, Manifest, RunFolder
-from upheaval.runtimes.member_control import ControlStatus, give_order, read_control
-from upheaval.runtimes.member_status import log_recording_id, status_from_counters, with_leaders
+from upheaval.records import (
+    ControlRecord,
+    Converge,
+    FinalPosition,
+    Json,
+    Manifest,
+    Operation,
+    RunFolder,
+)
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.companion import SimulatedCompanion
 from upheaval.runtimes.simulated.disk import Disk
@@ -28,8 +31,21 @@ from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.trace import ErrorLog, Journal, ProtocolTraces, SimulatedTracer
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import (
+    ELECTION_CLOSED,
+    LEADER,
+    ControlStatus,
+    MemberStatus,
+    give_order,
+    log_recording_id,
+    read_control,
+    serving_leader,
+    status_from_counters,
+    with_leaders,
+)
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted.bug import build_with
+from upheaval_chaos.record import FaultRecord
 from upheaval_node import __version__
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.counters import Counters

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from upheaval.companions import CompanionConfig, CompanionStatus, companion_name, note_companion
-from upheaval.runtimes.companion_status import status_from_counters
+from upheaval.records import CompanionConfig, CompanionStatus, companion_name, note_companion
 from upheaval.runtimes.simulated.collect import write_files, write_trace
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.trace import ErrorLog, SimulatedTracer
+from upheaval.system import companion_from_counters
 from upheaval_node.backup.config import BackupConfig, BackupEndpoints, ReplayStart, SourceType
 from upheaval_node.backup.node import build_backup
 from upheaval_node.counters import Counters
@@ -77,7 +77,7 @@ class SimulatedCompanion:
     def status(self) -> CompanionStatus:
         """What its counters say, or that it is down."""
         recording_log = self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
-        status = status_from_counters(self.name, self.counters, self.incarnations, recording_log)
+        status = companion_from_counters(self.name, self.counters, self.incarnations, recording_log)
         if not self.alive:
             return CompanionStatus(self.name, alive=False, snapshot_position=status.snapshot_position)
         self.position = max(self.position, status.live_log_position)
@@ -92,7 +92,7 @@ class SimulatedCompanion:
         """The name of its process; empty when it is down."""
         return frozenset([self.process.name]) if self.process is not None and self.process.alive else frozenset()
 
-    # --- hands, by the words of `upheaval.companion_control.Companion` ---
+    # --- hands, by the words of `upheaval.cluster.companion_control.Companion` ---
 
     def launch(self) -> None:
         self.start()

@@ -14,14 +14,18 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.errors import HarnessError, UnknownOutcome
-from upheaval.history import Operation
-from upheaval.run_folder import Converge, FaultRecord, RunFolder
+from upheaval.records import (
+    Converge,
+    Operation,
+    RunFolder,
+)
 from upheaval.runtimes.simulated import faults
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.faults import PlannedFault
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval.workload import LoadCounts, WorkloadSettings
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.settings import KIB, profile_settings
 from upheaval_node.types import S
 

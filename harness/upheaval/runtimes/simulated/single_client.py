@@ -6,9 +6,7 @@ Its operations stand in the history like those of a load. Knows nothing of who t
 from collections.abc import Callable
 from itertools import count
 
-from upheaval.history import Function, Operation, Outcome
-from upheaval.jsonfields import Json
-from upheaval.service_messages import decode_result, encode_operation
+from upheaval.records import Function, Json, Operation, Outcome, decode_result, encode_operation
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from upheaval.companions import CompanionConfig
+from upheaval.records import CompanionConfig
 from upheaval.runtimes.simulated.companion import ClosableAgent, SimulatedCompanion, companion_endpoints
 from upheaval_node.backup.config import BackupConfig, ReplayStart, SourceType
 from upheaval_node.credentials import CredentialsSupplier

@@ -1,0 +1,159 @@
+"""What is done to companions, written down with its proof: start, stop, kill; and the wait until one has caught up.
+
+The records stand in `controls.jsonl` beside the orders of an operator. This module knows no runtime.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.records import (
+    CompanionConfig,
+    CompanionStatus,
+    ControlRecord,
+)
+from upheaval.system import MemberStatus, serving_leader
+from upheaval_chaos.record import NOT_PROVED
+
+START: Final = "start"
+STOP: Final = "stop"
+KILL: Final = "kill"
+ACTIONS: Final = (START, STOP, KILL)
+ACTION_TIMEOUT_S: Final = 30.0
+
+
+class Companion(Protocol):
+    """One companion of one runtime."""
+
+    @property
+    def config(self) -> CompanionConfig: ...
+
+    def status(self) -> CompanionStatus: ...
+
+    def incarnation(self) -> frozenset[str]:
+        """Names of what runs now, which never come back; empty when nothing runs."""
+        ...
+
+    def launch(self) -> None:
+        """Start it, unless it runs. Returns at once."""
+        ...
+
+    def end_now(self) -> None:
+        """SIGKILL. Returns when it is gone."""
+        ...
+
+    def stop_now(self) -> None:
+        """Ask for an orderly end, and wait for it."""
+        ...
+
+
+class Keeper(Protocol):
+    """A cluster that can have companions; times and waits are those of its runtime."""
+
+    def status(self) -> list[MemberStatus]: ...
+
+    def acknowledged(self) -> int: ...
+
+    def now_ns(self) -> int: ...
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None: ...
+
+    def companion(self, name: str) -> Companion:
+        """Raises `UsageError` for one that was never started here."""
+        ...
+
+    def add_companion(self, config: CompanionConfig) -> Companion:
+        """A handle to start one with; one that is there already goes on with what it has."""
+        ...
+
+    def record_control(self, record: ControlRecord) -> None: ...
+
+
+def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIMEOUT_S) -> ControlRecord:
+    """Start a companion, new or again, and wait until it says something. Raises `UsageError` when it runs."""
+    options = "" if config.source == CompanionConfig(config.name).source else f" source={config.source}"
+    companion = keeper.add_companion(config)
+    if companion.incarnation():
+        raise UsageError(f"{config.name} is running already")
+
+    def act() -> str:
+        companion.launch()
+        keeper.wait_until(lambda: companion.status().state is not None, timeout_s, f"sign of life of {config.name}")
+        return f"{config.name} runs: {_shown(companion.incarnation())}"
+
+    return _record(keeper, _statement(config, START) + options, act)
+
+
+def stop(keeper: Keeper, name: str) -> ControlRecord:
+    """Let a companion end in an orderly way. Raises `UsageError` when it does not run."""
+    companion = _require_running(keeper, name, STOP)
+    return _end(keeper, companion, STOP, companion.stop_now, "ended by itself")
+
+
+def kill(keeper: Keeper, name: str) -> ControlRecord:
+    """SIGKILL. Raises `UsageError` when it does not run."""
+    companion = _require_running(keeper, name, KILL)
+    return _end(keeper, companion, KILL, companion.end_now, "gone")
+
+
+def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TIMEOUT_S) -> CompanionStatus:
+    """Wait until a companion has the log up to where it is committed now. Raises `UnknownOutcome`."""
+    companion = keeper.companion(name)
+    position = -1
+
+    def leads() -> bool:
+        nonlocal position
+        statuses = keeper.status()
+        leader = serving_leader(statuses)
+        position = -1 if leader is None else statuses[leader].commit_position
+        return position >= 0
+
+    keeper.wait_until(leads, timeout_s, "leader that says what is committed")
+    keeper.wait_until(
+        lambda: companion.status().has_reached(position), timeout_s, f"{name} with the log up to position {position}"
+    )
+    return companion.status()
+
+
+def _require_running(keeper: Keeper, name: str, action: str) -> Companion:
+    companion = keeper.companion(name)
+    if not companion.incarnation():
+        raise UsageError(f"{name} is not running: nothing to {action}")
+    return companion
+
+
+def _end(keeper: Keeper, companion: Companion, action: str, end: Callable[[], None], proved: str) -> ControlRecord:
+    names = companion.incarnation()
+
+    def act() -> str:
+        end()
+        left = names & companion.incarnation()
+        if left:
+            raise UnknownOutcome(f"{_shown(left)} runs on")
+        return f"{proved}: {_shown(names)}"
+
+    return _record(keeper, _statement(companion.config, action), act)
+
+
+def _record(keeper: Keeper, what: str, act: Callable[[], str]) -> ControlRecord:
+    begin_ns, operations = keeper.now_ns(), keeper.acknowledged()
+    failure: UnknownOutcome | None = None
+    try:
+        proof = act()
+    except UnknownOutcome as error:
+        failure, proof = error, f"{NOT_PROVED}{' '.join(str(error).split())}"
+    record = ControlRecord(what, begin_ns, keeper.now_ns(), -1, {}, proof, operations)
+    keeper.record_control(record)
+    if failure is not None:
+        raise UnknownOutcome(f"{what}, {record.proof}") from failure
+    return record
+
+
+def _statement(config: CompanionConfig, action: str) -> str:
+    """As a scenario says it."""
+    which = "" if config.name == f"{config.kind}-0" else f" name={config.name}"
+    return f"{config.kind} {action}{which}"
+
+
+def _shown(names: Sequence[str] | frozenset[str]) -> str:
+    return ", ".join(sorted(names))

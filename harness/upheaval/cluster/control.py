@@ -1,0 +1,277 @@
+"""Orders of an operator to a cluster: snapshots, suspend, resume, shutdown, abort, and the start after an end.
+
+An order goes through the control toggle of the leader, as a tool gives it, or through that of each node. Its effect is
+proved by what is seen of every member that ran: where its latest snapshot is, in which state its consensus module is,
+with which status it ended. Each order is written down with that (docs/run-folder.md). This module knows no runtime.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, Protocol
+
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.records import (
+    ControlRecord,
+    Json,
+)
+from upheaval.system import ControlStatus, MemberStatus, is_caught_up
+from upheaval_chaos.record import NOT_PROVED
+
+SNAPSHOT: Final = "snapshot"
+SUSPEND: Final = "suspend"
+RESUME: Final = "resume"
+SHUTDOWN: Final = "shutdown"
+ABORT: Final = "abort"
+START: Final = "start"
+STANDBY_SNAPSHOT: Final = "standby-snapshot"
+"""The standbys take one, the members do not; done when every member that runs knows of it."""
+REPLICATE_STANDBY_SNAPSHOT: Final = "replicate-standby-snapshot"
+"""Each member fetches the latest one of which a standby told it."""
+ORDERS: Final = (SNAPSHOT, SUSPEND, RESUME, SHUTDOWN, ABORT, START)
+"""What can be ordered; `start` is no order to the members, it starts those that are down."""
+STANDBY_ORDERS: Final = (STANDBY_SNAPSHOT, REPLICATE_STANDBY_SNAPSHOT)
+"""What can be ordered, too, and makes sense only with a standby beside the members."""
+
+ENDINGS: Final = (SHUTDOWN, ABORT)
+ORDER_TIMEOUT_S: Final = 30.0
+_STATES: Final = {SUSPEND: "SUSPENDED", RESUME: "ACTIVE"}
+
+
+class Operable(Protocol):
+    """What an order needs of a cluster; times and waits are those of its runtime."""
+
+    @property
+    def member_ids(self) -> Sequence[int]: ...
+
+    def status(self) -> list[MemberStatus]: ...
+
+    def leader(self) -> int | None: ...
+
+    def acknowledged(self) -> int: ...
+
+    def now_ns(self) -> int: ...
+
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None: ...
+
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]: ...
+
+    def start(self, member_id: int) -> None: ...
+
+    def order(self, member_id: int, order: str) -> str:
+        """Set the member's control toggle; why it was not taken, empty when it was."""
+        ...
+
+    def control_statuses(self) -> Sequence[ControlStatus]:
+        """What each member says, or what its files say when it is down; in order of their ids."""
+        ...
+
+    def exit_status(self, member_id: int, incarnation: str) -> int | None:
+        """With which status that process ended; None when it runs, or nobody knows."""
+        ...
+
+    def record_control(self, record: ControlRecord) -> None: ...
+
+
+def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -> ControlRecord:
+    """Give an order, wait until it has taken effect on every member that runs, and write it down with the proof.
+
+    Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown order, and
+    for a standby's snapshot that is to be fetched and that nobody knows of.
+    """
+    known = (*ORDERS, *STANDBY_ORDERS)
+    if order not in known:
+        raise UsageError(f"unknown order {order!r}: use one of {', '.join(known)}")
+    begin_ns, operations = cluster.now_ns(), cluster.acknowledged()
+    work = _Order(cluster, order, timeout_s)
+    failure: UnknownOutcome | None = None
+    try:
+        proof = work.run()
+    except UnknownOutcome as error:
+        failure, proof = error, f"{NOT_PROVED}{' '.join(str(error).split())}"
+    record = ControlRecord(order, begin_ns, cluster.now_ns(), work.leader, work.seen, proof, operations)
+    cluster.record_control(record)
+    if failure is not None:
+        raise UnknownOutcome(f"{order}, {record.proof}") from failure
+    return record
+
+
+class _Order:
+    """One order while it is carried out. `seen` is what was seen of each member, by its id as text."""
+
+    def __init__(self, cluster: Operable, order: str, timeout_s: float) -> None:
+        self._cluster = cluster
+        self._order = order
+        self._timeout_s = timeout_s
+        self.leader = -1
+        self.seen: dict[str, Json] = {}
+
+    def run(self) -> str:
+        if self._order == START:
+            return self._start()
+        running = {m: names for m in self._cluster.member_ids if (names := self._cluster.incarnation(m, None))}
+        if not running:
+            raise UnknownOutcome("no member is running")
+        if self._order in ENDINGS:
+            return self._end(running)
+        if self._order == SNAPSHOT:
+            return self._snapshot(list(running))
+        if self._order == STANDBY_SNAPSHOT:
+            return self._standby_snapshot(list(running))
+        if self._order == REPLICATE_STANDBY_SNAPSHOT:
+            return self._replicate(list(running))
+        return self._change_state(list(running), _STATES[self._order])
+
+    # --- one each ---
+
+    def _snapshot(self, running: Sequence[int]) -> str:
+        before = max(self._positions(running))
+        self._give()
+        position = -1
+
+        def is_taken() -> bool:
+            nonlocal position
+            statuses = self._cluster.control_statuses()
+            positions = {statuses[member_id].snapshot_position for member_id in running}
+            position = max(positions)
+            return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
+
+        self._wait(is_taken, f"snapshot behind position {before} on members {_shown(running)}")
+        self.seen = {str(member_id): {"snapshot_position": position} for member_id in running}
+        return f"snapshot at position {position} on members {_shown(running)}"
+
+    def _standby_snapshot(self, running: Sequence[int]) -> str:
+        statuses = self._cluster.control_statuses()
+        before = max(statuses[member_id].standby_position for member_id in running)
+        own = self._positions(running)
+        self._give()
+        position = -1
+
+        def is_known() -> bool:
+            nonlocal position
+            statuses = self._cluster.control_statuses()
+            positions = {statuses[member_id].standby_position for member_id in running}
+            position = max(positions)
+            return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
+
+        self._wait(is_known, f"word of a standby's snapshot behind position {before} to members {_shown(running)}")
+        if self._positions(running) != own:
+            raise UnknownOutcome(f"a member took a snapshot that was left to standbys: {self._positions(running)}")
+        self.seen = {str(member_id): {"standby_position": position} for member_id in running}
+        return f"members {_shown(running)} know of a standby's snapshot at position {position}, and took none"
+
+    def _replicate(self, running: Sequence[int]) -> str:
+        statuses = self._cluster.control_statuses()
+        wanted = {member_id: statuses[member_id].standby_position for member_id in running}
+        if max(wanted.values()) < 0:
+            raise UsageError(f"members {_shown(running)} know of no snapshot of a standby: let one take it first")
+        for member_id in running:
+            self._give_to(member_id)
+
+        def is_there() -> bool:
+            statuses = self._cluster.control_statuses()
+            return all(statuses[each].snapshot_position >= position for each, position in wanted.items())
+
+        self._wait(is_there, f"snapshots at positions {sorted(set(wanted.values()))} on members {_shown(running)}")
+        self.seen = {str(each): {"snapshot_position": position} for each, position in wanted.items()}
+        positions = ", ".join(map(str, sorted(set(wanted.values()))))
+        return f"members {_shown(running)} have the snapshot of a standby at position {positions}"
+
+    def _change_state(self, running: Sequence[int], state: str) -> str:
+        self._give()
+        self._wait(
+            lambda: _are(self._cluster.control_statuses(), running, state),
+            f"state {state} of members {_shown(running)}",
+        )
+        self.seen = {str(member_id): {"module_state": state} for member_id in running}
+        return f"members {_shown(running)} are {state}"
+
+    def _end(self, running: Mapping[int, frozenset[str]]) -> str:
+        before = max(self._positions(list(running)))
+        self._give()
+
+        def survivors() -> list[str]:
+            return sorted(name for m, names in running.items() for name in names & self._cluster.incarnation(m, None))
+
+        self._wait(lambda: not survivors(), f"end of {', '.join(n for names in running.values() for n in names)}")
+        self._wait(lambda: None not in self._statuses(running), "word of how the members ended")
+        positions = self._positions(list(running))
+        for (member_id, names), position in zip(running.items(), positions, strict=True):
+            statuses = [self._cluster.exit_status(member_id, name) for name in sorted(names)]
+            self.seen[str(member_id)] = {
+                "exit_statuses": list(statuses),
+                "snapshot_position": position,
+            }
+            if any(statuses):
+                raise UnknownOutcome(f"member {member_id} ended with status {next(filter(None, statuses))}")
+        text = f"members {_shown(list(running))} ended by themselves with status 0"
+        if self._order == ABORT:
+            return text
+        if len(set(positions)) != 1 or max(positions) <= before:
+            raise UnknownOutcome(f"{text}, but with snapshots at {sorted(set(positions))} (before: {before})")
+        return f"{text}, after a snapshot at position {max(positions)}"
+
+    def _start(self) -> str:
+        cluster = self._cluster
+        down = [member_id for member_id in cluster.member_ids if not cluster.incarnation(member_id, None)]
+        for member_id in down:
+            cluster.start(member_id)
+        self._wait(
+            lambda: all(is_caught_up(statuses, m) for statuses in [cluster.status()] for m in cluster.member_ids),
+            "leader that all members follow",
+        )
+        leader = cluster.leader()
+        self.leader = -1 if leader is None else leader
+        self.seen = {str(m): {"incarnation": [*sorted(cluster.incarnation(m, None))]} for m in down}
+        return f"started members {_shown(down)}; member {self.leader} leads"
+
+    # --- how ---
+
+    def _give_to(self, member_id: int) -> None:
+        """To one member, whoever leads; until it is taken, because its election may not be over."""
+        refused = ""
+
+        def is_taken() -> bool:
+            nonlocal refused
+            refused = self._cluster.order(member_id, self._order)
+            return not refused
+
+        try:
+            self._wait(is_taken, f"{self._order} taken by member {member_id}")
+        except UnknownOutcome as error:
+            raise UnknownOutcome(f"{error}: {refused}") from error
+
+    def _give(self) -> None:
+        """To whoever leads; until it is taken, because the toggle is not ready in every moment."""
+        refused = "no member leads"
+
+        def is_taken() -> bool:
+            nonlocal refused
+            leader = self._cluster.leader()
+            if leader is None:
+                return False
+            self.leader = leader
+            refused = self._cluster.order(leader, self._order)
+            return not refused
+
+        try:
+            self._wait(is_taken, f"leader that takes {self._order}")
+        except UnknownOutcome as error:
+            raise UnknownOutcome(f"{error}: {refused}") from error
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        self._cluster.wait_until(condition, self._timeout_s, what)
+
+    def _positions(self, running: Sequence[int]) -> list[int]:
+        """Of the latest snapshot of each."""
+        statuses = self._cluster.control_statuses()
+        return [statuses[member_id].snapshot_position for member_id in running]
+
+    def _statuses(self, running: Mapping[int, frozenset[str]]) -> list[int | None]:
+        return [self._cluster.exit_status(m, name) for m, names in running.items() for name in names]
+
+
+def _are(statuses: Sequence[ControlStatus], running: Sequence[int], state: str) -> bool:
+    return all(statuses[member_id].module_state == state for member_id in running)
+
+
+def _shown(member_ids: Sequence[int]) -> str:
+    return ", ".join(map(str, member_ids)) or "none"

@@ -1,0 +1,1 @@
+"""Runs scenarios and exact scripts on a runtime, and has the run judged."""

@@ -1,0 +1,244 @@
+"""Runs an exact script on the simulated runtime, and compares what was sent with what was expected.
+
+Leaves a run folder like every run, with the script in it, so that it can be run again.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.execution.run import RESULT_FILE, SCENARIO_FILE, ScenarioResult
+from upheaval.records import (
+    SEND,
+    Choice,
+    Entry,
+    FieldError,
+    RunFolder,
+    chosen,
+    integer,
+    parse_object,
+    read_entries,
+    read_text,
+    seed_lines,
+    text,
+    write_atomically,
+)
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
+from upheaval.runtimes.simulated.collect import digest
+from upheaval.runtimes.simulated.single_client import SingleClient
+from upheaval.runtimes.simulated.world import World
+from upheaval.scenario import SIMULATED, ExactScript, ExactStep, Expected, is_exact, parse_exact
+from upheaval.scenario import exact_script as script
+from upheaval.system import is_caught_up
+from upheaval_node.protocol.constants import LOG_STREAM_ID
+from upheaval_node.protocol.describe import describe
+from upheaval_node.protocol_trace import Observation
+from upheaval_node.settings import profile_settings
+from upheaval_node.types import S
+
+AS_EXPECTED: Final = "the members sent the expected messages"
+STEP_TIMEOUT_S: Final = 60.0
+SESSION_MESSAGE: Final = 64
+"""Headers of a request in the log: that of its frame, and that of its session."""
+LONGEST_REQUEST: Final = 512
+SHORTEST_REQUEST: Final = 128
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ExactResult:
+    """How a run ended, and the messages that it was about."""
+
+    result: ScenarioResult
+    lines: tuple[str, ...]
+
+
+def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactResult:
+    """Everything from the first start to the verdict."""
+    run = RunFolder(folder)
+    performer = _Performer(wanted, seed, run)
+    failure = ""
+    try:
+        for statement, step in wanted.steps:
+            performer.do(step)
+            say(statement)
+        performer.finish()
+    except UnknownOutcome as error:
+        failure = str(error)
+    finally:
+        performer.cluster.write()
+    findings = [_compare(run, expected) for expected in wanted.expected]
+    whole = verify_run(folder)
+    findings += [finding for finding in whole.findings if finding.promise in wanted.promises]
+    if failure:
+        findings.insert(0, Finding("the script ran to its end", Verdict.UNKNOWN, " ".join(failure.split())))
+    result = ScenarioResult(wanted.name, SIMULATED, seed, Report(whole.run, tuple(findings)), performer.digest())
+    write_atomically(folder / SCENARIO_FILE, wanted.text)
+    write_atomically(folder / RESULT_FILE, result.to_json())
+    lines = [line for expected in wanted.expected for line in seed_lines(_sent(run, expected))]
+    return ExactResult(result, tuple(lines))
+
+
+def exact_of_run(folder: Path) -> ExactScript | None:
+    """The exact script that made a run folder, or None when something else did."""
+    path = folder / SCENARIO_FILE
+    content = read_text(path) if path.is_file() else ""
+    return parse_exact(content, name=_result(folder)[0], where=str(path)) if is_exact(content) else None
+
+
+def seed_of_run(folder: Path) -> int:
+    """Raises `UsageError` for a folder whose result is none."""
+    return _result(folder)[1]
+
+
+def _result(folder: Path) -> tuple[str, int]:
+    try:
+        fields = parse_object(read_text(folder / RESULT_FILE))
+        return text(fields, "scenario"), integer(fields, "seed")
+    except FieldError as error:
+        raise UsageError(f"{folder / RESULT_FILE}: {error}") from None
+
+
+def _sent(run: RunFolder, expected: Expected) -> Iterator[tuple[int, Entry]]:
+    members = frozenset(() if expected.source is None else (expected.source,))
+    entries = chosen(read_entries(run), Choice(members, frozenset((expected.message,))))
+    sent = ((ns, entry) for ns, entry in entries if entry.event == SEND)
+    return islice(sent, expected.first)
+
+
+def _compare(run: RunFolder, expected: Expected) -> Finding:
+    promise = f"{AS_EXPECTED}: {expected.message}"
+    found = [_canonical(line) for line in seed_lines(_sent(run, expected), masked=expected.masked)]
+    wanted = [_canonical(line) for line in expected.lines]
+    for number, (line, other) in enumerate(zip(found, wanted, strict=False), start=1):
+        if line != other:
+            return Finding(promise, Verdict.INVALID, f"message {number} is {line!r}, expected was {other!r}")
+    if len(found) != len(wanted):
+        return Finding(promise, Verdict.INVALID, f"{len(found)} messages were sent, {len(wanted)} were expected")
+    return Finding(promise, Verdict.VALID, f"{len(found)} messages, field by field")
+
+
+def _canonical(line: str) -> str:
+    """Without the spaces that put values under each other."""
+    return " ".join(line.replace("|", " | ").split())
+
+
+class _Performer:
+    def __init__(self, wanted: ExactScript, seed: int, run: RunFolder) -> None:
+        self.cluster = SimulatedCluster(
+            World(seed),
+            members=wanted.members,
+            settings=profile_settings("test", sync_level=1),
+            folder=run,
+            traces_protocol=True,
+        )
+        self._process, self._client = self.cluster.start_client()
+
+    def digest(self) -> str:
+        cluster = self.cluster
+        history = [operation.to_json() for operation in cluster.history]
+        return digest(cluster.journal, history, {member.host: member.disk for member in cluster.members})
+
+    def do(self, step: ExactStep) -> None:
+        cluster = self.cluster
+        match step:
+            case script.Start(members, leader):
+                self._start(members, leader)
+            case script.Kill(members):
+                for member_id in members:
+                    cluster.kill(member_id)
+            case script.ClientOpen():
+                cluster.wait_until_leader(STEP_TIMEOUT_S)
+                self._tell(SingleClient.open)
+                self._wait(lambda: self._client.is_connected, "session")
+            case script.ClientFill(position):
+                self._fill(position)
+            case script.ClientClose():
+                self._tell(SingleClient.close)
+            case script.WaitLog(position):
+                self._wait(lambda: self._is_at(position), f"log that ends at {position}")
+            case script.WaitSent():
+                self._wait_sent(step)
+            case script.WaitFollows(member):
+                self._wait(lambda: is_caught_up(cluster.status(), member), f"member {member} that follows")
+
+    def _start(self, members: Sequence[int], leader: int | None) -> None:
+        """A candidate that lacks a vote waits out its ballot, and a voter waits as long from the vote on. Whose time is
+        over first would be chance, and with it whether the voter canvasses once more: the leader's is a bit shorter.
+        """
+        cluster = self.cluster
+        settings = cluster.settings.cluster
+        cluster.own_settings.clear()
+        if leader is not None:
+            settings = replace(settings, appointed_leader_id=leader)
+            timeouts = replace(settings.timeouts, election_ns=settings.timeouts.election_ns * 9 // 10)
+            own = replace(settings, timeouts=timeouts)
+            cluster.own_settings[leader] = replace(cluster.settings, cluster=own)
+            for other in set(cluster.member_ids) - {leader}:
+                cluster.own_settings[other] = replace(cluster.settings, cluster=settings)
+        for member_id in members:
+            cluster.start(member_id)
+
+    def finish(self) -> None:
+        self.cluster.converge(STEP_TIMEOUT_S)
+
+    def _tell(self, what: Callable[[SingleClient], None]) -> None:
+        self._process.post(lambda: what(self._client))
+
+    def _wait(self, condition: Callable[[], bool], what: str) -> None:
+        self.cluster.wait_until(condition, STEP_TIMEOUT_S, what)
+
+    def _is_at(self, position: int) -> bool:
+        running = [status for status in self.cluster.status() if status.alive]
+        return all(status.append_position == status.commit_position == position for status in running)
+
+    def _log_end(self) -> int:
+        """Behind the last entry that the leader appended, recorded or not: what its trace says."""
+        leader = self.cluster.leader()
+        if leader is None:
+            raise UnknownOutcome("nobody leads")
+        appended = (
+            each for each in reversed(self._seen(leader)) if each.event == SEND and each.stream_id == LOG_STREAM_ID
+        )
+        return next(appended).position
+
+    def _fill(self, position: int) -> None:
+        while (rest := position - self._log_end()) > 0:
+            length = rest if rest <= LONGEST_REQUEST else min(LONGEST_REQUEST, rest - SHORTEST_REQUEST)
+            value = "x" * (length - SESSION_MESSAGE - SingleClient.request_length(""))
+            end = self._log_end() + length
+            self._tell(lambda client, value=value: client.request(value))  # type: ignore[misc]
+            self._wait(lambda end=end: self._client.is_idle and self._is_at(end), f"log that ends at {end}")  # type: ignore[misc]
+        if rest:
+            raise UnknownOutcome(f"the log ends at {position - rest} already, behind {position}")
+
+    def _seen(self, member_id: int) -> deque[Observation]:
+        protocol = self.cluster.protocol
+        assert protocol is not None
+        return protocol.of(member_id)
+
+    def _wait_sent(self, wanted: script.WaitSent) -> None:
+        """One event of the world after the other, so that what follows begins at the very moment."""
+        seen = self._seen(wanted.source)
+        known = seen[-1].number if seen else 0
+        incarnation = seen[-1].pid if seen else 0
+        deadline_ns = self.cluster.world.now_ns + int(STEP_TIMEOUT_S * S)
+        while self.cluster.world.now_ns < deadline_ns and self.cluster.world.step():
+            self.cluster.require_no_failure()
+            for observation in reversed(seen):
+                if (observation.pid, observation.number) <= (incarnation, known):
+                    break
+                if observation.event == SEND and observation.to == wanted.target:
+                    name, fields = describe(observation.payload)
+                    if name == wanted.message and all(str(fields.get(k)) == value for k, value in wanted.fields):
+                        return
+            if seen:
+                known, incarnation = seen[-1].number, seen[-1].pid
+        raise UnknownOutcome(f"member {wanted.source} sent no such {wanted.message} within {STEP_TIMEOUT_S:g} s")

@@ -1,0 +1,127 @@
+"""Proxied links of a cluster of processes: the proxies lie in this process, on loopback.
+
+Member A dials B through the proxies of A and B only, because A's configuration names them for B's endpoints; clients
+dial members through proxies of their own. Hands set toxics over Toxiproxy's API; eyes read the bytes that the proxies
+wrote, and make connections of their own.
+"""
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Protocol
+
+from upheaval.errors import UsageError
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.opening import DOCKER
+from upheaval.runtimes.ports import HOST, member_ports
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import SYSTEM
+from upheaval_chaos import connections
+from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
+from upheaval_chaos.proxy_server import ProxyServer
+from upheaval_chaos.target import CLIENTS, Answer, Link, LinkEyes, LinkHands, Means, Ping
+from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
+from upheaval_chaos.toxics import UPSTREAM
+from upheaval_chaos.toxiproxy import connect_toxiproxy
+from upheaval_node.media.resolver import Resolver, StaticResolver
+
+
+class Links(LinkHands, LinkEyes, Protocol):
+    """The links of one live cluster. To be made before its members start, and closed after them."""
+
+    def resolver(self) -> Resolver:
+        """How clients on this machine dial the ingress endpoints."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> Links:
+    """What breaks the links of a cluster: proxies in all of them, as its runtime has them, or filters of packets."""
+    if isinstance(cluster, ProcessCluster) and means is Means.PACKETS:
+        raise UsageError("processes on one machine have no packets of their own to filter: leave out by=packets")
+    if isinstance(cluster, ProcessCluster):
+        return ProxiedLinks(cluster, seed)
+    from upheaval.runtimes.docker.cluster import DockerCluster
+    from upheaval.runtimes.docker.links import DockerLinks
+    from upheaval.runtimes.docker.packet_links import PacketLinks
+
+    if not isinstance(cluster, DockerCluster):
+        raise UsageError(f"the links of a cluster of the {cluster.runtime} runtime cannot be proxied")
+    return PacketLinks(cluster) if means is Means.PACKETS else DockerLinks(cluster)
+
+
+def require_link_images(runtime: str, means: Means) -> None:
+    """Raises `EnvironmentFault` when what breaks links needs an image that is not there; nothing is made for it."""
+    if runtime != DOCKER:
+        return
+    from upheaval.runtimes.docker import links, packet_links
+    from upheaval.runtimes.docker.engine import connected, require_image
+
+    with connected() as client:
+        require_image(client, packet_links.IMAGE if means is Means.PACKETS else links.IMAGE)
+
+
+class ProxiedLinks(ToxicHands):
+    """Implements `Links` for processes."""
+
+    def __init__(self, cluster: AnyCluster, seed: int) -> None:
+        self._cluster = cluster
+        self._stack = ExitStack()
+        server = self._stack.enter_context(ProxyServer(seed))
+        self.api_address = server.address
+        self._api = connect_toxiproxy(server.address)
+        super().__init__(lambda _: self._api)
+        members = cluster.config.members
+        self._listen = {
+            place: self._api.create(place.name, self._endpoint(place.target, place.channel))
+            for place in all_proxies(members)
+        }
+        for member_id in range(members):
+            cluster.dial_through(member_id, self._names(member_id))
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def resolver(self) -> Resolver:
+        return StaticResolver(self._names(CLIENTS))
+
+    # --- eyes ---
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        sent = self._api.sent_bytes()
+        return {str(stream): sent.get((stream.proxy.name, stream.direction), 0) for stream in streams_of(link)}
+
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        channel = channel_of_ping(link.channels)
+        place = ProxyPlace(link.source, link.target, channel)
+        if place not in self._listen:
+            raise UsageError(f"nobody dials along {link}")
+        stream = (place.name, UPSTREAM)
+        before = self._api.sent_bytes().get(stream, 0)
+        ping = ping_address(self._listen[place], ping_text(channel, extra_length), timeout_s)
+        if ping.answer is Answer.ENDED and self._api.sent_bytes().get(stream, 0) == before:
+            # It ended, but not because a member had heard it.
+            return replace(ping, answer=Answer.REFUSED)
+        return ping
+
+    # --- set-up ---
+
+    def _names(self, source: int) -> dict[str, str]:
+        """Where one end dials for the endpoints of the others."""
+        return {
+            self._endpoint(place.target, place.channel): address
+            for place, address in self._listen.items()
+            if place.source == source
+        }
+
+    def _endpoint(self, member_id: int, channel: str) -> str:
+        port = member_ports(self._cluster.config.base_port, member_id)[SYSTEM.channels.index(channel)]
+        return f"{HOST}:{port}"
+
+
+def ping_address(address: str, text: PingText, timeout_s: float) -> Ping:
+    """Connect, say it, and see what comes back."""
+    host, _, port = address.rpartition(":")
+    answer, took_ns = connections.ping(host, int(port), text.opening, text.farewell, timeout_s)
+    return Ping(Answer(answer), took_ns)

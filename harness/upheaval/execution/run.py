@@ -1,0 +1,260 @@
+"""Runs a scenario on a stage and judges it: the promises of its run folder, and whether its faults were proved.
+
+Leaves the scenario and the result in the run folder, so that the run can be replayed.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.faults import FAULTS_PROVED
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.cluster import SNAPSHOT, companion_control, perform
+from upheaval.errors import HarnessError, UnknownOutcome, UsageError
+from upheaval.execution.stage import Stage
+from upheaval.records import (
+    BACKUP_NAME,
+    CompanionConfig,
+    ControlRecord,
+    FieldError,
+    Json,
+    RunFolder,
+    jsonfields,
+    write_atomically,
+)
+from upheaval.scenario import (
+    GiveOrder,
+    Heal,
+    Inject,
+    KeepBackup,
+    Scenario,
+    Step,
+    WaitBackup,
+    WaitCaughtUp,
+    WaitLeader,
+    WaitMoment,
+    WaitOperations,
+    WaitSeconds,
+    parse_scenario,
+)
+from upheaval.workload import WORKBENCH_SERVICE
+from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.faults import Proof
+from upheaval_chaos.record import NOT_PROVED
+from upheaval_node.types import MS
+
+SCENARIO_FILE: Final = "run.scenario"
+RESULT_FILE: Final = "result.json"
+STEP_TIMEOUT_S: Final = 60.0
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioResult:
+    """How a run of a scenario ended. `digest` is None where executions do not repeat, `planted` without a bug."""
+
+    scenario: str
+    runtime: str
+    seed: int
+    report: Report
+    digest: str | None
+    planted: str | None = None
+
+    @property
+    def verdict(self) -> Verdict:
+        return self.report.verdict
+
+    def to_json(self) -> str:
+        fields = {
+            "scenario": self.scenario,
+            "runtime": self.runtime,
+            "seed": self.seed,
+            "planted": self.planted,
+            **self.report.to_fields(),
+            "digest": self.digest,
+        }
+        return json.dumps(fields, indent=2) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class RunOrigin:
+    """What a run folder says about how it was made."""
+
+    scenario: Scenario
+    runtime: str
+    seed: int
+    digest: str | None
+    planted: str | None = None
+
+
+def run_scenario(
+    scenario: Scenario, stage: Stage, *, runtime: str, seed: int, say: Say, planted: str | None = None
+) -> ScenarioResult:
+    """Everything from the start of the cluster to the verdict. Nothing of the cluster is left, whatever happens."""
+    failure = ""
+    try:
+        try:
+            _perform(scenario, stage, say)
+        finally:
+            stage.close()
+    except HarnessError as error:
+        if error.exit_status != Verdict.UNKNOWN.exit_status:
+            raise
+        failure = str(error)
+    digest = stage.digest()
+    report = judge(scenario, stage.run, failure)
+    result = ScenarioResult(scenario.name, runtime, seed, report, digest, planted)
+    write_atomically(stage.run.path / SCENARIO_FILE, scenario.text)
+    write_atomically(stage.run.path / RESULT_FILE, result.to_json())
+    return result
+
+
+def judge(scenario: Scenario, run: RunFolder, failure: str = "") -> Report:
+    """The findings on the scenario's promises and on its faults, from the run folder.
+
+    A run that did not get to its end leaves what could not be seen unknown; what it broke before stays broken.
+    """
+    whole = verify_run(run.path)
+    wanted = {FAULTS_PROVED, *(scenario.promises or (finding.promise for finding in whole.findings))}
+    findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
+    if failure:
+        findings.insert(0, Finding("the scenario ran to its end", Verdict.UNKNOWN, " ".join(failure.split())))
+    return Report(whole.run, tuple(findings))
+
+
+def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:
+    """A fault that was planned and not done was not proved either."""
+    if finding.promise != FAULTS_PROVED or finding.verdict is not Verdict.VALID:
+        return finding
+    planned = sum(isinstance(step, Inject) for step in scenario.steps)
+    done = sum(1 for _ in run.read_faults())
+    if done >= planned:
+        return finding
+    return Finding(FAULTS_PROVED, Verdict.UNKNOWN, f"{planned} faults were planned, {done} were done")
+
+
+def read_origin(folder: Path) -> RunOrigin:
+    """Raises `UsageError` for a folder that was not made by a scenario."""
+    scenario_file, result_file = folder / SCENARIO_FILE, folder / RESULT_FILE
+    if not scenario_file.is_file() or not result_file.is_file():
+        raise UsageError(f"{folder} is no run of a scenario: it has no {SCENARIO_FILE} and {RESULT_FILE}")
+    try:
+        fields = jsonfields.parse_object(jsonfields.read_text(result_file))
+        name = _text_without_folders(fields, "scenario")
+        scenario = parse_scenario(jsonfields.read_text(scenario_file), name=name, where=str(scenario_file))
+        return RunOrigin(
+            scenario,
+            jsonfields.text(fields, "runtime"),
+            jsonfields.integer(fields, "seed"),
+            jsonfields.optional_text(fields, "digest"),
+            jsonfields.optional_text(fields, "planted"),
+        )
+    except FieldError as error:
+        raise UsageError(f"{result_file}: {error}") from None
+
+
+def _text_without_folders(fields: Mapping[str, Json], name: str) -> str:
+    """A new run folder is named after it."""
+    value = jsonfields.text(fields, name)
+    if value in ("", ".", "..") or "/" in value or "\0" in value:
+        raise FieldError(f"field {name!r} must be the name of a scenario, not {value!r}")
+    return value
+
+
+def _perform(scenario: Scenario, stage: Stage, say: Say) -> None:
+    driver = FaultDriver(stage, stage.record_fault)
+    try:
+        stage.open(say)
+        driver.last_event_ns = stage.now_ns()
+        say(f"member {stage.leader()} leads; load begins")
+        for step in scenario.steps:
+            _do(step, stage, driver, say)
+        driver.heal_all()
+        _wait_leader(stage, None)
+        counts = stage.end_load()
+        say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
+        if _wants_closing_snapshot(scenario):
+            stage.wait_until(lambda: _all_follow(stage), STEP_TIMEOUT_S, "leader that all members follow")
+            say(f"closing snapshot: {perform(stage, SNAPSHOT, STEP_TIMEOUT_S).proof}")
+        stage.converge()
+    finally:
+        driver.give_up()
+
+
+def _wants_closing_snapshot(scenario: Scenario) -> bool:
+    """Where states are judged, that at the end is, too."""
+    has_orders = any(isinstance(step, GiveOrder) for step in scenario.steps)
+    return has_orders or scenario.cluster.service != WORKBENCH_SERVICE
+
+
+def _all_follow(stage: Stage) -> bool:
+    return all(stage.has_caught_up(member_id) for member_id in stage.member_ids)
+
+
+def _do(step: Step, stage: Stage, driver: FaultDriver, say: Say) -> None:
+    match step:
+        case WaitOperations(count):
+            target = stage.acknowledged() + count
+            stage.wait_until(
+                lambda: stage.acknowledged() >= target, STEP_TIMEOUT_S, f"{count} more acknowledged operations"
+            )
+            say(f"{stage.acknowledged()} operations acknowledged")
+        case WaitLeader(other_than):
+            _wait_leader(stage, driver.victim(other_than) if other_than else None)
+            say(f"member {stage.leader()} leads")
+        case WaitCaughtUp(fault):
+            victim = driver.victim(fault)
+            stage.wait_until(lambda: stage.has_caught_up(victim), STEP_TIMEOUT_S, f"catch-up of member {victim}")
+            say(f"member {victim} has caught up")
+        case WaitBackup():
+            status = companion_control.wait_until_caught_up(stage, BACKUP_NAME, STEP_TIMEOUT_S)
+            say(f"{status.name} has the log up to position {status.live_log_position}")
+        case WaitMoment(operations, after_ms):
+            begin_ns = driver.last_event_ns + after_ms * MS
+            stage.wait_until(
+                lambda: stage.acknowledged() >= operations and stage.now_ns() >= begin_ns,
+                STEP_TIMEOUT_S + after_ms / 1000,
+                f"{operations} acknowledged operations in all",
+            )
+            say(f"{stage.acknowledged()} operations acknowledged")
+        case WaitSeconds(seconds):
+            stage.let_pass(seconds)
+        case GiveOrder(order):
+            driver.last_event_ns = stage.now_ns()
+            say(f"{order}: {perform(stage, order, STEP_TIMEOUT_S).proof}")
+        case KeepBackup(action, source):
+            driver.last_event_ns = stage.now_ns()
+            say(f"backup {action}: {_keep_backup(stage, action, source).proof}")
+        case Inject(name, fault):
+            _require_proof(say, f"fault {name!r}", driver.inject(name, fault))
+        case Heal(name):
+            _require_proof(say, f"fault {name!r} healed", driver.heal(name))
+
+
+def _keep_backup(stage: Stage, action: str, source: str) -> ControlRecord:
+    match action:
+        case companion_control.START:
+            return companion_control.start(stage, CompanionConfig(BACKUP_NAME, source), STEP_TIMEOUT_S)
+        case companion_control.STOP:
+            return companion_control.stop(stage, BACKUP_NAME)
+        case _:
+            return companion_control.kill(stage, BACKUP_NAME)
+
+
+def _require_proof(say: Say, what: str, proof: Proof) -> None:
+    """What was not proved makes the run worthless: it ends here."""
+    if not proof.holds:
+        raise UnknownOutcome(f"{what}, {NOT_PROVED}{proof.text}")
+    say(f"{what}: {proof.text}")
+
+
+def _wait_leader(stage: Stage, other_than: int | None) -> None:
+    stage.wait_until(
+        lambda: stage.leader() not in (None, other_than),
+        STEP_TIMEOUT_S,
+        "leader" if other_than is None else f"leader other than member {other_than}",
+    )

@@ -1,0 +1,51 @@
+"""What a runtime gives a scenario: a cluster that faults can be done to, with a load on it.
+
+A stage is used once: `open`, steps, `settle`, `close`. This module knows no runtime.
+"""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from upheaval.cluster import Keeper, Operable
+from upheaval.records import (
+    Converge,
+    RunFolder,
+)
+from upheaval.workload import LoadCounts
+from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.target import Target
+
+
+class Stage(Target, Operable, Keeper, Protocol):
+    """One cluster for one run of one scenario."""
+
+    @property
+    def run(self) -> RunFolder: ...
+
+    def open(self, say: Callable[[str], None]) -> None:
+        """Start the members, wait for a leader, begin the load; `say` what is worth knowing about the cluster."""
+        ...
+
+    def acknowledged(self) -> int:
+        """How many operations were acknowledged so far."""
+        ...
+
+    def has_caught_up(self, member_id: int) -> bool:
+        """Whether the member leads, or follows the member that does, with its election over."""
+        ...
+
+    def record_fault(self, fault: FaultRecord) -> None: ...
+
+    def end_load(self) -> LoadCounts:
+        """Invoke nothing more, and settle what is outstanding."""
+        ...
+
+    def converge(self) -> Converge: ...
+
+    def close(self) -> None:
+        """End everything; the run folder is complete. Safe at any time, also after a failure."""
+        ...
+
+    def digest(self) -> str | None:
+        """The digest of the execution where one seed gives one execution, after `close`; None elsewhere."""
+        ...

@@ -1,0 +1,1 @@
+"""What operators do to whole clusters: restore from a backup, upgrade, replace a host."""

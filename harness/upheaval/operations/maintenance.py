@@ -1,0 +1,164 @@
+"""What an operator does to a cluster that goes on: a new version member by member, a new host for a dead member.
+
+What was done to a member is written down as a fault of the run, with its proof, and healed when the member has caught
+up. This module knows no runtime: `Hosts` is what each of them does.
+"""
+
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol
+
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.records import MemberFolder
+from upheaval.runtimes.live import AnyCluster
+from upheaval.waits import wait_until
+
+WAIT_S: Final = 120.0
+_OWN: Final = ("archive", "cluster", "aeron")
+"""What the folder of a member has of its data."""
+
+
+class Hosts(Protocol):
+    """The hosts of a cluster of some runtime."""
+
+    def require_image(self, image: str) -> None:
+        """Members that are renewed run this image. Raises `UsageError` where there are none."""
+        ...
+
+    def renew(self, member_id: int, app_version: int | None) -> None:
+        """The next start of the member, which is down, is of the new version."""
+        ...
+
+    def fetch(self, member_id: int) -> None:
+        """Bring what a member has written into the run folder, where it is not there by itself."""
+        ...
+
+    def discard(self, member_id: int) -> None:
+        """The host of the member is gone. The next start makes one with what the run folder has of it."""
+        ...
+
+
+def parse_app_version(text: str) -> int:
+    """`1.2.3` as Aeron Cluster has it: major << 16 | minor << 8 | patch. Raises `UsageError`."""
+    parts = text.split(".")
+    if len(parts) != 3 or not all(part.isascii() and part.isdigit() and int(part) < 256 for part in parts):
+        raise UsageError(f"version {text!r}: use major.minor.patch, each 0 to 255")
+    major, minor, patch = map(int, parts)
+    return major << 16 | minor << 8 | patch
+
+
+def upgrade(cluster: AnyCluster, hosts: Hosts, app_version: int | None, say: Callable[[str], None]) -> None:
+    """Stop, renew and start each member, followers first and the leader last, so that the cluster goes on serving.
+
+    Each one has caught up before the next one stops. Raises `UnknownOutcome` when one does not; the rest is left alone.
+    """
+    waiting = [member.member_id for member in cluster.members]
+    down = [member_id for member_id in waiting if not cluster.member(member_id).is_running()]
+    if down:
+        raise UsageError(f"member {down[0]} is not running: start it first, so that the cluster can do without another")
+    while waiting:
+        leader = cluster.wait_until_leader(WAIT_S)
+        member_id = next((each for each in waiting if each != leader), waiting[0])
+        member = cluster.member(member_id)
+        member.stop()
+        hosts.renew(member_id, app_version)
+        member.start()
+        cluster.wait_until_caught_up(member_id, WAIT_S)
+        _wait_until_quorum(cluster)
+        say(f"member {member_id} runs again and has caught up")
+        waiting.remove(member_id)
+    cluster.flush_faults()
+
+
+def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: int | None) -> Path | None:
+    """Give a member that is down a new host: empty, or seeded with a copy of what another member has.
+
+    Returns where its old files lie now, if the run folder had any. Raises `UsageError` while it runs, when there is
+    nothing to copy, and when the others are no majority; `UnknownOutcome` when they have no leader. Nothing is touched
+    then.
+    """
+    member = cluster.member(member_id)
+    if member.is_running():
+        raise UsageError(f"member {member_id} is running: end it first with `upheaval stop` or `upheaval kill`")
+    if seed_from is not None:
+        cluster.member(seed_from)
+        if seed_from == member_id:
+            raise UsageError(f"member {member_id} cannot be seeded from itself")
+        hosts.fetch(seed_from)
+        _require_log(cluster.run.member(seed_from))
+    _require_majority_without(cluster, member_id)
+    hosts.fetch(member_id)
+    folder = cluster.run.member(member_id)
+    try:
+        kept = _set_aside(folder)
+        if seed_from is not None:
+            _seed(cluster.run.member(seed_from), folder)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot replace the files of member {member_id}: {error}") from error
+    hosts.discard(member_id)
+    member.start()
+    cluster.wait_until_caught_up(member_id, WAIT_S)
+    cluster.flush_faults()
+    return kept
+
+
+def _require_majority_without(cluster: AnyCluster, member_id: int) -> None:
+    """What was committed may be in the files of this member and of one that is down, and nowhere else."""
+    others = [member for member in cluster.members if member.member_id != member_id]
+    running = sum(member.is_running() for member in others)
+    needed = len(cluster.members) // 2 + 1
+    if running < needed:
+        raise UsageError(
+            f"{running} of the other {len(others)} members run, and without {needed} of them member {member_id} may "
+            "hold what nobody else has: start them first, or make a new cluster of it with `upheaval restore`"
+        )
+    cluster.wait_until_leader(WAIT_S)
+
+
+def _set_aside(folder: MemberFolder) -> Path | None:
+    """The data of a member, into a folder beside it that nothing reads."""
+    there = [name for name in _OWN if (folder.path / name).exists()]
+    if not there:
+        return None
+    number = 1
+    while (target := folder.path / f"replaced-{number}").exists():
+        number += 1
+    target.mkdir()
+    for name in there:
+        (folder.path / name).rename(target / name)
+    return target
+
+
+def _require_log(source: MemberFolder) -> None:
+    if not source.recording_log.is_file() or not source.archive.is_dir():
+        raise UsageError(f"member {source.member_id} has no log to copy")
+
+
+def _seed(source: MemberFolder, target: MemberFolder) -> None:
+    """Recording log first: whatever it names is in the archive that is copied after it.
+
+    Marks, locks and the votes of the other member stay behind. A torn end of the log is cut at the start.
+    """
+    target.cluster.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source.recording_log, target.recording_log)
+    shutil.copytree(source.archive, target.archive, ignore=shutil.ignore_patterns("*.dat", "*.lck", "*.new"))
+
+
+def _wait_until_quorum(cluster: AnyCluster) -> None:
+    """Every member follows one leader: only then the next one may go."""
+
+    def missing() -> Sequence[int]:
+        statuses = cluster.status()
+        leaders = {status.leader_member_id for status in statuses if status.alive}
+        return [] if len(leaders) == 1 and -1 not in leaders else [status.member_id for status in statuses]
+
+    try:
+        wait_until(
+            lambda: not missing(),
+            timeout_s=WAIT_S,
+            describe=lambda: "the members follow different leaders",
+            interval_s=cluster.poll_interval_s,
+        )
+    except UnknownOutcome as error:
+        raise UnknownOutcome(f"{error}: the members that are left were not touched") from error

@@ -1,0 +1,299 @@
+"""Restore: a new run folder whose members begin with what a backup, or a member that is down, has.
+
+What a node needs to go on is its archive and its recording log; nothing else is copied. The history of the run that the
+backup is of comes along as far as the backup reaches, so that the restored run can be judged as a whole. This module
+reads and copies files; what is started from them is a cluster like any other.
+"""
+
+import os
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from upheaval.checkers.log_pieces import whole_digest
+from upheaval.checkers.logs import WitnessLog, read_entries
+from upheaval.checkers.recordings import LogMissing, RecordedLog, data_extents
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.records import Function, Manifest, MemberFolder, Operation, Origin, Outcome, RunFolder, write_origin
+from upheaval.runtimes.cluster_file import has_cluster
+from upheaval.runtimes.companions import LiveCompanion
+from upheaval.runtimes.live import AnyCluster, LiveMember
+from upheaval.runtimes.opening import create_cluster, open_cluster
+from upheaval_node.errors import DecodeError
+from upheaval_node.files import layout, recording_log_entry
+from upheaval_node.files.recording_log_entry import Entry, EntryType, encode_type
+from upheaval_node.runtime.mark_lock import is_locked
+
+_BLOCK: Final = 1 << 20
+_MARKS: Final = (layout.CLUSTER_MARK, layout.ARCHIVE_MARK)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A folder that can be restored from. `run` is the run folder that it lies in, None when it lies in none.
+
+    `unreached` are the snapshots that its log does not reach: they were fetched before the log got there.
+    """
+
+    folder: Path
+    run: RunFolder | None
+    start_position: int
+    position: int
+    snapshots: tuple[int, ...]
+    unreached: tuple[Entry, ...]
+    log_digest: str
+
+    @property
+    def files(self) -> MemberFolder:
+        return MemberFolder(self.folder, -1, self.folder.name)
+
+    @property
+    def manifest(self) -> Manifest | None:
+        return None if self.run is None else self.run.read_manifest()
+
+
+# --- looking ---
+
+
+def examine(folder: Path) -> Source:
+    """Whether a folder can be restored from. Raises `UsageError` with one line that says why not."""
+    folder = folder.absolute()
+    bring(folder)
+    if not folder.is_dir():
+        raise UsageError(f"{folder} is not a folder: give the folder of a backup, such as RUN/backup-0")
+    path = folder / layout.RECORDING_LOG
+    if not path.is_file():
+        raise UsageError(f"{folder} has no {layout.RECORDING_LOG}: give the folder of a backup, such as RUN/backup-0")
+    entries = _entries(path)
+    terms = [entry for entry in entries if entry.is_valid and entry.type is EntryType.TERM]
+    if not terms:
+        raise UsageError(f"{path} names no log: the backup had not got any yet")
+    files = MemberFolder(folder, -1, folder.name)
+    snapshots = [entry for entry in entries if entry.is_valid_snapshot]
+    for recording_id in dict.fromkeys(entry.recording_id for entry in (*terms, *snapshots)):
+        _require_recording(files, recording_id)
+    log = RecordedLog(files)
+    digest = whole_digest(log)
+    end = log.end_position
+    if end == log.start_position:
+        raise UsageError(f"the log in {folder} is empty: there is nothing to restore")
+    reached = tuple(sorted({entry.log_position for entry in snapshots if entry.log_position <= end}))
+    unreached = tuple(entry for entry in snapshots if entry.log_position > end)
+    if log.start_position > 0 and not any(position >= log.start_position for position in reached):
+        raise UsageError(f"the log in {folder} begins at position {log.start_position}, and no snapshot goes with it")
+    run = RunFolder(folder.parent)
+    return Source(
+        folder, run if run.manifest_file.is_file() else None, log.start_position, end, reached, unreached, digest
+    )
+
+
+def bring(folder: Path) -> None:
+    """Have everything in the folder of a node that its last process wrote, which may still lie in a container.
+
+    Raises `UsageError` while something writes into it: what came out of a copy might be of two moments.
+    """
+    if folder.is_dir() and any(is_locked(str(folder / mark)) for mark in _MARKS):
+        raise UsageError(f"{folder} is in use by a live process: stop it first")
+    run = folder.parent
+    if not has_cluster(run):
+        return
+    with open_cluster(run) as cluster:
+        nodes: list[LiveMember | LiveCompanion] = [*cluster.members, *cluster.companions()]
+        node = next((each for each in nodes if each.folder == folder), None)
+        if node is None:
+            return
+        if node.is_running():
+            raise UsageError(f"{folder} is in use by {folder.name}, which runs: stop it first")
+        node.collect()
+
+
+def _entries(path: Path) -> list[Entry]:
+    try:
+        return recording_log_entry.read_entries(path.read_bytes())[0]
+    except DecodeError as error:
+        raise UsageError(f"{path} cannot be read: {error}") from error
+
+
+def _require_recording(files: MemberFolder, recording_id: int) -> None:
+    try:
+        RecordedLog(files, recording_id)
+    except LogMissing as error:
+        raise UsageError(f"{files.recording_log} names recording {recording_id}: {error}") from error
+
+
+# --- making ---
+
+
+def restore(
+    origin: Source,
+    target: Path,
+    /,
+    *,
+    runtime: str,
+    members: int = 3,
+    service: str | None = None,
+    kept: bool = False,
+    **options: Any,
+) -> AnyCluster:
+    """A new cluster whose members have what the origin has; nothing runs yet.
+
+    Service, profile and sync level are those of the origin's run unless they are given; `options` are those of
+    `create_cluster`. Raises `HarnessError` with one clear line, and leaves nothing of the new folder then.
+    """
+    was_there = target.is_dir()
+    manifest = origin.manifest
+    if manifest is not None:
+        options = {"profile": manifest.profile, "sync_level": manifest.sync_level, **options}
+        service = service or manifest.service or None
+    if service is not None:
+        options["service"] = service
+    cluster = create_cluster(runtime, target, kept=kept, members=members, **options)
+    try:
+        fill(origin, cluster.run, members, time.monotonic_ns())
+    except BaseException:
+        cluster.close()
+        shutil.rmtree(target, ignore_errors=True)
+        if was_there:
+            target.mkdir(exist_ok=True)
+        raise
+    return cluster
+
+
+def fill(source: Source, run: RunFolder, members: int, now_ns: int) -> None:
+    """Copy the source into the folder of each member, and write down where it all comes from."""
+    operations = carried_operations(source, now_ns)
+    for member_id in range(members):
+        copy_files(source, run.member(member_id).path)
+    with run.history_writer() as history:
+        for operation in operations:
+            history.add(operation)
+    write_origin(run.path, origin_of(source, operations))
+
+
+def origin_of(source: Source, operations: Iterable[Operation]) -> Origin:
+    manifest = source.manifest
+    return Origin(
+        folder=str(source.folder),
+        run_id="" if manifest is None else manifest.run_id,
+        start_position=source.start_position,
+        position=source.position,
+        log_digest=source.log_digest,
+        snapshots=source.snapshots,
+        operations=sum(operation.outcome is Outcome.OK for operation in operations),
+    )
+
+
+def copy_files(source: Source, target: Path) -> None:
+    """Archive and recording log, holes left holes."""
+    with _disk_errors(target):
+        archive = target / layout.ARCHIVE_DIRECTORY
+        archive.mkdir(parents=True, exist_ok=True)
+        for entry in archive_files(source):
+            copy_sparse(entry, archive / entry.name)
+        recording_log = target / layout.RECORDING_LOG
+        recording_log.parent.mkdir(parents=True, exist_ok=True)
+        with recording_log.open("wb") as stream:
+            stream.write(recording_log_of(source))
+            stream.flush()
+            os.fsync(stream.fileno())
+
+
+def archive_files(source: Source) -> list[Path]:
+    """What a member needs of the archive. Marks stay behind: they say who ran in the source."""
+    found = (source.folder / layout.ARCHIVE_DIRECTORY).iterdir()
+    return sorted(entry for entry in found if entry.is_file() and entry.name != Path(layout.ARCHIVE_MARK).name)
+
+
+def recording_log_of(source: Source) -> bytes:
+    """The recording log without snapshots that the log does not reach: nobody could go on from them."""
+    content = bytearray((source.folder / layout.RECORDING_LOG).read_bytes())
+    for snapshot in source.unreached:
+        at = snapshot.offset + recording_log_entry.TYPE_OFFSET
+        content[at : at + 4] = encode_type(replace(snapshot, is_valid=False))
+    return bytes(content)
+
+
+def copy_sparse(source: Path, target: Path) -> None:
+    """A copy that is durable, with the holes of the source."""
+    with source.open("rb", buffering=0) as reader, target.open("wb", buffering=0) as writer:
+        length = os.fstat(reader.fileno()).st_size
+        for start, end in data_extents(reader.fileno(), length):
+            position = start
+            while position < end:
+                block = os.pread(reader.fileno(), min(_BLOCK, end - position), position)
+                if not block:
+                    break
+                position += os.pwrite(writer.fileno(), block, position)
+        writer.truncate(length)
+        os.fsync(writer.fileno())
+
+
+@contextmanager
+def _disk_errors(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise EnvironmentFault(f"cannot copy to {target}: {error.strerror}") from error
+
+
+# --- history ---
+
+
+def carried_operations(source: Source, now_ns: int) -> list[Operation]:
+    """The operations of the source's run that its log holds: what was asked for behind it is gone with that run.
+
+    Times are moved back as far as it takes to lie before `now_ns`: the clock of another boot may be ahead.
+    """
+    if source.run is None or not source.run.history_file.is_file():
+        return []
+    ids, calls = _held(source)
+    chosen = _chosen(list(source.run.read_history()), ids, calls)
+    latest = max((max(each.invoke_ns, each.complete_ns or 0) for each in chosen), default=0)
+    back = max(latest - now_ns + 1, 0)
+    return [
+        replace(
+            each,
+            invoke_ns=each.invoke_ns - back,
+            complete_ns=None if each.complete_ns is None else each.complete_ns - back,
+        )
+        for each in chosen
+    ]
+
+
+def _held(source: Source) -> tuple[set[int], Counter[str]]:
+    """The ids of the operations in the log, and how often each payload of a call is there."""
+    ids: set[int] = set()
+    calls: Counter[str] = Counter()
+    for segment in RecordedLog(source.files).segments():
+        found = WitnessLog()
+        read_entries(segment, found)
+        ids.update(entry.id for entry in found.entries)
+        calls.update(call.digest for call in found.calls)
+    return ids, calls
+
+
+def _chosen(operations: Sequence[Operation], ids: set[int], calls: Counter[str]) -> list[Operation]:
+    """Of calls with one payload, those that were answered are taken first."""
+    left = Counter(calls)
+    taken: set[int] = set()
+    for wanted in (Outcome.OK, Outcome.UNKNOWN):
+        for operation in operations:
+            if operation.outcome is not wanted:
+                continue
+            if operation.f is not Function.CALL:
+                if operation.id in ids:
+                    taken.add(operation.id)
+            elif left[str(operation.value)] > 0:
+                left[str(operation.value)] -= 1
+                taken.add(operation.id)
+    return [operation for operation in operations if operation.id in taken]
+
+
+def next_id(operations: Iterable[Operation]) -> int:
+    """An id above those of all operations."""
+    return max((operation.id for operation in operations), default=-1) + 1

@@ -1,0 +1,210 @@
+"""The history of a run: what every client slot asked for, when, and what it was told.
+
+One operation is one JSON line of `history.jsonl` (see docs/run-folder.md). This module knows nothing of clusters.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.records import jsonfields
+from upheaval.records.jsonfields import FieldError, Json
+
+
+class Function(StrEnum):
+    """What an operation asks for."""
+
+    WRITE = "write"
+    READ = "read"
+    CAS = "cas"
+    APPEND = "append"
+    LIST = "list"
+    ECHO = "echo"
+    TRANSFER = "transfer"
+    BALANCES = "balances"
+    SCHEDULE = "schedule"
+    CANCEL = "cancel"
+    FIRED = "fired"
+    CALL = "call"
+    """A request to a service of a user's own: its payload is known by its digest only, its answer not at all."""
+
+
+LEDGER: Final = (Function.TRANSFER, Function.BALANCES)
+"""What the service `ledger` can do."""
+
+TIMERS: Final = (Function.SCHEDULE, Function.CANCEL, Function.FIRED)
+"""What the service `timers` can do."""
+
+WORKBENCH: Final = (
+    Function.WRITE,
+    Function.READ,
+    Function.CAS,
+    Function.APPEND,
+    Function.LIST,
+    Function.ECHO,
+)
+"""What the service `workbench` can do: one key at a time, at the entry of the request."""
+
+SHIPPED: Final = tuple(function for function in Function if function is not Function.CALL)
+"""What the shipped services can do."""
+
+
+class Outcome(StrEnum):
+    """What the client knows. `FAIL`: it was certainly never offered. `UNKNOWN`: it may happen even later."""
+
+    OK = "ok"
+    FAIL = "fail"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of one client slot.
+
+    `value` is what was sent: the value of a write or append, `[expected, new]` of a compare-and-set, the text of an
+    echo, `[to, amount]` of a transfer (`key` is from where), the delay of a timer (cluster time), the id of the timer
+    to cancel, the SHA-256 of a call's payload (`key` is its name), None for reads. `result` is what came back: the
+    value or list read, True or False of a compare-and-set, of a transfer and of a cancellation, the text of an echo,
+    `[name, balance]` of each account (name empty: in flight), the deadline of a timer, `[id, deadline, fired at, how
+    often]` of each timer of a group that has fired, None otherwise. Times are nanoseconds of the host's monotonic
+    clock: `invoke_ns` right before the first offer, `complete_ns` after the response was decoded (None without one).
+    `position` is the log position that the service reported (None without a response).
+    """
+
+    id: int
+    process: int
+    f: Function
+    key: str
+    value: Json
+    invoke_ns: int
+    complete_ns: int | None
+    outcome: Outcome
+    result: Json
+    position: int | None
+
+    def to_json(self) -> str:
+        """The line of the history file, without its newline."""
+        return _ENCODER.encode(
+            {
+                "id": self.id,
+                "process": self.process,
+                "f": self.f,
+                "key": self.key,
+                "value": self.value,
+                "invoke_ns": self.invoke_ns,
+                "complete_ns": self.complete_ns,
+                "outcome": self.outcome,
+                "result": self.result,
+                "position": self.position,
+            }
+        )
+
+    def __str__(self) -> str:
+        shown = {"id": self.id, "f": self.f.value, "key": self.key, "value": self.value, "result": self.result}
+        return "operation " + " ".join(f"{name}={json.dumps(value)}" for name, value in shown.items())
+
+
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
+
+
+def parse_operation(fields: Mapping[str, Json]) -> Operation:
+    """Build an operation from a decoded line. Raises `FieldError` with the reason."""
+    function = jsonfields.text(fields, "f")
+    if function not in _FUNCTIONS:
+        raise FieldError(f"unknown operation {function!r}")
+    outcome = jsonfields.text(fields, "outcome")
+    if outcome not in _OUTCOMES:
+        raise FieldError(f"unknown outcome {outcome!r}")
+    operation = Operation(
+        id=jsonfields.integer(fields, "id"),
+        process=jsonfields.integer(fields, "process"),
+        f=_FUNCTIONS[function],
+        key=jsonfields.text(fields, "key"),
+        value=fields.get("value"),
+        invoke_ns=jsonfields.integer(fields, "invoke_ns"),
+        complete_ns=jsonfields.optional_integer(fields, "complete_ns"),
+        outcome=_OUTCOMES[outcome],
+        result=fields.get("result"),
+        position=jsonfields.optional_integer(fields, "position"),
+    )
+    _require_sense(operation)
+    return operation
+
+
+def _require_sense(operation: Operation) -> None:
+    if operation.outcome is Outcome.OK:
+        if operation.complete_ns is None:
+            raise FieldError("outcome is ok but 'complete_ns' is missing")
+        if operation.complete_ns < operation.invoke_ns:
+            raise FieldError("'complete_ns' is before 'invoke_ns'")
+    if operation.f is Function.CAS and not (isinstance(operation.value, list) and len(operation.value) == 2):
+        raise FieldError("the value of a cas must be [expected, new]")
+    if operation.f is Function.TRANSFER and not (isinstance(operation.value, list) and len(operation.value) == 2):
+        raise FieldError("the value of a transfer must be [account, amount]")
+    if operation.f is Function.CALL and not (isinstance(operation.value, str) and _DIGEST.fullmatch(operation.value)):
+        raise FieldError("the value of a call must be the SHA-256 of its payload in hexadecimal digits")
+
+
+_DIGEST = re.compile("[0-9a-f]{64}")
+_FUNCTIONS = {function.value: function for function in Function}
+_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
+
+
+def read_history(path: Path) -> Iterator[Operation]:
+    """The operations of a history file. Raises `UsageError` with file, line and reason for a malformed line."""
+    seen: set[int] = set()
+    for number, fields in jsonfields.read_lines(path):
+        try:
+            operation = parse_operation(fields)
+        except FieldError as error:
+            raise UsageError(f"{path}:{number}: {error}") from None
+        if operation.id in seen:
+            raise UsageError(f"{path}:{number}: operation id {operation.id} is there twice")
+        seen.add(operation.id)
+        yield operation
+
+
+class HistoryWriter:
+    """Appends operations to a history file. Several writers may append to one file: each write holds whole lines."""
+
+    def __init__(self, path: Path, *, buffer_length: int = 64) -> None:
+        self._path = path
+        self._lines: list[str] = []
+        self._buffer_length = buffer_length
+        try:
+            self._stream = path.open("ab", buffering=0)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot write {path}: {error.strerror}") from error
+
+    def add(self, operation: Operation) -> None:
+        self._lines.append(operation.to_json())
+        if len(self._lines) >= self._buffer_length:
+            self.flush()
+
+    def flush(self) -> None:
+        if self._lines:
+            block = memoryview(("\n".join(self._lines) + "\n").encode("utf-8"))
+            self._lines.clear()
+            try:
+                while block:
+                    block = block[self._stream.write(block) :]
+            except OSError as error:
+                raise EnvironmentFault(f"cannot write {self._path}: {error.strerror}") from error
+
+    def close(self) -> None:
+        self.flush()
+        self._stream.close()
+
+    def __enter__(self) -> "HistoryWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()

@@ -1,0 +1,70 @@
+"""Where a restored run comes from: what its members were given, so that it can be judged without the backup.
+
+This module knows one file of the run folder, `origin.json`; it starts and copies nothing.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records import jsonfields
+from upheaval.records.jsonfields import FieldError, Json
+from upheaval.records.run_folder import write_atomically
+
+ORIGIN_FILE: Final = "origin.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The backup that the members of a run began with.
+
+    `folder` is where it lay, `run_id` of which run it was (empty when nobody knows). Its log reached from
+    `start_position` to `position`; `log_digest` is the SHA-256 of it, session ids and the bodies of padding left out.
+    `snapshots` are the log positions of its snapshots. `operations` is how many of those that were acknowledged up to
+    `position` the history of the restored run begins with.
+    """
+
+    folder: str
+    run_id: str
+    start_position: int
+    position: int
+    log_digest: str
+    snapshots: tuple[int, ...]
+    operations: int
+
+    @property
+    def name(self) -> str:
+        return Path(self.folder).name
+
+
+def write_origin(run: Path, origin: Origin) -> None:
+    write_atomically(run / ORIGIN_FILE, json.dumps(asdict(origin), indent=2) + "\n")
+
+
+def read_origin(run: Path) -> Origin | None:
+    """None for a run that began with nothing. Raises `UsageError` for a malformed file."""
+    path = run / ORIGIN_FILE
+    if not path.is_file():
+        return None
+    try:
+        return _parse(jsonfields.parse_object(jsonfields.read_text(path)))
+    except FieldError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def _parse(fields: Mapping[str, Json]) -> Origin:
+    snapshots = fields.get("snapshots", [])
+    if not isinstance(snapshots, list) or not all(type(each) is int for each in snapshots):
+        raise FieldError("field 'snapshots' must be a list of positions")
+    return Origin(
+        jsonfields.text(fields, "folder"),
+        jsonfields.optional_text(fields, "run_id") or "",
+        jsonfields.integer(fields, "start_position"),
+        jsonfields.integer(fields, "position"),
+        jsonfields.text(fields, "log_digest"),
+        tuple(each for each in snapshots if isinstance(each, int)),
+        jsonfields.integer(fields, "operations"),
+    )

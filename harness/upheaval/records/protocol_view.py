@@ -1,0 +1,209 @@
+"""The protocol trace of a run, read from its folder: entries in order, chosen by member, message and time, and as text.
+
+Two notations. The plain one has a line for each message and state change, with every field. The one called `seed` is
+that of the documents on Aeron Cluster's messages: messages that were sent, where in an election their sender was, and
+`payload: field=value|..` with the fields that the documents know. Knows only the run folder.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records import jsonfields
+from upheaval.records.jsonfields import FieldError, Json
+from upheaval.records.run_folder import RunFolder
+from upheaval_node.protocol_trace import MESSAGE_EVENTS
+from upheaval_node.types import S
+
+PLAIN: Final = "plain"
+SEED: Final = "seed"
+NOTATIONS: Final = (PLAIN, SEED)
+
+SEND: Final = "send"
+RECEIVE: Final = "receive"
+CONSENSUS: Final = "consensus"
+CLOSED: Final = "CLOSED"
+NS_MAX: Final = (1 << 63) - 1
+UNKNOWN: Final = "?"
+"""The state of an election of which nothing is seen: that of another process, or before the trace begins."""
+
+# Fields that the documents do not know: they describe an earlier release.
+_NOT_IN_SEEDS: Final[Mapping[str, frozenset[str]]] = {
+    "NewLeadershipTerm": frozenset(("commitPosition",)),
+    "SessionConnectRequest": frozenset(("clientInfo",)),
+    "SessionEvent": frozenset(("leaderHeartbeatTimeoutNs",)),
+    "SessionMessageHeader": frozenset(("payloadLength",)),
+    "JoinLog": frozenset(("isStandby",)),
+    "ServiceTerminationPosition": frozenset(("ackRequired",)),
+    "BackupQuery": frozenset(("logPosition",)),
+}
+
+# A duty cycle may enter the next state before it sends. LEADER_INIT itself sends nothing to other members.
+_SENT_BY: Final = {"LEADER_INIT": "LEADER_REPLAY"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of a protocol trace. `ns` never goes back within a member; `state` is that of its election."""
+
+    member_id: int
+    ns: int
+    component: str
+    event: str
+    message: str
+    """Name of the message; empty for a state change."""
+    to: int | None
+    state: str
+    fields: Mapping[str, Json]
+    record: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What to show; None and empty stand for everything. Times are seconds since the first entry of the run."""
+
+    members: frozenset[int] = frozenset()
+    messages: frozenset[str] = frozenset()
+    from_s: float | None = None
+    to_s: float | None = None
+
+    def takes(self, entry: Entry, start_ns: int) -> bool:
+        seconds = (entry.ns - start_ns) / S
+        return (
+            (not self.members or entry.member_id in self.members)
+            and (not self.messages or entry.message in self.messages)
+            and (self.from_s is None or seconds >= self.from_s)
+            and (self.to_s is None or seconds <= self.to_s)
+        )
+
+
+def read_entries(run: RunFolder) -> Iterator[Entry]:
+    """All entries of a run in order of time. Raises `UsageError` when its protocol was not traced."""
+    members = run.read_manifest().members
+    sources = [
+        _with_states(_read_file(path, member_id))
+        for member_id in range(members)
+        for path in run.member(member_id).protocol_files()
+    ]
+    if not sources:
+        raise UsageError(f"{run.path} has no protocol trace: `upheaval up --trace`, or a run on the simulated runtime")
+    return heapq.merge(*sources, key=lambda entry: entry.ns)
+
+
+def chosen(entries: Iterable[Entry], choice: Choice) -> Iterator[tuple[int, Entry]]:
+    """The entries that the choice takes, each with the nanoseconds since the first one of all."""
+    start_ns: int | None = None
+    for entry in entries:
+        if start_ns is None:
+            start_ns = entry.ns
+        if choice.takes(entry, start_ns):
+            yield entry.ns - start_ns, entry
+
+
+def plain_lines(entries: Iterable[tuple[int, Entry]]) -> Iterator[str]:
+    """One line an entry: seconds, member, component, what, and all fields."""
+    for ns, entry in entries:
+        what = f"{entry.event} {entry.message}" if entry.message else entry.event
+        if entry.to is not None:
+            what += f" to member {entry.to}"
+        elif entry.message and entry.record.get("stream"):
+            what += f" ({entry.record['stream']})"
+        who = f"{ns / S:11.6f} member {entry.member_id} {entry.component:<10}"
+        yield f"{who} {what}  {_payload(entry.fields)}".rstrip()
+
+
+def seed_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] = frozenset()) -> list[str]:
+    """The messages sent, in the documents' notation; values of `masked` fields become `*`.
+
+    Values of one field stand under each other, as in the documents.
+    """
+    sent = [entry for _, entry in entries if entry.event == SEND]
+    places = [f"member {entry.member_id}{_where(entry)}, to {_receiver(entry)}:" for entry in sent]
+    payloads = [_seed_fields(entry, masked) for entry in sent]
+    widths: dict[tuple[str, str], int] = {}
+    for entry, payload in zip(sent, payloads, strict=True):
+        for name, value in payload:
+            key = (entry.message, name)
+            widths[key] = max(widths.get(key, 0), len(value))
+    place_width = max((len(place) for place in places), default=0)
+    names = {entry.message for entry in sent}
+    lines = []
+    for entry, place, payload in zip(sent, places, payloads, strict=True):
+        cells = [f"{name}={value.ljust(widths[entry.message, name])}" for name, value in payload]
+        head = f"{place.ljust(place_width)} payload: "
+        lines.append((head if len(names) == 1 else f"{head}{entry.message} ") + "|".join(cells).rstrip())
+    return lines
+
+
+def _where(entry: Entry) -> str:
+    if entry.state == UNKNOWN:
+        return ""
+    state = _SENT_BY.get(entry.state, entry.state)
+    return f" {state}" if state.startswith("on") else f" in {state}"
+
+
+def _receiver(entry: Entry) -> str:
+    if entry.to is not None:
+        return f"member {entry.to}"
+    return str(entry.record.get("stream") or f"stream {entry.record.get('stream_id')}")
+
+
+def _seed_fields(entry: Entry, masked: frozenset[str]) -> list[tuple[str, str]]:
+    left_out = _NOT_IN_SEEDS.get(entry.message, frozenset())
+    return [
+        (name, "*" if name in masked else _seed_value(value))
+        for name, value in entry.fields.items()
+        if name not in left_out
+    ]
+
+
+def _seed_value(value: Json) -> str:
+    return str(value).upper() if isinstance(value, bool) else str(value)
+
+
+def _payload(fields: Mapping[str, Json]) -> str:
+    return "|".join(f"{name}={_seed_value(value)}" for name, value in fields.items())
+
+
+def _read_file(path: Path, member_id: int) -> Iterator[Entry]:
+    """The entries of one file, without states. A last line that its writer did not finish is left out."""
+    latest_ns = 0
+    for number, record in jsonfields.read_lines(path, torn_end_allowed=True):
+        try:
+            fields = record.get("fields")
+            if not isinstance(fields, dict):
+                raise FieldError("field 'fields' must be an object")
+            event = jsonfields.text(record, "event")
+            # Events of a duty cycle have the time at which it began, messages that at which they passed.
+            latest_ns = max(latest_ns, jsonfields.integer_within(record, "ts", 0, NS_MAX))
+            yield Entry(
+                member_id,
+                latest_ns,
+                jsonfields.text(record, "component"),
+                event,
+                jsonfields.text(record, "message") if event in MESSAGE_EVENTS else "",
+                jsonfields.optional_integer(record, "to"),
+                "",
+                fields,
+                record,
+            )
+        except FieldError as error:
+            raise UsageError(f"{path}:{number}: {error}") from None
+
+
+def _with_states(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Say of each entry in which state the election of its member was; outside of one, on what it was an answer."""
+    state, pid, received = UNKNOWN, None, ""
+    received_ns = -1
+    for entry in entries:
+        if entry.record.get("pid") != pid:
+            pid, state = entry.record.get("pid"), UNKNOWN
+        if entry.event == "election_state":
+            state = str(entry.fields.get("state"))
+        elif entry.event == RECEIVE and entry.component == CONSENSUS:
+            received, received_ns = entry.message, entry.ns
+        is_answer = state == CLOSED and entry.event == SEND and entry.to is not None and received_ns == entry.ns
+        yield replace(entry, state=f"on{received}" if is_answer else state)

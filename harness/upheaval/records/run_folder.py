@@ -1,0 +1,310 @@
+"""The run folder: where everything lies that a run leaves behind, and its manifest.
+
+The format is documented in docs/run-folder.md. This module knows nothing of live clusters or of checkers.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.records import jsonfields
+from upheaval.records.history import HistoryWriter, Operation, read_history
+from upheaval.records.jsonfields import FieldError, Json
+from upheaval_chaos.record import FaultRecord, is_proof
+
+FORMAT_VERSION = 1
+MEMBERS_MAX: Final = 9
+SYNC_LEVEL_MAX: Final = 2
+PROFILES: Final = ("aeron", "test")
+TOGETHER: Final = "together"
+SPLIT: Final = "split"
+
+
+@dataclass(frozen=True, slots=True)
+class FinalPosition:
+    """Where one member's log stood when the run had converged."""
+
+    member_id: int
+    append_position: int
+    commit_position: int
+    leadership_term_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Converge:
+    """The last phase of a run: no more load, all faults healed, every member at one position.
+
+    `reached` is False when the deadline passed first; `members` then holds what was seen last.
+    """
+
+    reached: bool
+    completed_ns: int
+    members: tuple[FinalPosition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a run was: enough to read its other files, and to judge it."""
+
+    run_id: str
+    runtime: str
+    members: int
+    profile: str
+    sync_level: int
+    components: str = TOGETHER
+    service: str = ""
+    seed: int | None = None
+    created: str = ""
+    host: str = ""
+    boot_id: str = ""
+    version: str = ""
+    planted: str | None = None
+    """The bug that the members have, in a test build of the node."""
+    workload: Mapping[str, Json] = field(default_factory=dict)
+    converge: Converge | None = None
+
+    def to_json(self) -> str:
+        return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class ControlRecord:
+    """One order of an operator, and the proof that it took effect.
+
+    `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the order, -1 when
+    nobody did. `operations` are those that were acknowledged when it was given.
+    """
+
+    what: str
+    begin_ns: int
+    end_ns: int
+    leader: int
+    members: Mapping[str, Json]
+    proof: str
+    operations: int = 0
+
+    @property
+    def is_proved(self) -> bool:
+        return is_proof(self.proof)
+
+    def to_json(self) -> str:
+        return _line(asdict(self))
+
+
+def _line(fields: Mapping[str, Json]) -> str:
+    return json.dumps(fields, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class TraceEvent:
+    """One line of a member's trace; `ns` is the member's monotonic clock."""
+
+    line: int
+    ns: int
+    event: str
+    fields: Mapping[str, Json]
+
+
+class MemberFolder:
+    """The files of one member inside a run folder, or of a companion, which has the same files and a name."""
+
+    def __init__(self, path: Path, member_id: int, name: str = "") -> None:
+        self.path = path
+        self.member_id = member_id
+        self.name = name or f"member {member_id}"
+        self.trace = path / "trace.jsonl"
+        self.archive = path / "archive"
+        self.cluster = path / "cluster"
+        self.recording_log = path / "cluster" / "recording.log"
+
+    def protocol_files(self) -> list[Path]:
+        """The files of the protocol trace, if there are any; of one writer the older one comes first."""
+        return sorted(self.path.glob("protocol*.jsonl"), key=lambda path: (path.name.split(".")[0], -len(path.name)))
+
+    def read_trace(self) -> Iterator[TraceEvent]:
+        """The events in order. A last line that its writer did not finish (SIGKILL) is left out."""
+        for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True):
+            try:
+                yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)
+            except FieldError as error:
+                raise UsageError(f"{self.trace}:{number}: {error}") from None
+
+
+class RunFolder:
+    """A run folder by its path. Nothing is read or made before it is asked for."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.manifest_file = self.path / "manifest.json"
+        self.history_file = self.path / "history.jsonl"
+        self.faults_file = self.path / "faults.jsonl"
+        self.controls_file = self.path / "controls.jsonl"
+
+    def member(self, member_id: int) -> MemberFolder:
+        return MemberFolder(self.path / f"member-{member_id}", member_id)
+
+    def create(self, manifest: Manifest) -> None:
+        """Make the folder with its manifest. Raises `EnvironmentFault` when that is not possible."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot make the folder {self.path}: {error.strerror}") from error
+        self.write_manifest(manifest)
+
+    def write_manifest(self, manifest: Manifest) -> None:
+        """Replace the manifest in one step, so that a reader never sees half of it."""
+        write_atomically(self.manifest_file, manifest.to_json())
+
+    def read_manifest(self) -> Manifest:
+        """Raises `UsageError` for a folder that is none, is malformed or has another format version."""
+        if not self.manifest_file.is_file():
+            raise UsageError(f"{self.path} is not a run folder: it has no manifest.json")
+        try:
+            return parse_manifest(jsonfields.parse_object(jsonfields.read_text(self.manifest_file)))
+        except FieldError as error:
+            raise UsageError(f"{self.manifest_file}: {error}") from None
+
+    def read_history(self) -> Iterator[Operation]:
+        return read_history(self.history_file)
+
+    def history_writer(self, *, buffer_length: int = 64) -> HistoryWriter:
+        return HistoryWriter(self.history_file, buffer_length=buffer_length)
+
+    def add_fault(self, fault: FaultRecord) -> None:
+        _append_line(self.faults_file, fault.to_json())
+
+    def add_control(self, control: ControlRecord) -> None:
+        _append_line(self.controls_file, control.to_json())
+
+    def read_controls(self) -> Iterator[ControlRecord]:
+        """The orders of the run; none when the file does not exist."""
+        if not self.controls_file.exists():
+            return
+        for number, fields in jsonfields.read_lines(self.controls_file):
+            try:
+                yield parse_control(fields)
+            except FieldError as error:
+                raise UsageError(f"{self.controls_file}:{number}: {error}") from None
+
+    def heal_fault(self, where: str, begin_ns: int, end_ns: int) -> None:
+        """Write down that the last fault of `where` (or of a part of it) was healed; nothing when none is open."""
+        faults = list(self.read_faults())
+        for index in reversed(range(len(faults))):
+            fault = faults[index]
+            if fault.where.partition("/")[0] == where and fault.heal_end_ns is None:
+                faults[index] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=end_ns)
+                write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
+                return
+
+    def read_faults(self) -> Iterator[FaultRecord]:
+        """The faults of the run; none when the file does not exist."""
+        if not self.faults_file.exists():
+            return
+        for number, fields in jsonfields.read_lines(self.faults_file):
+            try:
+                yield parse_fault(fields)
+            except FieldError as error:
+                raise UsageError(f"{self.faults_file}:{number}: {error}") from None
+
+
+def _append_line(path: Path, line: str) -> None:
+    try:
+        with path.open("a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write {path}: {error.strerror}") from error
+
+
+def write_atomically(path: Path, content: str) -> None:
+    """Write a small file under another name, then rename it. Raises `EnvironmentFault`."""
+    temporary = path.with_name(path.name + ".new")
+    try:
+        temporary.write_text(content, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot write {path}: {error.strerror}") from error
+
+
+def parse_manifest(fields: Mapping[str, Json]) -> Manifest:
+    """Build a manifest from a decoded object. Raises `FieldError` with the reason."""
+    version = jsonfields.integer(fields, "format")
+    if version != FORMAT_VERSION:
+        raise FieldError(f"has format {version}, this version reads format {FORMAT_VERSION}")
+    workload = fields.get("workload", {})
+    if not isinstance(workload, dict):
+        raise FieldError("field 'workload' must be an object")
+    return Manifest(
+        run_id=jsonfields.text(fields, "run_id"),
+        runtime=jsonfields.text(fields, "runtime"),
+        members=jsonfields.integer_within(fields, "members", 1, MEMBERS_MAX),
+        profile=jsonfields.one_of(fields, "profile", PROFILES),
+        sync_level=jsonfields.integer_within(fields, "sync_level", 0, SYNC_LEVEL_MAX),
+        components=jsonfields.one_of({"components": TOGETHER, **fields}, "components", (TOGETHER, SPLIT)),
+        service=jsonfields.optional_text(fields, "service") or "",
+        seed=jsonfields.optional_integer(fields, "seed"),
+        created=jsonfields.optional_text(fields, "created") or "",
+        host=jsonfields.optional_text(fields, "host") or "",
+        boot_id=jsonfields.optional_text(fields, "boot_id") or "",
+        version=jsonfields.optional_text(fields, "version") or "",
+        planted=jsonfields.optional_text(fields, "planted"),
+        workload=workload,
+        converge=_parse_converge(fields.get("converge")),
+    )
+
+
+def _parse_converge(value: Json) -> Converge | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict):
+        raise FieldError("field 'converge' must be an object")
+    return Converge(
+        reached=jsonfields.boolean(value, "reached"),
+        completed_ns=jsonfields.integer(value, "completed_ns"),
+        members=tuple(
+            FinalPosition(
+                member_id=jsonfields.integer(member, "member_id"),
+                append_position=jsonfields.integer(member, "append_position"),
+                commit_position=jsonfields.integer(member, "commit_position"),
+                leadership_term_id=jsonfields.integer(member, "leadership_term_id"),
+            )
+            for member in jsonfields.objects(value, "members")
+        ),
+    )
+
+
+def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
+    """Build a fault from a decoded line. Raises `FieldError` with the reason."""
+    return FaultRecord(
+        what=jsonfields.text(fields, "what"),
+        where=jsonfields.text(fields, "where"),
+        inject_begin_ns=jsonfields.integer(fields, "inject_begin_ns"),
+        inject_end_ns=jsonfields.integer(fields, "inject_end_ns"),
+        heal_begin_ns=jsonfields.optional_integer(fields, "heal_begin_ns"),
+        heal_end_ns=jsonfields.optional_integer(fields, "heal_end_ns"),
+        proof=jsonfields.optional_text(fields, "proof") or "",
+        name=jsonfields.optional_text(fields, "name") or "",
+        statement=jsonfields.optional_text(fields, "statement") or "",
+        inject_operations=jsonfields.optional_integer(fields, "inject_operations"),
+        heal_operations=jsonfields.optional_integer(fields, "heal_operations"),
+        asked_ns=jsonfields.optional_integer(fields, "asked_ns"),
+    )
+
+
+def parse_control(fields: Mapping[str, Json]) -> ControlRecord:
+    """Build an order from a decoded line. Raises `FieldError` with the reason."""
+    members = fields.get("members", {})
+    if not isinstance(members, dict):
+        raise FieldError("field 'members' must be an object")
+    return ControlRecord(
+        what=jsonfields.text(fields, "what"),
+        begin_ns=jsonfields.integer(fields, "begin_ns"),
+        end_ns=jsonfields.integer(fields, "end_ns"),
+        leader=jsonfields.integer(fields, "leader"),
+        members=members,
+        proof=jsonfields.optional_text(fields, "proof") or "",
+        operations=jsonfields.integer(fields, "operations"),
+    )

@@ -1,0 +1,159 @@
+"""Operations of a history as the shipped services' requests, and back.
+
+Values travel as JSON text, so that integers, strings and null survive the way through the log. A request to any other
+service is known by the digest of its payload. This module knows the encoding of the services, and nothing of sessions
+or logs.
+"""
+
+import hashlib
+import json
+import struct
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records.history import Function
+from upheaval.records.jsonfields import Json
+from upheaval_node.errors import DecodeError
+from upheaval_node.errors import UsageError as NodeUsageError
+from upheaval_node.ports import Buffer
+from upheaval_node.service.services import encoding
+from upheaval_node.service.services.encoding import Request, Response, Status
+from upheaval_node.service.services.timers import FIRED
+
+_LONG: Final = struct.Struct("<q")
+_READS: Final = (Function.READ, Function.LIST, Function.BALANCES, Function.FIRED)
+_CONDITIONAL: Final = (
+    encoding.Operation.COMPARE_AND_SET,
+    encoding.Operation.TRANSFER,
+    encoding.Operation.CANCEL_TIMER,
+)
+
+_CODES = {
+    Function.READ: encoding.Operation.READ,
+    Function.WRITE: encoding.Operation.WRITE,
+    Function.CAS: encoding.Operation.COMPARE_AND_SET,
+    Function.APPEND: encoding.Operation.APPEND,
+    Function.LIST: encoding.Operation.READ_LIST,
+    Function.ECHO: encoding.Operation.ECHO,
+    Function.TRANSFER: encoding.Operation.TRANSFER,
+    Function.BALANCES: encoding.Operation.BALANCES,
+    Function.SCHEDULE: encoding.Operation.SCHEDULE_TIMER,
+    Function.CANCEL: encoding.Operation.CANCEL_TIMER,
+    Function.FIRED: encoding.Operation.READ_TIMERS,
+}
+_FUNCTIONS = {int(code): function for function, code in _CODES.items()}
+
+
+def encode_operation(operation_id: int, function: Function, key: str, value: Json) -> bytes:
+    """The payload that asks for an operation. Raises `UsageError` when key or value are too long."""
+    expected, new = None, None
+    if function is Function.CAS:
+        assert isinstance(value, list)
+        expected, new = _encoded_or_absent(value[0]), _encoded(value[1])
+    elif function is Function.TRANSFER:
+        assert isinstance(value, list)
+        expected, new = str(value[0]).encode(), _long(value[1])
+    elif function in (Function.SCHEDULE, Function.CANCEL):
+        new = _long(value)
+    elif function not in _READS:
+        new = _encoded(value)
+    try:
+        return encoding.encode_request(Request(operation_id, _CODES[function], key, new, expected))
+    except NodeUsageError as error:
+        raise UsageError(str(error)) from error
+
+
+def decode_operation(payload: Buffer) -> tuple[int, Function, str, Json]:
+    """Operation id, function, key and value of a recorded request. Raises `DecodeError`."""
+    request = encoding.decode_request(payload)
+    function = _FUNCTIONS.get(request.operation)
+    if function is None:
+        raise DecodeError(f"operation {request.operation} is unknown")
+    if function is Function.CAS:
+        return request.operation_id, function, request.key, [_decoded(request.expected), _decoded(request.value)]
+    if function is Function.TRANSFER:
+        target = (request.expected or b"").decode("utf-8", "replace")
+        return request.operation_id, function, request.key, [target, _number(request.value)]
+    if function in (Function.SCHEDULE, Function.CANCEL):
+        return request.operation_id, function, request.key, _number(request.value)
+    return request.operation_id, function, request.key, _decoded(request.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Credit:
+    """A message of the ledger to itself: the second step of a transfer."""
+
+    transfer_id: int
+    account: str
+    amount: int
+
+
+def decode_credit(payload: Buffer) -> Credit | None:
+    """None for any other message of a service."""
+    try:
+        request = encoding.decode_request(payload)
+    except DecodeError:
+        return None
+    if request.operation != encoding.Operation.CREDIT:
+        return None
+    amount = _number(request.value)
+    return Credit(request.operation_id, request.key, amount if isinstance(amount, int) else 0)
+
+
+def call_digest(payload: Buffer) -> str:
+    """By what the history and the log know a request to a service of a user's own."""
+    return hashlib.sha256(payload).hexdigest()
+
+
+def decode_result(payload: Buffer) -> tuple[int, int, Json, str]:
+    """Operation id, log position, result and error text ("" for none) of a response. Raises `DecodeError`."""
+    response = encoding.decode_response(payload)
+    return response.operation_id, response.position, _result(response), response.error
+
+
+def _result(response: Response) -> Json:
+    if response.operation in _CONDITIONAL:
+        return response.status is Status.OK
+    if response.operation == encoding.Operation.SCHEDULE_TIMER:
+        return _number(response.value)
+    if response.values is not None and response.operation == encoding.Operation.BALANCES:
+        return [
+            [value[_LONG.size :].decode("utf-8", "replace"), _number(value[: _LONG.size])] for value in response.values
+        ]
+    if response.values is not None and response.operation == encoding.Operation.READ_TIMERS:
+        return [list(FIRED.unpack(value)) if len(value) == FIRED.size else None for value in response.values]
+    if response.values is not None:
+        return [_decoded(value) for value in response.values]
+    return _decoded(response.value)
+
+
+def _long(value: Json) -> bytes:
+    assert isinstance(value, int)
+    return _LONG.pack(value)
+
+
+def _number(value: bytes | None) -> Json:
+    if value is None or len(value) != _LONG.size:
+        return None
+    number: int = _LONG.unpack(value)[0]
+    return number
+
+
+def _encoded(value: Json) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _encoded_or_absent(value: Json) -> bytes | None:
+    return None if value is None else _encoded(value)
+
+
+def _decoded(value: bytes | None) -> Json:
+    if value is None:
+        return None
+    try:
+        decoded: Json = json.loads(value)
+    except (ValueError, RecursionError):
+        # Somebody else's client: keep the bytes apart from every JSON value of ours.
+        return {"bytes": value.hex()}
+    return decoded

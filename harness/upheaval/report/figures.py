@@ -1,0 +1,342 @@
+"""The figures of one run, computed in this process from its folder: what `measure` prints and the report draws.
+
+Times are nanoseconds since the first thing that the run recorded. A member's state is what its own trace says.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final
+
+from upheaval.checkers.events import MS_OF_UNIT, TimerFired
+from upheaval.checkers.logs import check_logs
+from upheaval.checkers.run import finals
+from upheaval.checkers.witness import LogEntry
+from upheaval.records import (
+    ControlRecord,
+    Function,
+    Manifest,
+    Operation,
+    Outcome,
+    RunFolder,
+    TraceEvent,
+)
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import S
+
+TIMERS_SERVICE: Final = "timers"
+
+GAP_NS = S // 4
+"""Longer than this without an answer is called unavailable."""
+AROUND_NS = 2 * S
+"""How much before and after a fault is compared with it."""
+
+CATCHING_UP = ("FOLLOWER_LOG_REPLICATION", "FOLLOWER_CATCHUP_INIT", "FOLLOWER_CATCHUP_AWAIT", "FOLLOWER_CATCHUP")
+"""The states of an election in which a member gets the log that it missed."""
+
+DOWN, ELECTION, FOLLOWER, LEADER = "down", "election", "follower", "leader"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A state of a member for a time. `term` is that of a leader, as far as it was traced."""
+
+    begin: int
+    end: int
+    state: str
+    term: int | None = None
+
+
+@dataclass(frozen=True)
+class Bucket:
+    """What was answered within one interval: how many a second, and how long it took."""
+
+    begin: int
+    end: int
+    count: int
+    p50: float | None
+    p99: float | None
+
+    @property
+    def rate(self) -> float:
+        return self.count * S / (self.end - self.begin)
+
+
+@dataclass(frozen=True)
+class FaultFigures:
+    """A fault, and what clients and members saw of it. Latencies are (p50, p99) in nanoseconds."""
+
+    what: str
+    where: str
+    begin: int
+    end: int | None
+    proof: str
+    before: tuple[float, float] | None
+    during: tuple[float, float] | None
+    after: tuple[float, float] | None
+    new_leader_ns: int | None
+    first_answer_ns: int | None
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """How a member that came back got what it had missed of the log, in bytes of it."""
+
+    member: int
+    begin: int
+    end: int
+    from_position: int
+    to_position: int
+
+    @property
+    def rate(self) -> float:
+        """Bytes a second."""
+        return (self.to_position - self.from_position) * S / max(self.end - self.begin, 1)
+
+
+@dataclass(frozen=True)
+class SnapshotFigures:
+    """A snapshot that was ordered: when, and how long until every member that ran had it, in nanoseconds."""
+
+    begin: int
+    length_ns: int
+
+
+@dataclass(frozen=True)
+class Lateness:
+    """How late timers fired, in milliseconds of the cluster's time."""
+
+    count: int
+    p50: float
+    p99: float
+    most: float
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything about one run."""
+
+    length_ns: int
+    load: tuple[int, int]
+    counts: dict[str, int]
+    rate: float
+    latency: tuple[float, float, float] | None
+    """p50, p99 and the longest."""
+    buckets: list[Bucket]
+    gaps: list[tuple[int, int]]
+    members: dict[int, list[Span]]
+    terms: list[tuple[int, int, int]]
+    """When each term was first entered, the term, its leader."""
+    faults: list[FaultFigures]
+    catch_ups: list[CatchUp]
+    snapshots: list[SnapshotFigures]
+    timers: Lateness | None
+    """None in a run without timers of the service `timers`."""
+
+
+def snapshot_figures(controls: Iterable[ControlRecord], start: int) -> list[SnapshotFigures]:
+    """From the order to the moment in which every member that ran had the snapshot."""
+    return [
+        SnapshotFigures(control.begin_ns - start, control.end_ns - control.begin_ns)
+        for control in controls
+        if control.what == "snapshot" and control.is_proved
+    ]
+
+
+def lateness(late_ms: Sequence[float]) -> Lateness | None:
+    """Of the timers that fired, how much later than their deadline each did."""
+    ordered = sorted(late_ms)
+    if not ordered:
+        return None
+    return Lateness(len(ordered), percentile(ordered, 0.5), percentile(ordered, 0.99), ordered[-1])
+
+
+def late_timers(entries: Iterable[LogEntry], fired: Iterable[TimerFired], time_unit: int) -> list[float]:
+    """Milliseconds by which each timer event of the log is later than the deadline that its request gave."""
+    unit = MS_OF_UNIT[time_unit] if 0 <= time_unit < len(MS_OF_UNIT) else 1
+    deadlines = {
+        entry.id: entry.timestamp + entry.value
+        for entry in entries
+        if entry.f is Function.SCHEDULE and isinstance(entry.value, int)
+    }
+    return [(event.timestamp - deadlines[event.timer_id]) / unit for event in fired if event.timer_id in deadlines]
+
+
+def _late_timers_of(run: RunFolder, manifest: Manifest) -> list[float]:
+    """The log is only read for a run that can have such timers."""
+    if manifest.service != TIMERS_SERVICE:
+        return []
+    log = check_logs(run, finals(manifest), manifest.members).witness
+    return [] if log is None else late_timers(log.entries, log.events.timers, log.events.time_unit)
+
+
+def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
+    """Raises `UsageError` for a folder that is no run folder or holds a malformed file."""
+    manifest = run.read_manifest()
+    operations = list(run.read_history()) if run.history_file.exists() else []
+    faults = list(run.read_faults())
+    traces = {
+        member: list(run.member(member).read_trace()) if run.member(member).trace.exists() else []
+        for member in range(manifest.members)
+    }
+    start, end = _extent(operations, faults, traces.values())
+    answered = sorted(
+        (o.complete_ns - start, o.complete_ns - o.invoke_ns)
+        for o in operations
+        if o.outcome is Outcome.OK and o.complete_ns is not None
+    )
+    load = (min((o.invoke_ns for o in operations), default=start) - start, answered[-1][0] if answered else 0)
+    latencies = sorted(latency for _, latency in answered)
+    terms = _terms(traces.values(), start)
+    return Figures(
+        length_ns=end - start,
+        load=load,
+        counts={outcome.value: sum(o.outcome is outcome for o in operations) for outcome in Outcome},
+        rate=len(answered) * S / max(load[1] - load[0], 1),
+        latency=(percentile(latencies, 0.5), percentile(latencies, 0.99), latencies[-1]) if latencies else None,
+        buckets=_buckets(answered, end - start, buckets),
+        gaps=[(a, b) for (a, _), (b, _) in pairwise(answered) if b - a > GAP_NS],
+        members={member: member_spans(events, start, end) for member, events in traces.items()},
+        terms=terms,
+        faults=[_fault_figures(fault, start, answered, terms) for fault in faults],
+        catch_ups=catch_ups(traces, start),
+        snapshots=snapshot_figures(run.read_controls(), start),
+        timers=lateness(_late_timers_of(run, manifest)),
+    )
+
+
+def percentile(ordered: Sequence[float], fraction: float) -> float:
+    """Of sorted values, interpolated between neighbours, as Spark's `percentile` is."""
+    place = fraction * (len(ordered) - 1)
+    low = int(place)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (place - low)
+
+
+def edges_of(length: int, count: int) -> list[int]:
+    """The edges of about equal intervals, none of them empty."""
+    count = min(count, length)
+    return [length * i // count for i in range(count + 1)]
+
+
+def _extent(
+    operations: Sequence[Operation], faults: Sequence[FaultRecord], traces: Iterable[Sequence[TraceEvent]]
+) -> tuple[int, int]:
+    moments = [o.invoke_ns for o in operations] + [o.complete_ns for o in operations if o.complete_ns is not None]
+    moments += [t for f in faults for t in (f.inject_begin_ns, f.heal_end_ns) if t is not None]
+    moments += [events[i].ns for events in traces if events for i in (0, -1)]
+    return (min(moments), max(max(moments), min(moments) + 1)) if moments else (0, 1)
+
+
+def _buckets(answered: Sequence[tuple[int, int]], length: int, count: int) -> list[Bucket]:
+    edges = edges_of(length, count)
+    found = []
+    for begin, end in pairwise(edges):
+        low = bisect_left(answered, (begin, -1))
+        last = end == edges[-1]
+        high = len(answered) if last else bisect_left(answered, (end, -1))
+        latencies = sorted(latency for _, latency in answered[low:high])
+        both = (percentile(latencies, 0.5), percentile(latencies, 0.99)) if latencies else (None, None)
+        found.append(Bucket(begin, end, high - low, *both))
+    return found
+
+
+def _terms(traces: Iterable[Sequence[TraceEvent]], start: int) -> list[tuple[int, int, int]]:
+    first: dict[int, tuple[int, int]] = {}
+    for events in traces:
+        for event in events:
+            term, leader = event.fields.get("leadership_term_id"), event.fields.get("leader_member_id")
+            if event.event == "leadership_term" and type(term) is int and type(leader) is int:
+                first[term] = min(first.get(term, (event.ns, leader)), (event.ns, leader))
+    return sorted((ns - start, term, leader) for term, (ns, leader) in first.items())
+
+
+def member_spans(events: Sequence[TraceEvent], start: int, end: int) -> list[Span]:
+    """The states of a member one after the other, from the start of the run to its end."""
+    spans: list[Span] = []
+    since, state, role, closed = start, DOWN, FOLLOWER, False
+    term: int | None = None
+    last = start
+
+    def change(ns: int, new: str) -> None:
+        nonlocal since, state
+        if new != state:
+            if ns > since:
+                spans.append(Span(since - start, ns - start, state, term if state == LEADER else None))
+            since, state = ns, new
+
+    for event in events:
+        if event.event == "process-start":
+            change(last, DOWN)  # the one before it was killed: nothing was traced after that
+            role, closed = FOLLOWER, False
+            change(event.ns, ELECTION)
+        elif event.event == "process-end":
+            change(event.ns, DOWN)
+        elif event.event == "election_state":
+            closed = event.fields.get("state") == "CLOSED"
+            change(event.ns, role if closed or role == LEADER else ELECTION)
+        elif event.event in ("role", "role_change"):
+            role = str(event.fields.get("new", event.fields.get("role"))).lower()
+            change(event.ns, role if closed or role == LEADER else ELECTION)
+        entered = event.fields.get("leadership_term_id")
+        if event.event in ("leadership_term", "role_change") and type(entered) is int:
+            term = entered
+        last = event.ns
+    change(last if state != DOWN and last < end else end, DOWN)
+    if end > since:
+        spans.append(Span(since - start, end - start, state))
+    return spans
+
+
+def catch_ups(traces: Mapping[int, Iterable[TraceEvent]], start: int) -> list[CatchUp]:
+    """Each time a member caught up, in the order in which they began. Times are since `start`."""
+    found = [one for member, events in traces.items() for one in _catch_ups_of(member, events, start)]
+    return sorted(found, key=lambda one: (one.begin, one.member))
+
+
+def _catch_ups_of(member: int, events: Iterable[TraceEvent], start: int) -> Iterator[CatchUp]:
+    since: tuple[int, int] | None = None
+    for event in events:
+        if event.event == "process-start":
+            since = None
+        position = event.fields.get("append_position")
+        if event.event != "election_state" or type(position) is not int:
+            continue
+        if event.fields.get("state") in CATCHING_UP:
+            since = since or (event.ns - start, position)
+        elif since is not None:
+            if position > since[1]:
+                yield CatchUp(member, since[0], event.ns - start, since[1], position)
+            since = None
+
+
+def _fault_figures(
+    fault: FaultRecord, start: int, answered: Sequence[tuple[int, int]], terms: Sequence[tuple[int, int, int]]
+) -> FaultFigures:
+    begin = fault.inject_begin_ns - start
+    end = None if fault.heal_end_ns is None else fault.heal_end_ns - start
+    healed = answered[-1][0] + 1 if end is None and answered else end or begin
+    newer = next((moment for moment, _, _ in terms if begin < moment <= max(healed, begin)), None)
+    answer = None
+    if newer is not None:
+        index = bisect_right(answered, (newer, 1 << 62))
+        answer = answered[index][0] - begin if index < len(answered) else None
+    return FaultFigures(
+        fault.what,
+        fault.where,
+        begin,
+        end,
+        fault.proof,
+        _between(answered, begin - AROUND_NS, begin),
+        _between(answered, begin, healed),
+        None if end is None else _between(answered, end, end + AROUND_NS),
+        None if newer is None else newer - begin,
+        answer,
+    )
+
+
+def _between(answered: Sequence[tuple[int, int]], begin: int, end: int) -> tuple[float, float] | None:
+    found = answered[bisect_left(answered, (begin, -1)) : bisect_left(answered, (end, -1))]
+    latencies = sorted(latency for _, latency in found)
+    return (percentile(latencies, 0.5), percentile(latencies, 0.99)) if latencies else None

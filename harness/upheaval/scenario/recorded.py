@@ -1,0 +1,68 @@
+"""The realised schedule of a run, as a scenario of its own: which faults hit which members, and when.
+
+A scenario names roles and conditions; its run found members and moments. Both are in `faults.jsonl`: each fault as a
+statement, with the time and the number of acknowledged operations at which it was asked for and was healed. This module
+runs nothing.
+"""
+
+from typing import NamedTuple
+
+from upheaval.errors import UsageError
+from upheaval.records import Outcome, RunFolder
+from upheaval.scenario.text import parse_scenario
+from upheaval.scenario.values import Scenario
+from upheaval_node.types import MS
+
+# What a realised schedule has in common with the scenario that it comes from.
+_KEPT = ("title", "cluster", "workload", "promise")
+
+
+class _Event(NamedTuple):
+    ns: int
+    operations: int
+    statement: str
+
+
+def realised_scenario(origin: Scenario, run: RunFolder) -> Scenario:
+    """Raises `UsageError` when the run holds faults that no scenario made."""
+    lines = [line for line in origin.text.splitlines() if line.split("#")[0].split()[:1] in [[word] for word in _KEPT]]
+    head = [line for line in lines if line.split()[0] != "promise"]
+    promises = [line for line in lines if line.split()[0] == "promise"]
+    text = "\n".join([*head, *_steps(run), *promises, ""])
+    return parse_scenario(text, name=origin.name, where=f"the realised schedule of {run.path}")
+
+
+def _steps(run: RunFolder) -> list[str]:
+    """Every event at its moment, and at the end as many operations as there were."""
+    last_ns, acknowledged = _load(run)
+    steps = []
+    for event in sorted(_events(run)):
+        steps.append(f"wait moment operations={event.operations} after-ms={max(event.ns - last_ns, 0) // MS}")
+        steps.append(event.statement)
+        last_ns = event.ns
+    return [*steps, "wait leader", f"wait moment operations={acknowledged}"]
+
+
+def _events(run: RunFolder) -> list[_Event]:
+    events = []
+    for number, fault in enumerate(run.read_faults(), start=1):
+        if not fault.statement or fault.inject_operations is None:
+            raise UsageError(f"{run.faults_file}:{number}: {fault.what} of {fault.where} was made by no scenario")
+        name = fault.name or f"fault-{number}"
+        asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
+        events.append(_Event(asked_ns, fault.inject_operations, f"inject {name} {fault.statement}"))
+        if fault.heal_begin_ns is not None and fault.heal_operations is not None:
+            events.append(_Event(fault.heal_begin_ns, fault.heal_operations, f"heal {name}"))
+    events += [_Event(control.begin_ns, control.operations, control.what) for control in run.read_controls()]
+    return events
+
+
+def _load(run: RunFolder) -> tuple[int, int]:
+    """When the load began, and how many operations were acknowledged."""
+    begin_ns, acknowledged = None, 0
+    for operation in run.read_history():
+        begin_ns = operation.invoke_ns if begin_ns is None else min(begin_ns, operation.invoke_ns)
+        acknowledged += operation.outcome is Outcome.OK
+    if begin_ns is None:
+        raise UsageError(f"{run.history_file} holds no operation: there is nothing to replay")
+    return begin_ns, acknowledged

@@ -1,0 +1,141 @@
+"""A scenario as a value: a cluster, a load, steps that wait and break and heal, and the promises that must hold.
+
+The same value runs on every runtime. This module knows neither its text (`scenario_text`) nor how it is run.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from upheaval.workload import WORKBENCH_SERVICE, WorkloadSettings
+from upheaval_chaos.faults import Fault
+from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.target import Means
+
+LIBRARY = Path(__file__).parents[1] / "scenarios"
+SUFFIX = ".scenario"
+SIMULATED, PROCESS, DOCKER = "simulated", "process", "docker"
+RUNTIMES = (SIMULATED, PROCESS, DOCKER)
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterPlan:
+    """What kind of cluster the scenario wants."""
+
+    members: int = 3
+    components: str = "together"
+    sync_level: int = 1
+    service: str = WORKBENCH_SERVICE
+
+
+@dataclass(frozen=True, slots=True)
+class WaitOperations:
+    """Until so many more operations are acknowledged."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitLeader:
+    """Until a leader serves; if `other_than` names a fault, one that was not its victim."""
+
+    other_than: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitCaughtUp:
+    """Until the victim of a fault follows the leader, or leads."""
+
+    fault: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitMoment:
+    """Until so many operations are acknowledged in all, and so long after the last fault began or was healed.
+
+    The first of a scenario counts from the beginning of the load. A realised schedule consists of these.
+    """
+
+    operations: int
+    after_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitSeconds:
+    """Time under load and nothing else."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Inject:
+    """Put a fault in under a name, and prove that it took effect."""
+
+    name: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Heal:
+    """Take a fault away, and prove that too."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class GiveOrder:
+    """Let an operator order something (`upheaval.cluster.control`), and prove that it took effect on every member."""
+
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeepBackup:
+    """Start, stop or kill the backup beside the members, and prove it. `source` is whom a start copies from."""
+
+    action: str
+    source: str = "ANY"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitBackup:
+    """Until the backup has the log up to where it is committed at the beginning of the wait."""
+
+
+Step = (
+    WaitOperations
+    | WaitLeader
+    | WaitCaughtUp
+    | WaitBackup
+    | WaitMoment
+    | WaitSeconds
+    | Inject
+    | Heal
+    | GiveOrder
+    | KeepBackup
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One scenario. Empty `promises` stand for all that the checkers know."""
+
+    name: str
+    title: str
+    text: str
+    cluster: ClusterPlan
+    workload: WorkloadSettings
+    steps: tuple[Step, ...]
+    promises: tuple[str, ...] = ()
+
+    @property
+    def link_faults(self) -> tuple[LinkFault, ...]:
+        return tuple(
+            step.fault for step in self.steps if isinstance(step, Inject) and isinstance(step.fault, LinkFault)
+        )
+
+    @property
+    def runtimes(self) -> tuple[str, ...]:
+        """Where it can run: the simulated runtime runs components together, and only containers filter packets."""
+        if any(fault.means is Means.PACKETS for fault in self.link_faults):
+            return (DOCKER,)
+        return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)

@@ -1,0 +1,65 @@
+"""What a companion says about itself, from its counters and its recording log, for every runtime.
+
+Works on a live one, a dead one and one that is just starting; it only reads.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from upheaval.records import CompanionStatus, FieldError, jsonfields
+from upheaval.system.member_status import read_counters
+from upheaval_node.counters import Counters
+from upheaval_node.errors import NodeError
+from upheaval_node.files import layout
+from upheaval_node.runtime.backup_health import backup_health_of, read_backup_health
+
+
+def status_in_folder(name: str, folder: Path, pid: int | None) -> CompanionStatus:
+    """Of one whose files are on this machine; `pid` None: it does not run."""
+    if pid is None:
+        return status_from_fields(name, {**read_backup_health(str(folder)), "alive": False})
+    try:
+        counters = read_counters(folder / layout.CNC, pid)
+        recording_log = (folder / layout.RECORDING_LOG).read_bytes()
+    except (OSError, NodeError):
+        return CompanionStatus(name, alive=True, pid=pid)
+    if counters is None:
+        # The driver is just making the file.
+        return CompanionStatus(name, alive=True, pid=pid)
+    return companion_from_counters(name, counters, pid, recording_log)
+
+
+def companion_from_counters(name: str, counters: Counters, pid: int, recording_log: bytes) -> CompanionStatus:
+    """Of a live one."""
+    return status_from_fields(name, backup_health_of(counters, pid, recording_log))
+
+
+def status_from_text(name: str, text: str) -> CompanionStatus:
+    """What `upheaval_node.runtime.backup_health --json` printed. What cannot be read is a dead one."""
+    try:
+        return status_from_fields(name, jsonfields.parse_object(text))
+    except FieldError:
+        return CompanionStatus(name, alive=False)
+
+
+def status_from_fields(name: str, fields: Mapping[str, object]) -> CompanionStatus:
+    state = fields.get("state")
+    if fields.get("alive") is not True:
+        return CompanionStatus(name, alive=False, snapshot_position=_number(fields, "snapshot_position"))
+    return CompanionStatus(
+        name,
+        alive=True,
+        state=state if isinstance(state, str) else None,
+        live_log_position=_number(fields, "live_log_position"),
+        applied_position=_number(fields, "applied_position"),
+        next_query_deadline_ms=_number(fields, "next_query_deadline_ms"),
+        snapshots_retrieved=_number(fields, "snapshots_retrieved"),
+        errors=_number(fields, "errors"),
+        snapshot_position=_number(fields, "snapshot_position"),
+        pid=_number(fields, "pid"),
+    )
+
+
+def _number(fields: Mapping[str, object], name: str) -> int:
+    value = fields.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else -1

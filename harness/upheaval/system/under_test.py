@@ -1,0 +1,307 @@
+"""What a member *is*, once for each system under test: its ports, how it is configured, started, asked and checked.
+
+Runtimes know members only through this, whether they put them into processes or into containers. Ours is the first
+system; another one (real Aeron, in Java) is another object of the same shape.
+"""
+
+import contextlib
+import json
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import Final, Protocol
+
+from upheaval.errors import UsageError
+from upheaval.records import FieldError, Json, jsonfields
+from upheaval.system.member_control import ControlStatus, read_control
+from upheaval.system.member_status import read_member_status
+from upheaval.system.status import MemberStatus
+from upheaval_chaos.planted.bug import bug_named
+from upheaval_chaos.target import CHANNELS, INGRESS
+from upheaval_node import __version__
+from upheaval_node.errors import NodeError
+from upheaval_node.files import layout
+from upheaval_node.runtime import control
+from upheaval_node.runtime.exit_status import ExitStatus
+from upheaval_node.service.loader import load_service
+from upheaval_node.settings import profile_settings
+
+SOURCE_FOLDER: Final = "source"
+"""Where in a member's folder the code of a user's own service is put."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemberPlan:
+    """One member, or one component of it, as a runtime wants it.
+
+    `endpoints` are those of all members in order of their ids, each in the order of the system's `ports`; `metrics` is
+    where this one shows its metrics. `component` is `all` for a whole member. `max_sessions` 0 leaves the system's own
+    limit. `protocol_trace` is how many bytes the protocol trace of each process may take, 0 for none. `names` says
+    where the member dials for an endpoint of another one. `tls` are the files of its certificate, empty
+    without TLS; `credentials` is the book of those who may connect, empty for everyone. `planted` is the bug of a test
+    build, None for the system as it is.
+    """
+
+    member_id: int
+    endpoints: Sequence[Sequence[str]]
+    metrics: str
+    folder: str
+    run_id: str
+    service: str
+    profile: str
+    sync_level: int
+    python_path: Sequence[str] = ()
+    component: str = "all"
+    max_sessions: int = 0
+    protocol_trace: int = 0
+    names: Mapping[str, str] = field(default_factory=dict)
+    tls: Mapping[str, str] = field(default_factory=dict)
+    credentials: str = ""
+    planted: str | None = None
+
+
+class SystemUnderTest(Protocol):
+    """What a runtime has to know of a system."""
+
+    @property
+    def ports(self) -> Sequence[int]:
+        """What a member listens on in a container, ingress first."""
+        ...
+
+    @property
+    def channels(self) -> Sequence[str]:
+        """What each of the ports is for, by the names of `upheaval_chaos.target`."""
+        ...
+
+    @property
+    def metrics_port(self) -> int:
+        """Where a member in a container shows its metrics."""
+        ...
+
+    @property
+    def expected_exit_statuses(self) -> Sequence[int]:
+        """Of a component that ended because another one of its member had."""
+        ...
+
+    def check(
+        self, service: str, profile: str, sync_level: int, planted: str | None, python_path: Sequence[str] | None
+    ) -> None:
+        """Raises `UsageError` for what could never start. `python_path` None: the service is not on this machine."""
+        ...
+
+    def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
+        """What stands in a member's configuration file."""
+        ...
+
+    # --- in processes ---
+
+    def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
+        """What runs a member, or one component of it, on this machine."""
+        ...
+
+    def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
+        """The status of a member whose files are on this machine; `leader_member_id` is left to the runtime."""
+        ...
+
+    def read_control(self, folder: Path) -> ControlStatus:
+        """What the consensus module of a member says whose files are on this machine, alive or not."""
+        ...
+
+    def give_order(self, folder: Path, order: str) -> str:
+        """Let the member take an order of an operator; why it did not, empty when it has."""
+        ...
+
+    # --- in containers ---
+
+    @property
+    def image(self) -> str:
+        """The tag of the image."""
+        ...
+
+    @property
+    def test_image(self) -> str:
+        """The tag of the image with a test build, which a bug can be planted in."""
+        ...
+
+    @property
+    def folder(self) -> PurePosixPath:
+        """Where a member keeps everything that the run folder shall have: mounted as a volume, collected at the end."""
+        ...
+
+    @property
+    def status_command(self) -> Sequence[str]:
+        """A command inside the container that prints what `parse_status` reads."""
+        ...
+
+    def order_command(self, order: str | None) -> Sequence[str]:
+        """A command inside the container that gives an order, or none, and prints what `parse_control` reads."""
+        ...
+
+    @property
+    def recording_log(self) -> PurePosixPath:
+        """The file by which `control_of_files` knows a member that is down."""
+        ...
+
+    def environment(self, plan: MemberPlan) -> Mapping[str, str]:
+        """The configuration of a member."""
+        ...
+
+    def arguments(self, plan: MemberPlan) -> Sequence[str]:
+        """What the image's entry point is told."""
+        ...
+
+    def parse_status(self, member_id: int, output: str) -> MemberStatus:
+        """The status of a member; `leader_member_id` is left to the runtime. What cannot be read is a dead member."""
+        ...
+
+    def parse_control(self, output: str) -> tuple[str, ControlStatus]:
+        """Why an order was refused (empty: it was not), and what the member says."""
+        ...
+
+    def control_of_files(self, recording_log: bytes) -> ControlStatus:
+        """What is known of a member that is down."""
+        ...
+
+
+class UpheavalNode:
+    """The node of this repository. Implements `SystemUnderTest`."""
+
+    image = f"upheaval/node:{__version__}"
+    test_image = f"upheaval/node-test:{__version__}"
+    folder = PurePosixPath("/var/lib/upheaval")
+    # The order of the members string.
+    ports = (9001, 9002, 9003, 9004, 9005)
+    channels = (INGRESS, *CHANNELS)
+    metrics_port = 9006
+    expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
+    status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
+
+    def check(
+        self, service: str, profile: str, sync_level: int, planted: str | None, python_path: Sequence[str] | None
+    ) -> None:
+        if planted is not None:
+            bug_named(planted)
+        try:
+            profile_settings(profile, sync_level=sync_level)
+            if python_path is not None:
+                with _on_python_path(python_path):
+                    load_service(service)
+        except NodeError as error:
+            raise UsageError(str(error)) from error
+
+    def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
+        """See `upheaval_node.member_config`. Members are Aeron's `id,ingress,consensus,log,catchup,archive|...`."""
+        members = "|".join(",".join([str(number), *each]) for number, each in enumerate(plan.endpoints))
+        metrics_host, _, metrics_port = plan.metrics.rpartition(":")
+        return {
+            "member_id": plan.member_id,
+            "members": members,
+            "folder": plan.folder,
+            "service": plan.service,
+            "profile": plan.profile,
+            "sync_level": plan.sync_level,
+            "run_id": plan.run_id,
+            "trace": "trace.jsonl",
+            "python_path": list(plan.python_path),
+            "names": dict(plan.names),
+            "metrics_host": metrics_host,
+            "metrics_port": int(metrics_port),
+            "settings": _settings(plan),
+            "tls": dict(plan.tls),
+            "protocol_trace": plan.protocol_trace,
+        }
+
+    def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
+        program = ["upheaval_node.runtime.main"]
+        if plan.planted is not None:
+            program = ["upheaval_chaos.planted.main", "--planted", plan.planted]
+        # -P: a queue.py of the current folder is not the one of Python.
+        return [sys.executable, "-P", "-m", *program, "--config", str(configuration), *self.arguments(plan)]
+
+    def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
+        return read_member_status(folder, member_id, run_id)
+
+    def read_control(self, folder: Path) -> ControlStatus:
+        return control.control_status(str(folder))
+
+    def give_order(self, folder: Path, order: str) -> str:
+        return control.give_order(str(folder), order)
+
+    def order_command(self, order: str | None) -> Sequence[str]:
+        return ("python3", "-m", control.__name__, order or control.STATUS)
+
+    @property
+    def recording_log(self) -> PurePosixPath:
+        return self.folder / layout.RECORDING_LOG
+
+    def environment(self, plan: MemberPlan) -> Mapping[str, str]:
+        environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.run_id}
+        return environment if plan.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.planted}
+
+    def arguments(self, plan: MemberPlan) -> Sequence[str]:
+        return ("--component", plan.component)
+
+    def parse_status(self, member_id: int, output: str) -> MemberStatus:
+        try:
+            fields = jsonfields.parse_object(output)
+            if not fields.get("alive"):
+                return MemberStatus(member_id, alive=False)
+            if "role" not in fields:
+                return MemberStatus(member_id, alive=True)
+            return MemberStatus(
+                member_id,
+                alive=True,
+                role=jsonfields.optional_text(fields, "role"),
+                leadership_term_id=jsonfields.integer(fields, "leadership_term_id"),
+                election_state=jsonfields.optional_text(fields, "election_state"),
+                append_position=jsonfields.integer(fields, "append_position"),
+                commit_position=jsonfields.integer(fields, "commit_position"),
+                pids={"all": jsonfields.integer(fields, "pid")},
+            )
+        except FieldError:
+            return MemberStatus(member_id, alive=False)
+
+    def parse_control(self, output: str) -> tuple[str, ControlStatus]:
+        try:
+            fields = jsonfields.parse_object(output)
+            status = ControlStatus(
+                jsonfields.optional_text(fields, "module_state"),
+                jsonfields.integer(fields, "snapshot_count"),
+                jsonfields.integer(fields, "snapshot_position"),
+                jsonfields.integer(fields, "standby_position"),
+            )
+            return jsonfields.text(fields, "refused"), status
+        except FieldError as error:
+            return f"the member does not answer: {error}", ControlStatus()
+
+    def control_of_files(self, recording_log: bytes) -> ControlStatus:
+        return read_control(None, recording_log)
+
+
+def _settings(plan: MemberPlan) -> dict[str, Json]:
+    cluster: dict[str, Json] = {"max_sessions": plan.max_sessions} if plan.max_sessions else {}
+    if plan.credentials:
+        cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
+    return {"cluster": cluster} if cluster else {}
+
+
+SYSTEM: Final[SystemUnderTest] = UpheavalNode()
+"""The system that runtimes put under test."""
+
+
+def port_in_container(system: SystemUnderTest, channel: str) -> int:
+    """Where a member in a container listens for a channel."""
+    return system.ports[system.channels.index(channel)]
+
+
+@contextlib.contextmanager
+def _on_python_path(folders: Sequence[str]) -> Iterator[None]:
+    """Look for modules where the members will, without leaving it so."""
+    sys.path[:0] = folders
+    try:
+        yield
+    finally:
+        for folder in folders:
+            with contextlib.suppress(ValueError):
+                sys.path.remove(folder)

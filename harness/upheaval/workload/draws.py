@@ -1,0 +1,58 @@
+"""What to ask the services `ledger` and `timers` for: endless seeded sequences of operations. Sends nothing."""
+
+from collections import deque
+from random import Random
+from typing import Final
+
+from upheaval.records import Function, Json
+
+AMOUNT_MAX: Final = 30
+DELAYS_MS: Final = (0, 20, 100, 300, 700, 1500, 8000)
+# Reading a group gives all of its timers that have fired: start another one in time.
+TIMERS_A_GROUP: Final = 100
+_CANCELLED_AMONG: Final = 20
+_LEDGER_MIX: Final = ((Function.TRANSFER, 80), (Function.BALANCES, 20))
+_TIMERS_MIX: Final = ((Function.SCHEDULE, 60), (Function.CANCEL, 25), (Function.FIRED, 15))
+
+
+class LedgerDraw:
+    """Transfers between a few accounts, some of more than there is, and reads of all balances."""
+
+    def __init__(self, seed: int, keys: int) -> None:
+        self._random = Random(f"ledger/{seed}")
+        self._accounts = [f"a{index}" for index in range(max(keys, 2))]
+
+    def next(self, operation_id: int) -> tuple[Function, str, Json]:  # noqa: ARG002 - of every draw
+        if _drawn(self._random, _LEDGER_MIX) is Function.BALANCES:
+            return Function.BALANCES, "", None
+        source, target = self._random.sample(self._accounts, 2)
+        return Function.TRANSFER, source, [target, self._random.randint(1, AMOUNT_MAX)]
+
+
+class TimersDraw:
+    """Timers with short delays, cancellations of a late one each, and reads of what has fired in a group.
+
+    `name` tells the groups of one load from those of another.
+    """
+
+    def __init__(self, seed: int, name: str = "") -> None:
+        self._random = Random(f"timers/{seed}/{name}")
+        self._name = name
+        self._scheduled = 0
+        self._late: deque[int] = deque(maxlen=_CANCELLED_AMONG)
+
+    def next(self, operation_id: int) -> tuple[Function, str, Json]:
+        """The id is what a timer that is scheduled now will be cancelled by."""
+        function = _drawn(self._random, _TIMERS_MIX)
+        group = f"t{self._name}{self._scheduled // TIMERS_A_GROUP}"
+        if function is Function.CANCEL and self._late:
+            return function, "", self._late[self._random.randrange(len(self._late))]
+        if function is Function.FIRED:
+            return function, group, None
+        self._scheduled += 1
+        self._late.append(operation_id)
+        return Function.SCHEDULE, group, self._random.choice(DELAYS_MS)
+
+
+def _drawn(random: Random, mix: tuple[tuple[Function, int], ...]) -> Function:
+    return random.choices([function for function, _ in mix], [weight for _, weight in mix])[0]

@@ -1,0 +1,371 @@
+"""Seeded load on the shipped services: what to ask for, and the client slots that ask.
+
+A slot is a `process` of the history: it has one operation outstanding, never sends an operation again, and gets a new
+id when the outcome of one stays unknown. Sans-IO: the same load runs on real sockets and in the simulation. This
+module knows client sessions only by the shape of `Session`.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import count
+from random import Random
+from typing import Final, Protocol
+
+from upheaval.errors import UsageError
+from upheaval.records import Function, Json, Operation, Outcome, decode_result, encode_operation
+from upheaval.workload.draws import LedgerDraw, TimersDraw
+from upheaval_node.errors import DecodeError
+from upheaval_node.ports import Bell, Buffer
+from upheaval_node.types import MS, NEVER_NS, Now, S
+
+# Operation ids of one load stay below this; the next load of a run starts above it.
+IDS_A_LOAD: Final = 1 << 40
+# A list is read as a whole, so lists that grow for ever would make reads ever slower: start another one in time.
+APPENDS_A_LIST: Final = 200
+RECONNECT_DELAY_NS: Final = 100 * MS
+# Fragments taken from one session in one turn, so that no session starves the others.
+POLL_LIMIT: Final = 100
+
+WORKBENCH_SERVICE: Final = "workbench"
+LEDGER_SERVICE: Final = "ledger"
+TIMERS_SERVICE: Final = "timers"
+SERVICES: Final = (WORKBENCH_SERVICE, LEDGER_SERVICE, TIMERS_SERVICE)
+"""The shipped services that a workload drives."""
+
+MIX: Final[tuple[tuple[Function, int], ...]] = (
+    (Function.READ, 25),
+    (Function.WRITE, 25),
+    (Function.CAS, 20),
+    (Function.APPEND, 20),
+    (Function.LIST, 5),
+    (Function.ECHO, 5),
+)
+
+
+class Session(Protocol):
+    """A client session with the cluster, as `upheaval_node.client.session.ClusterClient` is one."""
+
+    @property
+    def is_connected(self) -> bool: ...
+    @property
+    def is_closed(self) -> bool: ...
+
+    leadership_term_id: int
+
+    def do_work(self, now: Now) -> int: ...
+    def next_deadline_ns(self) -> int: ...
+    def poll(self, handler: Callable[[int, Buffer], None], limit: int = ...) -> int: ...
+    def offer(self, *parts: Buffer) -> int: ...
+    def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSettings:
+    """What the load is. Slots are spread over the sessions; `rate` is operations a second, 0 for no limit."""
+
+    seed: int = 1
+    keys: int = 8
+    sessions: int = 2
+    slots: int = 32
+    rate: int = 0
+    operation_timeout_ns: int = 5 * S
+    service: str = WORKBENCH_SERVICE
+    """The shipped service that it drives: workbench, ledger or timers."""
+
+    def to_json(self) -> dict[str, Json]:
+        return {"seed": self.seed, "keys": self.keys, "sessions": self.sessions, "slots": self.slots, "rate": self.rate}
+
+
+class Draw(Protocol):
+    """An endless seeded sequence of operations. The id is that of the operation that is drawn."""
+
+    def next(self, operation_id: int) -> tuple[Function, str, Json]: ...
+
+
+def make_draw(settings: WorkloadSettings) -> Draw:
+    """Raises `UsageError` for a service without a workload of its own."""
+    if settings.service == LEDGER_SERVICE:
+        return LedgerDraw(settings.seed, settings.keys)
+    if settings.service == TIMERS_SERVICE:
+        return TimersDraw(settings.seed)
+    if settings.service != WORKBENCH_SERVICE:
+        known = ", ".join(SERVICES)
+        raise UsageError(f"the workload drives {known}: for service {settings.service} use clients of your own")
+    return OperationDraw(settings)
+
+
+class OperationDraw:
+    """What to ask the workbench for. Every value that is written or appended is there only once."""
+
+    def __init__(self, settings: WorkloadSettings) -> None:
+        self._random = Random(f"workload/{settings.seed}")
+        self._keys = settings.keys
+        self._functions = [function for function, _ in MIX]
+        self._weights = [weight for _, weight in MIX]
+        self._values = count(1)
+        self._last_written: dict[str, int] = {}
+        self._appended: dict[str, int] = {}
+
+    def next(self, operation_id: int = 0) -> tuple[Function, str, Json]:  # noqa: ARG002 - of every draw
+        function = self._random.choices(self._functions, self._weights)[0]
+        index = self._random.randrange(self._keys)
+        if function in (Function.APPEND, Function.LIST):
+            return self._draw_list(function, index)
+        key = f"r{index}"
+        if function is Function.WRITE:
+            value = self._last_written[key] = next(self._values)
+            return function, key, value
+        if function is Function.CAS:
+            # Half of them expect what was written last, so that some succeed and some do not.
+            expected = self._last_written.get(key) if self._random.random() < 0.5 else next(self._values)
+            new = self._last_written[key] = next(self._values)
+            return function, key, [expected, new]
+        if function is Function.ECHO:
+            return function, "", f"echo {next(self._values)}"
+        return function, key, None
+
+    def _draw_list(self, function: Function, index: int) -> tuple[Function, str, Json]:
+        appended = self._appended.get(f"{index}", 0)
+        key = f"l{index}.{appended // APPENDS_A_LIST}"
+        if function is Function.LIST:
+            return function, key, None
+        self._appended[f"{index}"] = appended + 1
+        return function, key, next(self._values)
+
+
+@dataclass(slots=True)
+class _Slot:
+    process: int
+    operation: "_Pending | None" = None
+
+
+@dataclass(slots=True)
+class _Pending:
+    """An operation that was invoked. `sent_term` is None while the session has not taken it."""
+
+    id: int
+    f: Function
+    key: str
+    value: Json
+    payload: bytes
+    invoke_ns: int
+    slot: _Slot
+    sent_term: int | None = None
+
+
+@dataclass(slots=True)
+class _Lane:
+    """One session and the slots that use it."""
+
+    slots: list[_Slot]
+    session: Session | None = None
+    retry_ns: int = 0
+    free: deque[_Slot] = field(default_factory=deque)
+    unsent: deque[_Pending] = field(default_factory=deque)
+    outstanding: dict[int, _Pending] = field(default_factory=dict)
+    term: int = -1
+
+
+@dataclass(slots=True)
+class LoadCounts:
+    ok: int = 0
+    fail: int = 0
+    unknown: int = 0
+
+    @property
+    def total(self) -> int:
+        return self.ok + self.fail + self.unknown
+
+
+class Load:
+    """The client slots as one agent: implements `ports.Agent`.
+
+    `open_session` makes a new session; `record` takes each operation when its outcome is settled; `clock_ns` is the
+    monotonic clock of the host, read right before the first offer and right after a response was decoded.
+    """
+
+    def __init__(
+        self,
+        settings: WorkloadSettings,
+        *,
+        open_session: Callable[[], Session],
+        record: Callable[[Operation], None],
+        clock_ns: Callable[[], int],
+        first_id: int = 0,
+        first_process: int = 0,
+    ) -> None:
+        self.bell: Bell | None = None
+        self.counts = LoadCounts()
+        self.last_ok_ns = 0
+        self._settings = settings
+        self._open_session = open_session
+        self._record = record
+        self._clock_ns = clock_ns
+        self._draw = make_draw(settings)
+        self._ids = count(first_id)
+        self._processes = count(first_process)
+        self._lanes = list(self._make_lanes())
+        self._is_issuing = True
+        self._tokens = 0.0
+        self._tokens_ns: int | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """No operation is outstanding."""
+        return not any(lane.outstanding or lane.unsent for lane in self._lanes)
+
+    def stop(self) -> None:
+        """Invoke nothing more; what is outstanding is still awaited."""
+        self._is_issuing = False
+
+    def do_work(self, now: Now) -> int:
+        self._refill(now.ns)
+        return sum(self._work_on(lane, now) for lane in self._lanes)
+
+    def next_deadline_ns(self) -> int:
+        deadline = NEVER_NS
+        for lane in self._lanes:
+            if lane.session is None:
+                deadline = min(deadline, lane.retry_ns)
+                continue
+            deadline = min(deadline, lane.session.next_deadline_ns())
+            if lane.outstanding:
+                oldest = next(iter(lane.outstanding.values()))
+                deadline = min(deadline, oldest.invoke_ns + self._settings.operation_timeout_ns)
+            if lane.free and self._is_issuing and self._settings.rate and self._tokens_ns is not None:
+                # With a token in hand it waits for its session, and looks again after a while.
+                missing = 1.0 - self._tokens if self._tokens < 1 else 1.0
+                deadline = min(deadline, self._tokens_ns + int(missing * S / self._settings.rate) + 1)
+        return deadline
+
+    def close(self) -> None:
+        """Settle what is outstanding as unknown and close the sessions."""
+        self._is_issuing = False
+        for lane in self._lanes:
+            self._give_up(lane, lambda _: True)
+            if lane.session is not None:
+                lane.session.close()
+                lane.session = None
+                lane.retry_ns = NEVER_NS
+
+    # --- one session ---
+
+    def _make_lanes(self) -> Iterator[_Lane]:
+        sessions = max(1, min(self._settings.sessions, self._settings.slots))
+        for index in range(sessions):
+            slots = [_Slot(next(self._processes)) for _ in range(index, self._settings.slots, sessions)]
+            yield _Lane(slots, free=deque(slots))
+
+    def _work_on(self, lane: _Lane, now: Now) -> int:
+        if lane.session is None:
+            if now.ns < lane.retry_ns:
+                return 0
+            lane.session = self._open_session()
+        session = lane.session
+        work = session.do_work(now)
+        work += session.poll(lambda _, payload: self._on_response(lane, payload), POLL_LIMIT)
+        if session.is_closed:
+            self._give_up(lane, lambda _: True)
+            lane.session = None
+            lane.retry_ns = now.ns + RECONNECT_DELAY_NS
+            return work + 1
+        if session.leadership_term_id != lane.term:
+            # A leader that lost its leadership answers no more; what it was sent may or may not be in the log.
+            lane.term = session.leadership_term_id
+            work += self._give_up(lane, lambda pending: pending.sent_term not in (None, lane.term))
+        if lane.outstanding:
+            expired_ns = now.ns - self._settings.operation_timeout_ns
+            oldest = next(iter(lane.outstanding.values()))
+            if oldest.invoke_ns <= expired_ns:
+                work += self._give_up(lane, lambda pending: pending.invoke_ns <= expired_ns)
+        if session.is_connected:
+            work += self._issue(lane, session)
+        return work
+
+    def _issue(self, lane: _Lane, session: Session) -> int:
+        """Offer what waits, then new operations for free slots."""
+        work = 0
+        while lane.unsent or (lane.free and self._is_issuing and self._may_invoke()):
+            if not lane.unsent:
+                lane.unsent.append(self._invoke(lane.free.popleft()))
+            pending = lane.unsent[0]
+            if session.offer(pending.payload) <= 0:
+                break
+            lane.unsent.popleft()
+            pending.sent_term = session.leadership_term_id
+            lane.outstanding[pending.id] = pending
+            work += 1
+        return work
+
+    def _invoke(self, slot: _Slot) -> _Pending:
+        operation_id = next(self._ids)
+        function, key, value = self._draw.next(operation_id)
+        payload = encode_operation(operation_id, function, key, value)
+        if self._settings.rate:
+            self._tokens -= 1
+        return _Pending(operation_id, function, key, value, payload, self._clock_ns(), slot)
+
+    def _on_response(self, lane: _Lane, payload: Buffer) -> None:
+        try:
+            operation_id, position, result, error = decode_result(payload)
+        except DecodeError:
+            return
+        complete_ns = self._clock_ns()
+        pending = lane.outstanding.pop(operation_id, None)
+        if pending is None:
+            # Too late: it was settled as unknown, and its slot has a new id.
+            return
+        self.counts.ok += 1
+        self.last_ok_ns = complete_ns
+        self._settle(pending, Outcome.OK, {"error": error} if error else result, complete_ns, position)
+        lane.free.append(pending.slot)
+
+    def _give_up(self, lane: _Lane, wanted: Callable[[_Pending], bool]) -> int:
+        """Settle the wanted operations without an answer: unknown when sent, fail when never taken."""
+        given_up = [pending for pending in lane.outstanding.values() if wanted(pending)]
+        for pending in given_up:
+            del lane.outstanding[pending.id]
+            self.counts.unknown += 1
+            self._settle(pending, Outcome.UNKNOWN, None, None, None)
+            pending.slot.process = next(self._processes)
+            lane.free.append(pending.slot)
+        never_sent = [pending for pending in lane.unsent if wanted(pending)]
+        for pending in never_sent:
+            lane.unsent.remove(pending)
+            self.counts.fail += 1
+            self._settle(pending, Outcome.FAIL, None, None, None)
+            lane.free.append(pending.slot)
+        return len(given_up) + len(never_sent)
+
+    def _settle(
+        self, pending: _Pending, outcome: Outcome, result: Json, complete_ns: int | None, position: int | None
+    ) -> None:
+        self._record(
+            Operation(
+                id=pending.id,
+                process=pending.slot.process,
+                f=pending.f,
+                key=pending.key,
+                value=pending.value,
+                invoke_ns=pending.invoke_ns,
+                complete_ns=complete_ns,
+                outcome=outcome,
+                result=result,
+                position=position,
+            )
+        )
+
+    # --- rate ---
+
+    def _may_invoke(self) -> bool:
+        return not self._settings.rate or self._tokens >= 1
+
+    def _refill(self, now_ns: int) -> None:
+        """Tokens for the time that passed, at most as many as there are slots."""
+        if not self._settings.rate:
+            return
+        if self._tokens_ns is not None:
+            self._tokens += (now_ns - self._tokens_ns) * self._settings.rate / S
+            self._tokens = min(self._tokens, float(self._settings.slots))
+        self._tokens_ns = now_ns
