@@ -12,8 +12,9 @@ from upheaval.campaign.swarm import CHANNELS, SwarmFault
 from upheaval.runtimes.simulated import faults as plain
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, SimulatedMember, host_of
 from upheaval.runtimes.simulated.faults import FaultKind, PlannedFault
+from upheaval_node.types import MS
 
-SLOW_DISK_NS: Final = 40_000_000
+SLOW_DISK_NS: Final = 40 * MS
 _PLAIN: Final = frozenset(kind.value for kind in FaultKind)
 _OF_LIVE_MEMBERS: Final = frozenset({"kill", "power_cut", "pause", "die_in_change", "power_lost_in_change"})
 
@@ -95,7 +96,7 @@ def _slow_disk(member: SimulatedMember) -> Injected:
     def heal() -> tuple[str, str] | None:
         disk.extra_latency_ns = 0
         slowed = disk.slowed - before
-        return (f"{slowed} syncs took {SLOW_DISK_NS // 1_000_000} ms longer", "no longer") if slowed else None
+        return (f"{slowed} syncs took {SLOW_DISK_NS // MS} ms longer", "no longer") if slowed else None
 
     return Injected(f"member {member.member_id}", (member.member_id,), heal)
 

@@ -43,11 +43,11 @@ from upheaval.scenario import (
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
+from upheaval_node.types import MS
 
 SCENARIO_FILE: Final = "run.scenario"
 RESULT_FILE: Final = "result.json"
 STEP_TIMEOUT_S: Final = 60.0
-MS: Final = 1_000_000
 
 Say = Callable[[str], None]
 

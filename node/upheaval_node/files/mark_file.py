@@ -17,6 +17,7 @@ from upheaval_node.ports import File, Storage
 from upheaval_node.protocol import archive_mark_messages as amm
 from upheaval_node.protocol import cluster_mark_messages as cmm
 from upheaval_node.protocol.codec import MessageSchema
+from upheaval_node.protocol.constants import semantic_version
 from upheaval_node.types import NULL_VALUE, align
 
 ArchiveMarkHeader = amm.MarkFileHeader
@@ -30,8 +31,8 @@ PAGE_LENGTH: Final = 4096
 LIVENESS_TIMEOUT_MS: Final = 10_000
 
 # Semantic versions 3.1.0 and 0.3.0; the major part of an existing file must be ours.
-ARCHIVE_MARK_VERSION: Final = 196864
-CLUSTER_MARK_VERSION: Final = 768
+ARCHIVE_MARK_VERSION: Final = semantic_version(3, 1)
+CLUSTER_MARK_VERSION: Final = semantic_version(0, 3)
 VERSION_FAILED: Final = -1
 
 ACTIVATION_IN_PROGRESS: Final = (1 << 63) - 1

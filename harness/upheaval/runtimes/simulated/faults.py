@@ -9,8 +9,9 @@ from enum import StrEnum
 from random import Random
 from typing import Final, Protocol, assert_never
 
-MS: Final = 1_000_000
-LONGEST_FAULT_NS: Final = 4_000 * MS
+from upheaval_node.types import MS, S
+
+LONGEST_FAULT_NS: Final = 4 * S
 LONGEST_PAUSE_BETWEEN_NS: Final = 2_500 * MS
 
 
