@@ -162,7 +162,7 @@ def _promises(report: Report) -> str:
         f"<td>{escape(f.detail)}</td></tr>"
         for f in report.findings
     ]
-    return _table(("promise", "verdict", "what it rests on"), rows, "promises")
+    return _table(("promise", "verdict", "evidence"), rows, "promises")
 
 
 def _faults(faults: Sequence[FaultFigures]) -> str:
