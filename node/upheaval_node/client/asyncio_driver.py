@@ -364,7 +364,7 @@ class _Parts:
             self.media.close()
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(CLOSE_TIMEOUT_NS / S):
-                    while self.network.lingering:
+                    while self.network.connections.lingering:
                         self._event.clear()
                         await self._event.wait()
         finally:

@@ -6,29 +6,62 @@ stream, a subscription vanishes. This module knows no socket and no payload.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from upheaval_node.errors import PeerError, UsageError
 from upheaval_node.media import commands
-from upheaval_node.media.api import Image, Subscription
+from upheaval_node.media.api import Image, ImageHandler, Subscription
 from upheaval_node.media.commands import Command
 from upheaval_node.media.feed import StreamFeed
 from upheaval_node.media.image import StreamImage
 from upheaval_node.media.link import MAX_STREAMS, FrameLink
 from upheaval_node.media.outbound import OutboundStream
 from upheaval_node.media.outlet import Outlet
-from upheaval_node.ports import Connection
+from upheaval_node.media.stream_buffer import StreamParams
+from upheaval_node.ports import Connection, Network
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.frames import Setup
+from upheaval_node.settings import MediaSettings
 
-if TYPE_CHECKING:
-    from upheaval_node.media.driver import MediaDriver
+
+class Driver(Protocol):
+    """What the sessions of clients need of the driver that they belong to."""
+
+    network: Network
+    settings: MediaSettings
+    receiver_id: int
+
+    def now_ns(self) -> int:
+        """Monotonic time of the present duty cycle, in nanoseconds."""
+        ...
+
+    def add_outbound(self, channel: Channel, params: StreamParams, position: int) -> OutboundStream:
+        """The stream of a client's publication. Raises `UsageError` when it is published already."""
+        ...
+
+    def add_subscription(
+        self, channel: str, stream_id: int, *, on_available: ImageHandler, on_unavailable: ImageHandler
+    ) -> Subscription:
+        """A subscription whose images are for a client. Raises `UsageError` for an unusable channel."""
+        ...
+
+    def mark_link(self, link: FrameLink) -> None:
+        """Have a link flushed at the end of the turn."""
+        ...
+
+    def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
+        """Count and report what a client did wrong."""
+        ...
+
+    def tick_soon(self) -> None:
+        """Have outlets and feeds ticked in this turn."""
+        ...
 
 
 class ClientServer:
     """Accepts client connections on one address and drives their sessions."""
 
-    def __init__(self, driver: "MediaDriver", address: str) -> None:
+    def __init__(self, driver: Driver, address: str) -> None:
         self._driver = driver
         self._sessions: list[ClientSession] = []
         self._listener = driver.network.listen(address, self._accept)
@@ -69,7 +102,7 @@ class ClientServer:
 class ClientSession:
     """One connection of a client. Implements `link.LinkOwner` and `outlet.OutletOwner`."""
 
-    def __init__(self, driver: "MediaDriver") -> None:
+    def __init__(self, driver: Driver) -> None:
         self.link = FrameLink(self)
         self.is_done = False
         self._driver = driver

@@ -11,16 +11,13 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 from upheaval_node.runtime.addresses import LookupResult
-from upheaval_node.runtime.loop import READABLE, WRITABLE
+from upheaval_node.runtime.loop import READABLE, WRITABLE, EventSource
 from upheaval_node.types import S
-
-if TYPE_CHECKING:
-    from upheaval_node.runtime.network import SocketNetwork
 
 READ_BUFFER_LENGTH: Final = 256 * 1024
 UNIX_SOCKET_BUFFER_LENGTH: Final = 2 * 1024 * 1024  # asked for; the kernel gives at most net.core.wmem_max
@@ -31,12 +28,26 @@ _IN_PROGRESS: Final = frozenset({errno.EINPROGRESS, errno.EAGAIN, errno.EWOULDBL
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
+class ConnectionPool:
+    """What the connections of one network share: a loop, a buffer to read into, and which of them hold a socket.
+
+    `lingering` are those that were closed and still hand over what they had accepted.
+    """
+
+    def __init__(self, loop: EventSource, unacknowledged_timeout_ms: int) -> None:
+        self.loop = loop
+        self.unacknowledged_timeout_ms = unacknowledged_timeout_ms
+        self.read_buffer = memoryview(bytearray(READ_BUFFER_LENGTH))
+        self.open: set[SelectorConnection] = set()
+        self.lingering: set[SelectorConnection] = set()
+
+
 class SelectorConnection:
     """Implements `ports.Connection`; made by `dial` or by a listener."""
 
-    def __init__(self, network: "SocketNetwork", peer: str, handler: ConnectionHandler | None) -> None:
-        self._network = network
-        self._loop = network.loop
+    def __init__(self, pool: ConnectionPool, peer: str, handler: ConnectionHandler | None) -> None:
+        self._pool = pool
+        self._loop = pool.loop
         self._peer = peer
         self._handler = handler
         self._socket: socket.socket | None = None
@@ -106,7 +117,7 @@ class SelectorConnection:
     def _linger(self) -> None:
         self._is_paused = False
         self._wants_write = False
-        self._network.lingering.add(self)
+        self._pool.lingering.add(self)
         self._loop.call_at(time.monotonic_ns() + LINGER_NS, self._dispose)
         self._shut_down()
         self._apply_interest()
@@ -216,7 +227,7 @@ class SelectorConnection:
 
     def _read(self) -> None:
         assert self._socket is not None
-        buffer = self._network.read_buffer
+        buffer = self._pool.read_buffer
         try:
             length = self._socket.recv_into(buffer)
         except (BlockingIOError, InterruptedError):
@@ -243,7 +254,7 @@ class SelectorConnection:
         if self._socket is None:
             return
         try:
-            ended = self._socket.recv_into(self._network.read_buffer) == 0
+            ended = self._socket.recv_into(self._pool.read_buffer) == 0
         except (BlockingIOError, InterruptedError):
             return
         except OSError:
@@ -256,7 +267,7 @@ class SelectorConnection:
     def _adopt(self, sock: socket.socket) -> None:
         self._socket = sock
         self._fd = sock.fileno()
-        self._network.open_connections.add(self)
+        self._pool.open.add(self)
         sock.setblocking(False)
         if sock.family == socket.AF_UNIX:
             for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
@@ -264,7 +275,7 @@ class SelectorConnection:
         else:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if hasattr(socket, "TCP_USER_TIMEOUT"):
-                timeout_ms = self._network.unacknowledged_timeout_ms
+                timeout_ms = self._pool.unacknowledged_timeout_ms
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
 
     def _apply_interest(self) -> None:
@@ -304,8 +315,8 @@ class SelectorConnection:
             self._set_events(0)
             self._socket.close()
             self._socket = None
-        self._network.lingering.discard(self)
-        self._network.open_connections.discard(self)
+        self._pool.lingering.discard(self)
+        self._pool.open.discard(self)
 
 
 def reason_of(error: OSError) -> str:

@@ -24,10 +24,10 @@ from upheaval_node.runtime.addresses import (
     unix_path,
     without_lookup,
 )
-from upheaval_node.runtime.connection import READ_BUFFER_LENGTH, SelectorConnection, reason_of
+from upheaval_node.runtime.connection import ConnectionPool, SelectorConnection, reason_of
 from upheaval_node.runtime.loop import READABLE, EventSource, Loop
 from upheaval_node.runtime.tls import Refusal, TlsIdentity
-from upheaval_node.runtime.tls_connection import PLAIN_BUFFER_LENGTH, TlsConnection
+from upheaval_node.runtime.tls_connection import TlsConnection, TlsPool
 from upheaval_node.tls_files import ANYBODY, split_name
 from upheaval_node.types import MS, S
 
@@ -69,13 +69,8 @@ class SocketNetwork:
         unacknowledged_timeout_ms: int = UNACKNOWLEDGED_TIMEOUT_MS,
     ) -> None:
         self.loop = loop
-        self.tls = tls
-        self.read_buffer = memoryview(bytearray(READ_BUFFER_LENGTH))
-        self.plain_buffer = memoryview(bytearray(PLAIN_BUFFER_LENGTH if tls is not None else 0))
-        self.unacknowledged_timeout_ms = unacknowledged_timeout_ms
-        self.handshakes: set[TlsConnection] = set()
-        self.lingering: set[SelectorConnection] = set()
-        self.open_connections: set[SelectorConnection] = set()
+        self.connections = ConnectionPool(loop, unacknowledged_timeout_ms)
+        self.tls = None if tls is None else TlsPool(tls)
         self.open_listeners: set[SelectorListener] = set()
         self._lookup = NameLookup(loop)
 
@@ -105,9 +100,9 @@ class SocketNetwork:
         """
         name, address = split_name(address) if not address.startswith(UNIX_PREFIX) else ("", address)
         if self.tls is None or address.startswith(UNIX_PREFIX):
-            connection = SelectorConnection(self, address, handler)
+            connection = SelectorConnection(self.connections, address, handler)
         else:
-            connection = TlsConnection(self, self.tls, address, handler, (name or ANYBODY,))
+            connection = TlsConnection(self.connections, self.tls, address, handler, (name or ANYBODY,))
         try:
             path = unix_path(address)
             if path is not None:
@@ -126,14 +121,15 @@ class SocketNetwork:
 
     def has_room_for_handshake(self, peer: str) -> bool:
         """Handshakes that do not go on are bounded, in all and of each host: nobody knows yet who costs the memory."""
-        of_host = sum(host_of(each.peer) == host_of(peer) for each in self.handshakes)
-        return len(self.handshakes) < MAX_HANDSHAKES and of_host < MAX_HANDSHAKES_OF_HOST
+        handshakes = self.tls.handshakes if self.tls is not None else ()
+        of_host = sum(host_of(each.peer) == host_of(peer) for each in handshakes)
+        return len(handshakes) < MAX_HANDSHAKES and of_host < MAX_HANDSHAKES_OF_HOST
 
     def close(self) -> None:
         """Let go of everything at once, without a word to anybody: for the end of a process, after `drain`."""
         for listener in tuple(self.open_listeners):
             listener.close()
-        for connection in tuple(self.open_connections):
+        for connection in tuple(self.connections.open):
             connection.abandon()
 
 
@@ -153,7 +149,7 @@ class SelectorNetwork(SocketNetwork):
     def drain(self, timeout_ns: int) -> None:
         """Give closed connections at most this long to hand over what they still hold: for the end of a process."""
         deadline_ns = time.monotonic_ns() + timeout_ns
-        while self.lingering and (left_ns := deadline_ns - time.monotonic_ns()) > 0:
+        while self.connections.lingering and (left_ns := deadline_ns - time.monotonic_ns()) > 0:
             self.loop.run_once(left_ns / S)
 
 
@@ -228,11 +224,13 @@ class SelectorListener:
     def _make_connection(self, sock: socket.socket, peer: str) -> SelectorConnection | None:
         tls = self._network.tls
         if tls is None or sock.family == socket.AF_UNIX:
-            return SelectorConnection(self._network, peer, None)
+            return SelectorConnection(self._network.connections, peer, None)
         if not self._network.has_room_for_handshake(peer):
-            tls.refused(Refusal("handshake-flood", "it begins more TLS handshakes than it ends"), peer)
+            tls.identity.refused(Refusal("handshake-flood", "it begins more TLS handshakes than it ends"), peer)
             return None
-        return TlsConnection(self._network, tls, peer, None, tls.rules.accepted_at(self._wanted_address))
+        return TlsConnection(
+            self._network.connections, tls, peer, None, tls.identity.rules.accepted_at(self._wanted_address)
+        )
 
     def _retry_later(self) -> None:
         """Without this a listener that cannot accept is ready for ever, and the loop spins."""

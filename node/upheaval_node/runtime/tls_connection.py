@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
-from upheaval_node.runtime.connection import READ_BUFFER_LENGTH, SelectorConnection
+from upheaval_node.runtime.connection import READ_BUFFER_LENGTH, ConnectionPool, SelectorConnection
 from upheaval_node.runtime.loop import Cancellable
 from upheaval_node.runtime.tls import Peer, Refusal, TlsIdentity, check_name, issuer_of, refusal_of
 from upheaval_node.tls_files import named_address
@@ -19,8 +19,6 @@ from upheaval_node.types import S
 
 if TYPE_CHECKING:
     import socket
-
-    from upheaval_node.runtime.network import SocketNetwork
 
 SEND_LENGTH: Final = 256 * 1024
 """Bytes that are ciphered at once."""
@@ -35,19 +33,31 @@ PLAIN_BUFFER_LENGTH: Final = READ_BUFFER_LENGTH + 2 * 16 * 1024
 _EMPTY: Final = memoryview(b"")
 
 
+class TlsPool:
+    """What the connections over TLS of one network share: whose end this is, a buffer for plain text, and which of them
+    are not secured yet.
+    """
+
+    def __init__(self, identity: TlsIdentity) -> None:
+        self.identity = identity
+        self.plain_buffer = memoryview(bytearray(PLAIN_BUFFER_LENGTH))
+        self.handshakes: set[TlsConnection] = set()
+
+
 class TlsConnection(SelectorConnection):
     """Implements `ports.Connection`. `wanted` are patterns of the names that the other end may have."""
 
     def __init__(
         self,
-        network: "SocketNetwork",
-        identity: TlsIdentity,
+        pool: ConnectionPool,
+        tls: TlsPool,
         peer: str,
         handler: ConnectionHandler | None,
         wanted: tuple[str, ...],
     ) -> None:
-        super().__init__(network, peer, handler)
-        self._identity = identity
+        super().__init__(pool, peer, handler)
+        self._shared = tls
+        self._identity = tls.identity
         self._wanted = wanted
         self._is_dialled = handler is not None
         self._accept: Callable[[Connection], ConnectionHandler] | None = None
@@ -94,14 +104,14 @@ class TlsConnection(SelectorConnection):
 
     def _begin_handshake(self) -> None:
         self._tls = self._identity.make(self._incoming, self._outgoing, is_server=not self._is_dialled)
-        self._network.handshakes.add(self)
+        self._shared.handshakes.add(self)
         self._timer = self._loop.call_at(time.monotonic_ns() + HANDSHAKE_TIMEOUT_NS, self._give_up_handshake)
         self._apply_interest()
         self._step_handshake()
 
     def _end_handshake(self) -> None:
         """It went well, or is over: nothing waits for it any more."""
-        self._network.handshakes.discard(self)
+        self._shared.handshakes.discard(self)
         if self._timer is not None:
             self._timer.cancel()
 
@@ -187,7 +197,7 @@ class TlsConnection(SelectorConnection):
     def _deliver(self) -> None:
         """Hand on everything that can be deciphered."""
         assert self._tls is not None
-        plain = self._network.plain_buffer
+        plain = self._shared.plain_buffer
         length = 0
         try:
             while length < PLAIN_BUFFER_LENGTH:

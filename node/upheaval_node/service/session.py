@@ -5,7 +5,7 @@ leaves the session without a connection.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import Final, Never, Protocol
 
 from upheaval_node.errors import NodeError
 from upheaval_node.media.api import BACK_PRESSURED, CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Media, Publication
@@ -14,14 +14,34 @@ from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.service.api import MOCKED_OFFER, ClusterRole
 
-if TYPE_CHECKING:
-    from upheaval_node.service.cluster_view import ClusterView
-
 MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
 """Bytes of responses kept for one client that does not take them; more than the longest message."""
 
 MAX_FLUSHED: Final = 256
 """Queued messages of one session sent in one duty cycle."""
+
+
+class SessionHost(Protocol):
+    """What a session reads of the container at the entry that is being delivered, and what it leaves there.
+
+    `callback` names the life-cycle callback that is running, in which nothing is sent; `backlog` are the sessions that
+    have queued responses, by their ids; `time` is that of the entry, in the cluster's unit.
+    """
+
+    callback: str | None
+    role: ClusterRole
+    leadership_term_id: int
+    time: int
+    dropped_responses: int
+    backlog: "dict[int, ContainerSession]"
+
+    def refuse_in_callback(self, what: str) -> Never:
+        """Raises `UsageError`."""
+        ...
+
+    def close_client_session(self, session_id: int) -> bool:
+        """Ask for the end of a session; whether the request was taken."""
+        ...
 
 
 class ContainerSession:
@@ -43,7 +63,7 @@ class ContainerSession:
 
     def __init__(
         self,
-        view: "ClusterView",
+        view: SessionHost,
         session_id: int,
         response_stream_id: int,
         response_channel: str,

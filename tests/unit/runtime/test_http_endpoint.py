@@ -173,7 +173,7 @@ def test_clients_that_hold_their_connections_keep_nobody_out(server: Server) -> 
     holders = [server.dial(b"GET /") for _ in range(3 * MAX_CONNECTIONS)]
     assert server.ask(b"GET /page HTTP/1.1\r\n\r\n")[0] == 200
     assert server.endpoint.connection_count <= MAX_CONNECTIONS
-    assert len(server.network.open_connections) <= MAX_CONNECTIONS
+    assert len(server.network.connections.open) <= MAX_CONNECTIONS
     assert server.read_to_end(holders[0]) == b""
 
 
@@ -182,7 +182,7 @@ def test_answered_clients_that_do_not_hang_up_are_bounded_as_well(server: Server
         client = server.dial(b"GET /page HTTP/1.1\r\n\r\n")
         run_until(server.loop, partial(_has_input, client))
     assert server.asked == 3 * MAX_CONNECTIONS
-    assert len(server.network.open_connections) <= MAX_CONNECTIONS
+    assert len(server.network.connections.open) <= MAX_CONNECTIONS
 
 
 def test_clients_that_reset_their_connections_are_forgotten(server: Server) -> None:

@@ -138,17 +138,17 @@ def test_what_was_sent_before_a_close_arrives_although_input_was_left_unread(
     assert pair.server.received == b"last words" * 10_000
     assert pair.server.closed == ["closed by the peer"]
     assert pair.client.closed == [], "whoever closes is not told"
-    run_until(network.loop, lambda: not network.lingering)
+    run_until(network.loop, lambda: not network.connections.lingering)
 
 
 def test_a_peer_that_never_closes_does_not_keep_a_closed_connection(network: SelectorNetwork) -> None:
     pair = Pair(network, "127.0.0.1:0", Recorder(), Recorder())
     pair.server.link.pause_reading(True)
     pair.client.link.close()
-    assert len(network.lingering) == 1
+    assert len(network.connections.lingering) == 1
     start = time.monotonic()
     network.drain(5_000_000_000)
-    assert not network.lingering
+    assert not network.connections.lingering
     assert time.monotonic() - start < 4
 
 

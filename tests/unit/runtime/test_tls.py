@@ -205,11 +205,11 @@ def test_handshakes_that_do_not_go_on_are_bounded_and_end(loop: World) -> None:
     idle = [socket.create_connection(split(listener.address)) for _ in range(MAX_HANDSHAKES_OF_HOST + 10)]
     run_until(loop, lambda: len(there.refusals) == 10)
     assert set(there.refused) == {"handshake-flood"}
-    assert len(there.network.handshakes) == MAX_HANDSHAKES_OF_HOST
-    for connection in list(there.network.handshakes):
+    assert len(there.network.tls.handshakes) == MAX_HANDSHAKES_OF_HOST
+    for connection in list(there.network.tls.handshakes):
         connection._give_up_handshake()
     assert there.refused.count("handshake-timed-out") == MAX_HANDSHAKES_OF_HOST
-    assert not there.network.handshakes
+    assert not there.network.tls.handshakes
     for sock in idle:
         sock.close()
 
@@ -220,14 +220,14 @@ def test_who_is_refused_or_gone_costs_no_more_memory(loop: World) -> None:
     host, _, port = listener.address.rpartition(":")
     for last_words in (b"GET / HTTP/1.1\r\n\r\n" * 1000, b""):
         with socket.create_connection((host, int(port))) as stranger:
-            run_until(loop, lambda: there.network.handshakes)
-            (connection,) = there.network.handshakes
+            run_until(loop, lambda: there.network.tls.handshakes)
+            (connection,) = there.network.tls.handshakes
             state = weakref.ref(connection._tls)
             del connection
             if last_words:
                 stranger.sendall(last_words)
-                run_until(loop, lambda: not there.network.handshakes)
-        run_until(loop, lambda: not there.network.handshakes)
+                run_until(loop, lambda: not there.network.tls.handshakes)
+        run_until(loop, lambda: not there.network.tls.handshakes)
         assert state() is None
 
 
