@@ -19,6 +19,8 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from upheaval_node.types import S
+
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import own
@@ -42,7 +44,7 @@ def watch(leader_cnc: str, backup_cnc: str, seconds: float, told: Connection) ->
     commit, held = _counter(leader_cnc, types.COMMIT_POSITION), _counter(backup_cnc, types.BACKUP_LIVE_LOG_POSITION)
     told.send(None)
     told.recv()
-    time.sleep(own.WARM_UP_NS / own.S)
+    time.sleep(own.WARM_UP_NS / S)
     missing: deque[tuple[int, int]] = deque()
     found = []
     end = time.monotonic() + seconds
@@ -76,7 +78,7 @@ def measure_lag(window: int, seconds: float, source: str) -> dict[str, float]:
         looking = multiprocessing.get_context("spawn").Process(target=watch, args=(*paths, seconds, theirs))
         looking.start()
         # The session has to be kept alive meanwhile.
-        client.cycle.run_until(lambda: ours.poll(), time.monotonic_ns() + 60 * own.S)
+        client.cycle.run_until(lambda: ours.poll(), time.monotonic_ns() + 60 * S)
         ours.recv()
         ours.send(None)
         client.run(seconds)

@@ -26,10 +26,9 @@ from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.runtime.tls import TlsIdentity
 from upheaval_node.settings import MediaSettings, profile_settings
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now, S
 
 MESSAGE_LENGTH = 64
-S = 1_000_000_000
 WARM_UP_NS = S
 POLL_LIMIT = 64
 """Answers taken in one turn: what they make room for leaves before the rest is looked at."""
@@ -78,7 +77,7 @@ class WindowLoad:
         return work
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION
+        return NEVER_NS
 
     def _on_answer(self, _timestamp: int, payload: Buffer) -> None:
         now_ns = time.monotonic_ns()
@@ -107,8 +106,8 @@ class LoadClient:
         """Send `count` messages and wait for their answers, however long that takes."""
         load = self.load
         wanted = load.answered + count
-        load.end_ns = MAX_POSITION
-        self.cycle.run_until(lambda: load.answered >= wanted, MAX_POSITION)
+        load.end_ns = NEVER_NS
+        self.cycle.run_until(lambda: load.answered >= wanted, NEVER_NS)
         load.end_ns = 0
         self.cycle.run_until(lambda: load.is_idle, time.monotonic_ns() + 5 * S)
 
@@ -117,7 +116,7 @@ class LoadClient:
         load = self.load
         load.begin_ns = time.monotonic_ns() + WARM_UP_NS
         load.end_ns = load.begin_ns + round(seconds * S)
-        self.cycle.run_until(lambda: time.monotonic_ns() >= load.end_ns, MAX_POSITION)
+        self.cycle.run_until(lambda: time.monotonic_ns() >= load.end_ns, NEVER_NS)
         self.cycle.run_until(lambda: load.is_idle, time.monotonic_ns() + 5 * S)
 
 
@@ -154,7 +153,7 @@ def measure_failover(profile: str = "test") -> float:
     """Seconds from SIGKILL of the leader to the first answer under the new one, with a client that keeps trying."""
     with running_cluster(profile=profile, sync_level=0) as cluster:
         client = LoadClient(cluster, 16)
-        client.load.end_ns = MAX_POSITION
+        client.load.end_ns = NEVER_NS
         client.cycle.run_until(lambda: client.load.answered > 100, time.monotonic_ns() + 10 * S)
         killed_ns = time.monotonic_ns()
         cluster.member(client.session.leader_member_id).kill()

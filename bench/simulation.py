@@ -11,12 +11,13 @@ import sys
 import time
 from typing import Final
 
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import WorkloadSettings
+from upheaval_node.types import S
 
 RATE: Final = 20
-WARM_UP_NS: Final = 2 * SECOND
+WARM_UP_NS: Final = 2 * S
 GOALS: Final = {"idle": 500.0, "load": 100.0}
 
 
@@ -29,7 +30,7 @@ def seconds_per_processor_second(seed: int, seconds: int, *, rate: int) -> float
         cluster.start_load(WorkloadSettings(seed=seed, rate=rate, slots=8, keys=4))
     cluster.world.run_for(WARM_UP_NS)
     begin = time.process_time()
-    cluster.world.run_for(seconds * SECOND)
+    cluster.world.run_for(seconds * S)
     taken = time.process_time() - begin
     cluster.require_no_failure()
     return seconds / taken

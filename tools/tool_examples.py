@@ -11,13 +11,15 @@ import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from upheaval_node.types import S
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "tool.md"
 if __name__ == "__main__":
     sys.path.insert(0, str(ROOT / "tests"))
 
 from support.tool_folders import make_node  # noqa: E402
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster  # noqa: E402
+from upheaval.runtimes.simulated.cluster import SimulatedCluster  # noqa: E402
 from upheaval.runtimes.simulated.tool import run_tool  # noqa: E402
 from upheaval.runtimes.simulated.world import World  # noqa: E402
 from upheaval_node.errors import NodeError  # noqa: E402
@@ -71,7 +73,7 @@ def running_examples() -> str:
 
     def tool(words: Sequence[str]) -> Answer:
         # As long as an operator takes to type the next command.
-        cluster.world.run_for(SECOND)
+        cluster.world.run_for(S)
         return run_tool(cluster.world, member, words[0], *words[1:])
 
     return _shown("RUN/member-0", RUNNING, tool)

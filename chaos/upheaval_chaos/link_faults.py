@@ -13,20 +13,20 @@ from upheaval_chaos.faults import (
     COMES_BACK_S,
     SETTLES_S,
     TAKES_EFFECT_S,
-    Proof,
     Who,
     proof_of,
     require_some_leader,
     who_of,
 )
+from upheaval_chaos.record import Proof
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target
 from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
+from upheaval_node.types import MS, S
 
 SILENCE_S: Final = 0.5
 PING_TIMEOUT_S: Final = 3.0
 BULK_S: Final = 1.0
 BULK_LENGTH_MAX: Final = 256 * 1024
-MS: Final = 1_000_000
 LONGEST_MS: Final = 60_000
 """Of a latency, and of a time-out."""
 # What a connection does that works: the other side has heard it and answers, or has nothing to say and ends it.
@@ -114,6 +114,7 @@ class LinkInjection:
         self._fault = fault
         self._links = links
         self.what = fault.kind.value
+        self.component = None
         self.where = "links " + ", ".join(str(link) for link in links)
         self.statement = _statement(fault, sources, targets)
         ends = dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
@@ -174,7 +175,7 @@ class LinkInjection:
         before = self._begin_silence()
         shown = []
         for road in dict.fromkeys(road for link in self._links for road in self._roads(link)):
-            ping = self._target.ping(road, PING_TIMEOUT_S + timeout_ns / 1e9)
+            ping = self._target.ping(road, PING_TIMEOUT_S + timeout_ns / S)
             if ping.answer not in _ENDS or ping.round_trip_ns < timeout_ns:
                 took = f"after {ping.round_trip_ns / MS:.1f} ms"
                 raise UnknownOutcome(f"a connection along {road} was {ping.answer} {took}, not {Answer.ENDED} later")

@@ -12,9 +12,14 @@ from random import SystemRandom
 from typing import Final
 
 from upheaval_chaos.target import CHANNELS, INGRESS
+from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.frames import FLAGS_EOS_HEARTBEAT, TYPE_DATA, DataHeader, Setup, StatusMessage
 
-_STREAMS: Final[Mapping[str, int]] = {INGRESS: 101, "consensus": 108, "archive": 10}
+_STREAMS: Final[Mapping[str, int]] = {
+    INGRESS: INGRESS_STREAM_ID,
+    "consensus": CONSENSUS_STREAM_ID,
+    "archive": ARCHIVE_CONTROL_STREAM_ID,
+}
 _TERM_LENGTH: Final = 64 * 1024
 _MTU: Final = 1408
 _FRAME_LENGTH: Final = 32

@@ -96,7 +96,7 @@ _METADATA_HEAD: Final = struct.Struct("<iq")
 _LABEL_HEAD: Final = struct.Struct("<i")
 _KEY_OFFSET: Final = 16
 _LABEL_OFFSET: Final = 128
-_NEVER: Final = (1 << 63) - 1
+_NOT_FREE_TO_REUSE: Final = (1 << 63) - 1
 
 
 class Counter:
@@ -224,7 +224,7 @@ class Counters:
         text = label.encode("ascii", "replace")[:MAX_LABEL_LENGTH]
         start = counter_id * METADATA_LENGTH
         record = self._metadata[start : start + METADATA_LENGTH]
-        _METADATA_HEAD.pack_into(record, 4, type_id, _NEVER)
+        _METADATA_HEAD.pack_into(record, 4, type_id, _NOT_FREE_TO_REUSE)
         record[_KEY_OFFSET:_LABEL_OFFSET] = key.ljust(MAX_KEY_LENGTH, b"\0")
         _LABEL_HEAD.pack_into(record, _LABEL_OFFSET, len(text))
         record[_LABEL_OFFSET + 4 : _LABEL_OFFSET + 4 + len(text)] = text

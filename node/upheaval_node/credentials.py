@@ -33,7 +33,9 @@ MAX_COUNT: Final = 1_000_000
 SALT_LENGTH: Final = 16
 NONCE_LENGTH: Final = 24
 KEY_LENGTH: Final = 32
-MAX_PRINCIPAL_LENGTH: Final = 256
+MAX_USER_LENGTH: Final = 256
+"""Bytes of a principal in a credentials file; a custom authenticator may use longer ones."""
+
 MAX_CHALLENGE_LENGTH: Final = 512
 
 
@@ -197,8 +199,8 @@ def make_verifier(secret: str, salt: bytes, roles: frozenset[str] = frozenset(),
 
 def check_principal(principal: str, where: str = "credentials") -> None:
     """Raises `UsageError` for a name that is empty, too long or cannot stand in a line."""
-    if not principal or len(principal.encode()) > MAX_PRINCIPAL_LENGTH or not principal.isprintable():
-        raise UsageError(f"{where}: a principal has 1 to {MAX_PRINCIPAL_LENGTH} printable bytes")
+    if not principal or len(principal.encode()) > MAX_USER_LENGTH or not principal.isprintable():
+        raise UsageError(f"{where}: a principal has 1 to {MAX_USER_LENGTH} printable bytes")
     if ":" in principal or principal.startswith("#") or principal != principal.strip():
         raise UsageError(f"{where}: a principal has no colon, no # at its start and no blanks around it")
 

@@ -13,16 +13,20 @@ from upheaval_node.files.mark_file import ArchiveMarkHeader, ClusterMarkHeader, 
 from upheaval_node.member_config import MemberConfig
 from upheaval_node.ports import Bell, Storage
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.protocol.constants import (
+    ARCHIVE_CONTROL_STREAM_ID,
+    ARCHIVE_LOCAL_CONTROL_CHANNEL,
+    INGRESS_STREAM_ID,
+    MODULE_STREAM_ID,
+    RECORDING_EVENTS_STREAM_ID,
+    SERVICE_CONTROL_CHANNEL,
+    SERVICE_STREAM_ID,
+)
+from upheaval_node.types import NULL_VALUE, Now, S
 
-ACTIVITY_INTERVAL_NS: Final = 1_000_000_000
+ACTIVITY_INTERVAL_NS: Final = S
 _NEVER_ACTIVE: Final = -(1 << 62)
 
-_ARCHIVE_CONTROL_STREAM_ID: Final = 10
-_RECORDING_EVENTS_STREAM_ID: Final = 30
-_INGRESS_STREAM_ID: Final = 101
-_SERVICE_STREAM_ID: Final = 104
-_MODULE_STREAM_ID: Final = 105
 
 Mark = MarkFile[ArchiveMarkHeader] | MarkFile[ClusterMarkHeader]
 
@@ -88,12 +92,12 @@ def archive_mark_of(storage: Storage, *, archive_id: int, endpoint: str, folder:
     """The mark file of an archive that listens on `endpoint`."""
     header = ArchiveMarkHeader(
         pid=pid,
-        control_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
-        local_control_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
-        events_stream_id=_RECORDING_EVENTS_STREAM_ID,
+        control_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+        local_control_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+        events_stream_id=RECORDING_EVENTS_STREAM_ID,
         archive_id=archive_id,
         control_channel=f"aeron:tcp?endpoint={endpoint}",
-        local_control_channel="aeron:ipc",
+        local_control_channel=ARCHIVE_LOCAL_CONTROL_CHANNEL,
         aeron_directory=_driver_directory(folder),
     )
     return MarkFile(storage, layout.ARCHIVE_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
@@ -104,7 +108,7 @@ def backup_mark(storage: Storage, *, cluster_id: int, folder: str, pid: int, now
     header = ClusterMarkHeader(
         component_type=ClusterComponentType.BACKUP,
         pid=pid,
-        archive_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
+        archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
         service_stream_id=NULL_VALUE,
         consensus_module_stream_id=NULL_VALUE,
         ingress_stream_id=NULL_VALUE,
@@ -120,15 +124,15 @@ def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int
     header = ClusterMarkHeader(
         component_type=ClusterComponentType.CONSENSUS_MODULE,
         pid=pid,
-        archive_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
-        service_stream_id=_SERVICE_STREAM_ID,
-        consensus_module_stream_id=_MODULE_STREAM_ID,
-        ingress_stream_id=_INGRESS_STREAM_ID,
+        archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+        service_stream_id=SERVICE_STREAM_ID,
+        consensus_module_stream_id=MODULE_STREAM_ID,
+        ingress_stream_id=INGRESS_STREAM_ID,
         member_id=config.member_id,
         service_id=NULL_VALUE,
         cluster_id=config.settings.cluster.cluster_id,
         aeron_directory=_driver_directory(config.folder),
-        control_channel="aeron:ipc?term-length=128k",
+        control_channel=SERVICE_CONTROL_CHANNEL,
         ingress_channel=f"aeron:tcp?endpoint={config.endpoints.ingress}",
         authenticator=config.settings.cluster.authenticator or "default",
     )
@@ -154,15 +158,15 @@ def service_mark_of(
     header = ClusterMarkHeader(
         component_type=ClusterComponentType.CONTAINER,
         pid=pid,
-        archive_stream_id=_ARCHIVE_CONTROL_STREAM_ID,
-        service_stream_id=_SERVICE_STREAM_ID,
-        consensus_module_stream_id=_MODULE_STREAM_ID,
+        archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+        service_stream_id=SERVICE_STREAM_ID,
+        consensus_module_stream_id=MODULE_STREAM_ID,
         ingress_stream_id=NULL_VALUE,
         member_id=member_id,
         service_id=service_id,
         cluster_id=cluster_id,
         aeron_directory=_driver_directory(folder),
-        control_channel="aeron:ipc?term-length=128k",
+        control_channel=SERVICE_CONTROL_CHANNEL,
         service_name=f"clustered-service-{cluster_id}-{service_id}",
     )
     path = layout.service_mark(service_id)

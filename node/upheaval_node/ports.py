@@ -23,7 +23,7 @@ class Agent(Protocol):
         ...
 
     def next_deadline_ns(self) -> int:
-        """The monotonic time at which `do_work` must run even without input (`types.MAX_POSITION` for never)."""
+        """The monotonic time at which `do_work` must run even without input (`types.NEVER_NS` if none)."""
         ...
 
 

@@ -9,25 +9,14 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from upheaval_node.ports import Tracer
+from upheaval_node.protocol.constants import STREAM_NAMES
 from upheaval_node.protocol.describe import MESSAGE_NAMES, describe
 from upheaval_node.types import Now
 
-__all__ = ["FILE_NAME", "MESSAGE_EVENTS", "MESSAGE_NAMES", "STREAM_NAMES", "Observation", "Observer"]
+__all__ = ["FILE_NAME", "MESSAGE_EVENTS", "MESSAGE_NAMES", "Observation", "Observer"]
 
 FILE_NAME: Final = "protocol.jsonl"
 MESSAGE_EVENTS: Final = ("send", "receive")
-
-STREAM_NAMES: Final = {
-    10: "archive control",
-    100: "log",
-    101: "ingress",
-    102: "egress",
-    103: "log replay",
-    104: "service control",
-    105: "module control",
-    108: "consensus",
-}
-"""Streams with a fixed id. Others are egress, or answers of an archive, as their messages tell."""
 
 # Traced by whoever sends and receives; the protocol trace has them with all their fields from the streams themselves.
 _SEEN_AS_MESSAGES: Final = frozenset((*MESSAGE_EVENTS, "send_failed"))

@@ -6,9 +6,8 @@ All durations are in nanoseconds, all lengths in bytes. Settings are frozen valu
 from dataclasses import dataclass, field, replace
 
 from upheaval_node.errors import UsageError
+from upheaval_node.types import MS, S
 
-MS = 1_000_000
-S = 1_000_000_000
 KIB = 1024
 MIB = 1024 * 1024
 

@@ -15,9 +15,9 @@ from upheaval_node.counters import (
     cluster_key,
     cluster_label,
 )
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import MS, NULL_VALUE, US, Now, S
 
-_UNITS: Final = ((1_000_000_000, "s"), (1_000_000, "ms"), (1000, "us"), (1, "ns"))
+_UNITS: Final = ((S, "s"), (MS, "ms"), (US, "us"), (1, "ns"))
 
 
 class SnapshotDurations:

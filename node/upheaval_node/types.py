@@ -3,14 +3,34 @@
 This module may know nothing else of the package.
 """
 
+from enum import IntEnum
 from typing import Final, NamedTuple
 
 NULL_VALUE: Final = -1
 NULL_POSITION: Final = -1
 MAX_POSITION: Final = (1 << 63) - 1
 
+US: Final = 1_000
+MS: Final = 1_000_000
+S: Final = 1_000_000_000
+"""Microsecond, millisecond and second in nanoseconds, in which all durations and monotonic times are counted."""
+
+NEVER_NS: Final = (1 << 63) - 1
+"""The monotonic time of what does not happen: a deadline that is not set."""
+
+LONG_AGO_NS: Final = -(1 << 62)
+"""The monotonic time of what has not happened yet: any interval since it is over."""
+
 FRAME_ALIGNMENT: Final = 32
 FRAME_HEADER_LENGTH: Final = 32
+
+
+class ClusterRole(IntEnum):
+    """The role of a member (Aeron Cluster's codes), published in counter type 201. A service never sees CANDIDATE."""
+
+    FOLLOWER = 0
+    CANDIDATE = 1
+    LEADER = 2
 
 
 class Now(NamedTuple):

@@ -18,7 +18,6 @@ from upheaval.records import Function, Outcome, TraceEvent
 from upheaval.report import (
     AROUND_NS,
     GAP_NS,
-    SECOND,
     TIMERS_SERVICE,
     Bucket,
     FaultFigures,
@@ -29,6 +28,8 @@ from upheaval.report import (
     member_spans,
     snapshot_figures,
 )
+from upheaval_chaos.record import Proof, shown
+from upheaval_node.types import S
 from upheaval_pipeline import run_tables
 from upheaval_pipeline.judged_logs import member_ends
 from upheaval_pipeline.run_tables import RunTables
@@ -73,7 +74,7 @@ def figures_of(run: RunTables, buckets: int = 120) -> Figures:
         length_ns=end - start,
         load=load,
         counts={outcome.value: counts.get(outcome.value, 0) for outcome in Outcome},
-        rate=count * SECOND / max(load[1] - load[0], 1),
+        rate=count * S / max(load[1] - load[0], 1),
         latency=(p50, p99, longest) if count else None,
         buckets=_buckets(answered, end - start, buckets),
         gaps=_gaps(answered),
@@ -185,7 +186,8 @@ def _faults(
         "line",
         "what",
         "where",
-        "proof",
+        "inject_proof",
+        "heal_proof",
         (F.col("inject_begin_ns") - start).alias("begin"),
         (F.col("heal_end_ns") - start).alias("end"),
     )
@@ -217,7 +219,7 @@ def _fault(
         row.where,
         row.begin,
         row.end,
-        row.proof,
+        shown(*(None if proof is None else Proof(*proof) for proof in (row.inject_proof, row.heal_proof))),
         latencies.get((row.line, "before")),
         latencies.get((row.line, "during")),
         latencies.get((row.line, "after")),

@@ -28,7 +28,8 @@ from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.runtime.shared_counters import attach_cnc
-from upheaval_node.settings import MS, MediaSettings
+from upheaval_node.settings import MediaSettings
+from upheaval_node.types import MS
 
 pytestmark = pytest.mark.heavy
 

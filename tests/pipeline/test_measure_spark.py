@@ -10,31 +10,30 @@ from support.built_runs import good_run
 from upheaval.errors import UsageError
 from upheaval.report import measure_run
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import S
 from upheaval_pipeline.measure import measure
-
-SECOND = 10**9
 
 
 def caught_up(at: int) -> list[str]:
     """What a member traces that gets 1024 bytes of the log within a quarter of a second."""
     line = '{"ts":%d,"member":1,"event":"election_state","state":"%s","append_position":%d}'
     states = [("CANVASS", 0, 640), ("FOLLOWER_CATCHUP_INIT", 10, 640), ("FOLLOWER_CATCHUP", 20, 640)]
-    states += [("FOLLOWER_LOG_INIT", 10 + SECOND // 4, 1664), ("CLOSED", SECOND // 2, 1664)]
+    states += [("FOLLOWER_LOG_INIT", 10 + S // 4, 1664), ("CLOSED", S // 2, 1664)]
     return [line % (at + later, state, position) for state, later, position in states]
 
 
 def test_the_figures_are_equal(tmp_path: Path, spark: Any) -> None:
     built = good_run(700)
     for index, o in enumerate(built.operations[300:], start=300):
-        late = None if o.complete_ns is None else o.complete_ns + SECOND
-        built.operations[index] = replace(o, invoke_ns=o.invoke_ns + SECOND, complete_ns=late)
+        late = None if o.complete_ns is None else o.complete_ns + S
+        built.operations[index] = replace(o, invoke_ns=o.invoke_ns + S, complete_ns=late)
     term = '{"ts":%d,"member":2,"event":"leadership_term","leadership_term_id":1,"leader_member_id":2}'
     start = '{"ts":%d,"member":2,"event":"process-start"}'
     other = '{"ts":%d,"member":2,"event":"send"}'
-    built.traces[1] += caught_up(SECOND)
-    built.traces[2] += [other % 1000, start % (SECOND // 3), other % (SECOND // 2 - 1), term % (SECOND // 2)]
+    built.traces[1] += caught_up(S)
+    built.traces[2] += [other % 1000, start % (S // 3), other % (S // 2 - 1), term % (S // 2)]
     run = built.write(tmp_path)
-    run.add_fault(FaultRecord("kill", "member-0", 200_000, 210_000, SECOND, SECOND + 1))
+    run.add_fault(FaultRecord("kill", "member-0", 200_000, 210_000, S, S + 1))
     run.add_fault(FaultRecord("pause", "member-1", 100_000, 110_000))
     figures = measure(spark, tmp_path)
     assert len(figures.gaps) == 1

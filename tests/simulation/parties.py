@@ -6,7 +6,7 @@ from upheaval.runtimes.simulated.network import Fabric
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
 from upheaval_node.ports import Connection
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 
 class Direct:
@@ -137,7 +137,7 @@ class Passive:
         return 0
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION
+        return NEVER_NS
 
 
 def running(world: World, agents: Sequence[Beacon | Failing | Spinning | Passive], host: str = "a") -> SimulatedProcess:

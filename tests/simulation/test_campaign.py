@@ -13,11 +13,12 @@ from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.records import Function, Operation, Outcome, RunFolder
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import World
 from upheaval_chaos.planted.bug import INVARIANTS
 from upheaval_node import counters as counter_types
+from upheaval_node.types import S
 
 SHORT = (1, 3)
 
@@ -160,7 +161,7 @@ class Watched:
         self.invariants = Invariants(self.cluster)
         self.cluster.start_all()
         self.leader = self.cluster.wait_until_leader()
-        self.cluster.world.run_for(SECOND)
+        self.cluster.world.run_for(S)
 
     def set(self, member_id: int, type_id: int, value: int) -> None:
         counter = self.cluster.members[member_id].counters.find(type_id)
@@ -185,7 +186,7 @@ def test_a_second_leader_of_a_term_is_seen() -> None:
     watched = Watched()
     watched.set((watched.leader + 1) % 3, counter_types.CLUSTER_NODE_ROLE, 2)
     with pytest.raises(PromiseBroken, match="both lead term 0"):
-        watched.cluster.world.run_for(SECOND)
+        watched.cluster.world.run_for(S)
 
 
 def test_an_answer_ahead_of_every_commit_is_seen() -> None:

@@ -9,13 +9,14 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import Outcome, RunFolder
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import SimulationError
 from upheaval.runtimes.simulated.runner import RunSettings, main, run_seed
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import Cluster, Member
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_node.settings import profile_settings
+from upheaval_node.types import S
 
 LOAD = WorkloadSettings(slots=8, keys=4, rate=100)
 
@@ -39,7 +40,7 @@ def settle(cluster: SimulatedCluster, load: Load) -> None:
 def test_members_elect_a_leader_and_serve_a_load(members: int) -> None:
     cluster = started(1, members)
     load = cluster.start_load(LOAD)
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     settle(cluster, load)
     assert load.counts.ok > 150
     assert load.counts.unknown == load.counts.fail == 0
@@ -49,7 +50,7 @@ def test_members_elect_a_leader_and_serve_a_load(members: int) -> None:
 def test_a_killed_leader_is_replaced_and_catches_up_when_it_returns() -> None:
     cluster = started(2)
     load = cluster.start_load(LOAD)
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     old = cluster.leader()
     assert old is not None
     cluster.kill(old)
@@ -65,12 +66,12 @@ def test_a_killed_leader_is_replaced_and_catches_up_when_it_returns() -> None:
 def test_a_member_cut_off_misses_terms_and_gets_them_back() -> None:
     cluster = started(3)
     load = cluster.start_load(LOAD)
-    cluster.world.run_for(SECOND)
+    cluster.world.run_for(S)
     follower = next(member_id for member_id in cluster.member_ids if member_id != cluster.leader())
     cluster.isolate(follower)
-    cluster.world.run_for(3 * SECOND)
+    cluster.world.run_for(3 * S)
     cluster.heal_network()
-    cluster.world.run_for(3 * SECOND)
+    cluster.world.run_for(3 * S)
     settle(cluster, load)
     assert load.counts.ok > 300
 
@@ -78,16 +79,16 @@ def test_a_member_cut_off_misses_terms_and_gets_them_back() -> None:
 def test_a_leader_without_a_quorum_acknowledges_nothing() -> None:
     cluster = started(4)
     load = cluster.start_load(LOAD)
-    cluster.world.run_for(SECOND)
+    cluster.world.run_for(S)
     leader = cluster.leader()
     assert leader is not None
     for member_id in cluster.member_ids:
         if member_id != leader:
             cluster.kill(member_id)
     # What was on its way is acknowledged; after a moment nothing is.
-    cluster.world.run_for(SECOND // 10)
+    cluster.world.run_for(S // 10)
     served = load.counts.ok
-    cluster.world.run_for(5 * SECOND)
+    cluster.world.run_for(5 * S)
     assert load.counts.ok == served
     assert cluster.leader() is None
     cluster.start_all()
@@ -100,11 +101,11 @@ def lost_operations(seed: int, sync_level: int) -> str:
     cluster = started(seed, sync_level=sync_level)
     load = cluster.start_load(LOAD)
     # Not long after the start, so that the kernel has not written everything back by itself.
-    cluster.world.run_for(3 * SECOND)
+    cluster.world.run_for(3 * S)
     load.stop()
     load.close()
     cluster.power_cut(cluster.member_ids)
-    cluster.world.run_for(SECOND)
+    cluster.world.run_for(S)
     acknowledged = sum(operation.outcome is Outcome.OK for operation in cluster.history)
     assert acknowledged > 100
     cluster.start_all()
@@ -151,7 +152,7 @@ def test_an_orderly_end_and_another_start_keep_what_was_written(tmp_path: Path) 
     cluster.start_all()
     cluster.wait_until_leader()
     load = cluster.start_load(LOAD)
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     settle(cluster, load)
     before = cluster.converged
     cluster.down()
@@ -190,7 +191,7 @@ def test_a_follower_with_a_full_disk_tries_again_at_intervals_and_follows_when_t
     follower = cluster.members[(leader + 1) % 3]
     load = cluster.start_load(LOAD)
     follower.disk.is_full = True
-    cluster.world.run_for(4 * SECOND)
+    cluster.world.run_for(4 * S)
     attempts = sum('"state":"FOLLOWER_CATCHUP_INIT"' in line for line in cluster.journal.lines[follower.member_id])
     assert 4 <= attempts <= 4 * 20 + 2
     follower.disk.is_full = False

@@ -5,9 +5,9 @@ from random import Random
 
 import pytest
 
-from upheaval.runtimes.simulated.cluster import SECOND
 from upheaval.runtimes.simulated.faults import FaultKind, draw_schedule
 from upheaval.runtimes.simulated.runner import Runner, RunSettings
+from upheaval_node.types import S
 
 
 def test_one_seed_gives_one_schedule() -> None:
@@ -44,10 +44,10 @@ def test_every_kind_of_fault_can_be_done_and_healed(members: int) -> None:
     cluster.wait_until_leader()
     template = draw_schedule(Random(1), members=members, count=1, sync_level=1, overlapping=False)[0]
     for kind in FaultKind:
-        fault = type(template)(kind, start_ns=0, duration_ns=SECOND, member=0, other=members - 1)
+        fault = type(template)(kind, start_ns=0, duration_ns=S, member=0, other=members - 1)
         runner.do_faults([fault])
         cluster.wait_until_leader()
     cluster.heal_everything()
     assert cluster.converge().reached
     assert [record.what for record in cluster.faults] == [kind.value for kind in FaultKind]
-    assert all(record.heal_end_ns is not None and record.proof for record in cluster.faults)
+    assert all(record.heal_end_ns is not None and record.is_proved and record.heal_proof for record in cluster.faults)

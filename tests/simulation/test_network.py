@@ -6,13 +6,12 @@ from simulation.parties import Direct, Pair, Talker
 from upheaval.runtimes.simulated.network import PIPE_CAPACITY, UNACKNOWLEDGED_NS, Fabric
 from upheaval.runtimes.simulated.world import World
 from upheaval_node.errors import NetworkError
-
-SECOND = 1_000_000_000
+from upheaval_node.types import S
 
 
 def test_bytes_arrive_in_order_after_a_latency_and_in_chunks() -> None:
     pair = Pair(to_send=bytes(range(256)) * 4)
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     for index in range(200):
         pair.client.say(index.to_bytes(4, "little"))
         pair.world.run_for(1_000_000)
@@ -24,7 +23,7 @@ def test_bytes_arrive_in_order_after_a_latency_and_in_chunks() -> None:
 def test_one_seed_gives_one_execution_and_another_seed_another() -> None:
     def chunks(seed: int) -> list[tuple[int, int]]:
         pair = Pair(seed, b"x" * 100)
-        pair.world.run_for(SECOND)
+        pair.world.run_for(S)
         return pair.server.chunks
 
     assert chunks(3) == chunks(3)
@@ -36,7 +35,7 @@ def test_dialling_where_nobody_listens_is_refused() -> None:
     fabric = Fabric(world)
     talker = Talker(world)
     fabric.network(Direct("a")).dial("b:9", talker)
-    world.run_for(SECOND)
+    world.run_for(S)
     assert talker.closed == "connection refused"
     assert talker.connection is None
 
@@ -44,57 +43,57 @@ def test_dialling_where_nobody_listens_is_refused() -> None:
 def test_a_slow_reader_makes_the_sender_wait_and_loses_nothing() -> None:
     block = bytes(1000) * 3000
     pair = Pair(to_send=block)
-    pair.world.run_until(lambda: pair.server.connection is not None, SECOND)
+    pair.world.run_until(lambda: pair.server.connection is not None, S)
     assert pair.server.connection is not None
     pair.server.connection.pause_reading(True)
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     assert len(pair.server.received) <= PIPE_CAPACITY
     assert pair.client._to_send
     pair.server.connection.pause_reading(False)
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     assert pair.server.received == block
 
 
 def test_a_cut_link_holds_bytes_back_until_it_heals() -> None:
     pair = Pair(to_send=b"before")
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     pair.fabric.cut("a", "b")
     pair.client.say(b"during")
     assert pair.server.connection is not None
     pair.server.say(b"the other way")
-    pair.world.run_for(2 * SECOND)
+    pair.world.run_for(2 * S)
     assert pair.server.received == b"before"
     assert pair.client.received == b"the other way"
     pair.fabric.heal("a", "b")
-    pair.world.run_for(4 * SECOND)
+    pair.world.run_for(4 * S)
     assert pair.server.received == b"beforeduring"
 
 
 @pytest.mark.parametrize("link", [("a", "b"), ("b", "a")])
 def test_a_cut_that_lasts_ends_the_connection_of_who_sends(link: tuple[str, str]) -> None:
     pair = Pair(to_send=b"before")
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     pair.fabric.cut(*link)
     pair.client.say(b"during")
-    pair.world.run_for(UNACKNOWLEDGED_NS - SECOND)
+    pair.world.run_for(UNACKNOWLEDGED_NS - S)
     assert pair.client.closed == ""
-    pair.world.run_for(2 * SECOND)
+    pair.world.run_for(2 * S)
     assert pair.client.closed == "connection timed out"
     assert pair.server.closed == ""
     pair.fabric.heal(*link)
     assert pair.server.connection is not None
     pair.server.say(b"anybody?")
-    pair.world.run_for(4 * SECOND)
+    pair.world.run_for(4 * S)
     assert pair.server.closed == "reset by peer"
 
 
 def test_dialling_through_a_cut_is_tried_again_and_then_given_up() -> None:
-    for heal_after_ns, outcome in ((2 * SECOND, ""), (10 * SECOND, "connection timed out")):
+    for heal_after_ns, outcome in ((2 * S, ""), (10 * S, "connection timed out")):
         pair = Pair(to_send=b"hello")
         pair.fabric.cut("a", "b")
         pair.world.run_for(heal_after_ns)
         pair.fabric.heal_all()
-        pair.world.run_for(4 * SECOND)
+        pair.world.run_for(4 * S)
         assert pair.client.closed == outcome
         assert bool(pair.server.received) == (outcome == "")
 
@@ -103,10 +102,10 @@ def test_the_peer_of_a_killed_process_hears_of_it_and_the_port_is_free_again() -
     reasons = set()
     for seed in range(30):
         pair = Pair(seed, b"hello")
-        pair.world.run_for(SECOND)
+        pair.world.run_for(S)
         pair.fabric.kill(pair.server_owner)
         assert pair.client.closed == ""
-        pair.world.run_for(SECOND)
+        pair.world.run_for(S)
         reasons.add(pair.client.closed)
         assert pair.server.closed == ""
         pair.fabric.network(Direct("b")).listen("b:1", lambda _connection, pair=pair: Talker(pair.world))  # type: ignore[misc]
@@ -115,23 +114,23 @@ def test_the_peer_of_a_killed_process_hears_of_it_and_the_port_is_free_again() -
 
 def test_a_host_without_power_is_silent_and_resets_old_connections_when_it_is_back() -> None:
     pair = Pair(to_send=b"hello")
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     pair.fabric.power_off("b")
     pair.client.say(b"are you there?")
-    pair.world.run_for(2 * SECOND)
+    pair.world.run_for(2 * S)
     assert pair.client.closed == ""
     pair.fabric.power_on("b")
-    pair.world.run_for(4 * SECOND)
+    pair.world.run_for(4 * S)
     assert pair.client.closed == "reset by peer"
     assert pair.server.received == b"hello"
 
 
 def test_closing_delivers_what_was_sent_before_it() -> None:
     pair = Pair(to_send=b"last words")
-    pair.world.run_until(lambda: pair.client.connection is not None, SECOND)
+    pair.world.run_until(lambda: pair.client.connection is not None, S)
     assert pair.client.connection is not None
     pair.client.connection.close()
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     assert pair.server.received == b"last words"
     assert pair.server.closed == "closed by peer"
     assert pair.client.closed == ""
@@ -139,10 +138,10 @@ def test_closing_delivers_what_was_sent_before_it() -> None:
 
 def test_a_reset_ends_the_connections_between_two_hosts_on_both_sides() -> None:
     pair = Pair(to_send=b"hello")
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     assert pair.fabric.reset("a", "c") == 0
     assert pair.fabric.reset("b", "a") == 1
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     assert pair.client.closed == pair.server.closed == "reset by the network"
 
 
@@ -154,7 +153,7 @@ def test_unix_addresses_and_own_names_stay_inside_the_host() -> None:
     fabric.network(Direct("a")).dial("unix:aeron/driver", own)
     fabric.network(Direct("b")).dial("unix:aeron/driver", foreign)
     fabric.cut("a", "a")
-    world.run_for(SECOND)
+    world.run_for(S)
     assert server.received == b"hi"
     assert foreign.closed == "connection refused"
 
@@ -176,10 +175,10 @@ def test_addresses_that_cannot_be_bound_are_network_errors() -> None:
 
 def test_bandwidth_delays_what_exceeds_it() -> None:
     pair = Pair()
-    pair.world.run_for(SECOND)
+    pair.world.run_for(S)
     pair.fabric.link("a", "b").bytes_per_second = 10_000
     start_ns = pair.world.now_ns
     pair.client.say(bytes(20_000))
-    pair.world.run_for(5 * SECOND)
+    pair.world.run_for(5 * S)
     assert len(pair.server.received) == 20_000
-    assert pair.server.chunks[-1][0] - start_ns >= 2 * SECOND
+    assert pair.server.chunks[-1][0] - start_ns >= 2 * S

@@ -4,9 +4,7 @@ from simulation.parties import Beacon, Failing, Passive, Spinning, running
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval_node.errors import TerminationError
 from upheaval_node.ports import Bell
-from upheaval_node.types import Now
-
-MS = 1_000_000
+from upheaval_node.types import MS, Now
 
 
 def test_an_agent_runs_at_its_deadlines_and_not_between() -> None:

@@ -4,13 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from upheaval.records import Choice, Entry, RunFolder, chosen, read_entries
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.runner import Runner, RunSettings
 from upheaval.runtimes.simulated.trace import ProtocolTraces
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import WorkloadSettings
 from upheaval_node.protocol.describe import describe
-from upheaval_node.types import MAX_POSITION
+from upheaval_node.types import MAX_POSITION, S
 
 
 def traced(folder: Path, act: Callable[[SimulatedCluster], None]) -> list[Entry]:
@@ -19,7 +19,7 @@ def traced(folder: Path, act: Callable[[SimulatedCluster], None]) -> list[Entry]
     cluster.start_all()
     cluster.wait_until_leader()
     load = cluster.start_load(WorkloadSettings(rate=50, slots=4))
-    cluster.world.run_for(SECOND)
+    cluster.world.run_for(S)
     act(cluster)
     load.stop()
     cluster.wait_until(lambda: load.is_idle, 30, "end of the load")
@@ -71,7 +71,7 @@ def test_every_stream_is_traced_at_both_ends(tmp_path: Path) -> None:
 
 
 def test_each_message_of_a_client_is_shown_once_on_its_way(tmp_path: Path) -> None:
-    entries = traced(tmp_path, lambda cluster: cluster.world.run_for(SECOND))
+    entries = traced(tmp_path, lambda cluster: cluster.world.run_for(S))
     operations = sum(1 for _ in RunFolder(tmp_path).read_history())
     messages = [entry for entry in entries if entry.message == "SessionMessageHeader"]
     leader = next(entry.member_id for entry in entries if entry.fields.get("new") == "LEADER")
@@ -117,11 +117,11 @@ def test_a_leader_ends_as_soon_as_all_have_answered() -> None:
     cluster = SimulatedCluster(World(4), traces_protocol=True)
     cluster.start_all()
     leader = cluster.wait_until_leader()
-    cluster.world.run_for(SECOND)
+    cluster.world.run_for(S)
     begin_ns = cluster.world.now_ns
     assert cluster.members[leader].order("abort") == ""
     cluster.wait_until(lambda: not cluster.members[leader].alive, 20, "end of the leader")
-    assert cluster.world.now_ns - begin_ns < SECOND
+    assert cluster.world.now_ns - begin_ns < S
     assert not any(member.alive for member in cluster.members)
     assert cluster.protocol is not None
     names = [describe(each.payload)[0] for each in cluster.protocol.of(leader) if each.event == "receive"]

@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_node.cluster.consensus_module import ConsensusModule
@@ -18,6 +18,7 @@ from upheaval_node.service.api import ClientSession, Cluster, ClusteredService, 
 from upheaval_node.service.services.state import Record
 from upheaval_node.service.services.workbench import Workbench
 from upheaval_node.settings import profile_settings
+from upheaval_node.types import S
 
 LOAD = WorkloadSettings(slots=8, keys=4, rate=100)
 SERVICE = f"{__name__}:Busy"
@@ -130,7 +131,7 @@ class Watched:
     def settle(self, load: Load) -> None:
         load.stop()
         self.cluster.wait_until(lambda: load.is_idle, 20, "end of the load")
-        self.cluster.world.run_for(2 * SECOND)
+        self.cluster.world.run_for(2 * S)
         converge = self.cluster.converge()
         assert converge.reached, self.cluster.describe()
 
@@ -162,9 +163,9 @@ def test_a_snapshot_and_the_log_behind_it_give_the_state_of_the_whole_log(seed: 
     watched = Watched(seed)
     cluster = watched.cluster
     load = cluster.start_load(LOAD)
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     watched.take_snapshot()
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     watched.settle(load)
     states = watched.states()
     assert states[0] == states[1] == states[2]
@@ -173,7 +174,7 @@ def test_a_snapshot_and_the_log_behind_it_give_the_state_of_the_whole_log(seed: 
     watched.replays_all = {1}
     cluster.start_all()
     cluster.wait_until_leader()
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     assert cluster.converge().reached
     again = watched.states()
     assert again[0] == again[1] == again[2]
@@ -190,19 +191,19 @@ def test_snapshots_among_deaths_and_elections_change_no_state(seed: int) -> None
     random = Random(seed)
     load = cluster.start_load(LOAD)
     for _ in range(4):
-        cluster.world.run_for(SECOND)
+        cluster.world.run_for(S)
         victim = random.choice(cluster.member_ids)
         if random.random() < 0.5:
             watched.take_snapshot()
         else:
             # In the middle of one.
             watched.set_toggle(ControlToggle.SNAPSHOT)
-            cluster.world.run_for(random.randrange(SECOND // 50))
+            cluster.world.run_for(random.randrange(S // 50))
         if seed % 2:
             cluster.kill(victim)
         else:
             cluster.isolate(victim)
-        cluster.world.run_for(random.randrange(3 * SECOND))
+        cluster.world.run_for(random.randrange(3 * S))
         cluster.heal_network()
         cluster.start_all()
         cluster.wait_until_leader()
@@ -214,7 +215,7 @@ def test_snapshots_among_deaths_and_elections_change_no_state(seed: int) -> None
     cluster.down()
     cluster.start_all()
     cluster.wait_until_leader()
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     assert cluster.converge().reached
     states = watched.states()
     assert states[0] == states[1] == states[2]
@@ -227,7 +228,7 @@ def test_a_cluster_ends_under_load_at_one_position_and_starts_from_there(toggle:
     watched = Watched(200)
     cluster = watched.cluster
     load = cluster.start_load(LOAD)
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     watched.set_toggle(toggle)
     cluster.wait_until(lambda: not any(member.alive for member in cluster.members), 15, "end of the cluster")
     assert cluster.failures == []
@@ -240,7 +241,7 @@ def test_a_cluster_ends_under_load_at_one_position_and_starts_from_there(toggle:
     cluster.start_all()
     cluster.wait_until_leader()
     again = cluster.start_load(LOAD)
-    cluster.world.run_for(2 * SECOND)
+    cluster.world.run_for(2 * S)
     watched.settle(again)
     states = watched.states()
     assert states[0] == states[1] == states[2]

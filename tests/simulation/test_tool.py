@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.tool import Operator, SimulatedNode, run_tool
 from upheaval.runtimes.simulated.world import World
@@ -17,6 +17,7 @@ from upheaval_node.files.recording_log_entry import read_entries
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.settings import profile_settings
 from upheaval_node.tool.answer import FAILURE, NOT_LEADER, Answer, ToolFault
+from upheaval_node.types import S
 
 RECORD = 64
 
@@ -94,7 +95,7 @@ def test_a_module_that_is_silent_is_given_up(operated: Operated) -> None:
     begin_ns = operated.cluster.world.now_ns
     answer = operated.tool(operated.follower, "list-members")
     assert (answer.lines, answer.status) == (["timeout waiting for response from node"], FAILURE)
-    assert operated.cluster.world.now_ns - begin_ns == SECOND
+    assert operated.cluster.world.now_ns - begin_ns == S
 
 
 def test_what_the_tool_does_to_a_member_that_is_down_counts_when_it_returns(operated: Operated) -> None:

@@ -21,8 +21,8 @@ from upheaval_node.media.api import Message, Publication, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import codec
-from upheaval_node.settings import MS, ClusterSettings
-from upheaval_node.types import Now
+from upheaval_node.settings import ClusterSettings
+from upheaval_node.types import MS, Now
 
 TERM = 7
 LOG_CHANNEL = "aeron:ipc?term-length=64k|mtu=1408|alias=log"

@@ -24,8 +24,8 @@ from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Agent, Buffer, Connection, ConnectionHandler
 from upheaval_node.service.api import ClientSession, Cluster, ClusteredService, SnapshotImage, SnapshotPublication
 from upheaval_node.service.container import ServiceContainer
-from upheaval_node.settings import MS, MemberSettings, profile_settings
-from upheaval_node.types import Now
+from upheaval_node.settings import MemberSettings, profile_settings
+from upheaval_node.types import MS, Now
 
 EPOCH_MS = 1_700_000_000_000
 

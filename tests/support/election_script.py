@@ -23,7 +23,7 @@ from itertools import pairwise
 from random import Random
 from typing import Final, cast
 
-from support.lone_member import MS, Agent
+from support.lone_member import Agent
 from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay, LogReplication
@@ -34,7 +34,7 @@ from upheaval_node.files.node_state import NodeState
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import profile_settings
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import MS, NULL_VALUE, Now
 
 SELF: Final = 2
 TURN_NS: Final = 10 * MS

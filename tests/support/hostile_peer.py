@@ -19,7 +19,8 @@ from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.settings import MS, MediaSettings
+from upheaval_node.settings import MediaSettings
+from upheaval_node.types import MS
 
 TERM_LENGTH = 64 * 1024
 MESSAGES_A_STREAM = 5

@@ -14,9 +14,8 @@ from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import profile_settings
-from upheaval_node.types import Now
+from upheaval_node.types import MS, Now
 
-MS = 1_000_000
 POSITION = 18_080
 TIMEOUTS = profile_settings("test").cluster.timeouts
 MEMBERS = "|".join(f"{i},m{i}:1,m{i}:2,m{i}:3,m{i}:4,m{i}:5" for i in range(3))

@@ -9,8 +9,8 @@ from support.memory_network import DEFAULT_CAPACITY, MemoryNetwork
 from upheaval_node.media.api import Block, Image, Message, Publication, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.settings import KIB, MS, MediaSettings
-from upheaval_node.types import Now
+from upheaval_node.settings import KIB, MediaSettings
+from upheaval_node.types import MS, Now
 
 SETTINGS = MediaSettings(term_length=64 * KIB, ipc_term_length=64 * KIB, redial_interval_ns=20 * MS)
 

@@ -22,10 +22,9 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Agent
 from upheaval_node.service.container import ServiceContainer
-from upheaval_node.settings import S
 from upheaval_node.standby.module import StandbyModule, standby_members
 from upheaval_node.standby.notices import SnapshotNotices
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, Now
+from upheaval_node.types import MAX_POSITION, NEVER_NS, NULL_POSITION, Now, S
 
 FEED = 4711
 """Session id of the copied log."""
@@ -117,7 +116,7 @@ class Standby:
             return 1
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION
+        return NEVER_NS
 
     def kill(self) -> MemoryStorage:
         """SIGKILL; its disk is what stays."""

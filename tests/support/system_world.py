@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
@@ -39,7 +39,7 @@ from upheaval_node.service.api import (
     SnapshotPublication,
 )
 from upheaval_node.settings import MemberSettings, profile_settings
-from upheaval_node.types import Now
+from upheaval_node.types import Now, S
 
 WAIT_S: Final = 30.0
 RETRY_NS: Final = 1_000_000
@@ -305,7 +305,7 @@ class System:
         self.cluster.wait_until(condition, timeout_s, what)
 
     def run_for(self, seconds: float) -> None:
-        self.cluster.world.run_for(int(seconds * SECOND))
+        self.cluster.world.run_for(int(seconds * S))
         self.cluster.require_no_failure()
 
     # --- orders ---

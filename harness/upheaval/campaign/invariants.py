@@ -14,11 +14,11 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMembe
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.system import log_recording_id
 from upheaval_node import counters as counter_types
-from upheaval_node.cluster.election_states import ElectionState, Role
+from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.counters import Counter
 from upheaval_node.files import layout
 from upheaval_node.files.node_state import NodeState
-from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH
+from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, ClusterRole
 
 _POSITION_UNKNOWN: Final = -1
 _SESSION: Final = 12
@@ -84,7 +84,7 @@ class Invariants:
             return
         self._check_votes(member)
         # The role comes with the election, the term with its end.
-        if watch.role.get() == Role.LEADER and watch.election.get() == ElectionState.CLOSED:
+        if watch.role.get() == ClusterRole.LEADER and watch.election.get() == ElectionState.CLOSED:
             self._check_leader(member.member_id, watch.term.get())
         self._check_commit(member, watch, watch.commit.get())
 

@@ -24,12 +24,13 @@ from upheaval.records import (
     Operation,
     RunFolder,
 )
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval_chaos.planted.bug import INVARIANTS
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.cluster.election_states import MOVE_WATCHERS, ElectionState
+from upheaval_node.types import S
 
 LOAD_END_S: Final = 30.0
 LEADER_S: Final = 60.0
@@ -139,7 +140,7 @@ class SeedRun:
             raise
         finally:
             MOVE_WATCHERS.remove(self._on_move)
-        outcome.seconds = (self.world.now_ns - START_NS) / SECOND
+        outcome.seconds = (self.world.now_ns - START_NS) / S
         outcome.elections = max(self.invariants.terms - 1, 0)
         outcome.faults = dict(Counter(fault.what for fault in cluster.faults))
         outcome.moves = dict(sorted(self._moves.items()))
@@ -162,14 +163,14 @@ class SeedRun:
             self._plan(begin_ns + swarm.snapshot_interval_ns, self._order_snapshot)
         if swarm.ending:
             self._plan(begin_ns + swarm.ending_ns, self._order_end)
-        self._plan(begin_ns + (SECONDS - 2) * SECOND, lambda: None)
+        self._plan(begin_ns + (SECONDS - 2) * S, lambda: None)
         while self._due:
             time_ns, _, act = heapq.heappop(self._due)
             self._pass(time_ns - world.now_ns)
             act()
         cluster.heal_everything()
         cluster.wait_until_leader(LEADER_S)
-        self._pass(max(2 * SECOND, begin_ns + SECONDS * SECOND - world.now_ns))
+        self._pass(max(2 * S, begin_ns + SECONDS * S - world.now_ns))
         load.stop()
         cluster.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
         self.outcome.operations = load.counts.ok
@@ -180,7 +181,7 @@ class SeedRun:
         cluster, end_ns = self.cluster, self.world.now_ns + max(duration_ns, 0)
         while True:
             known = len(cluster.history)
-            self.world.run_for(min(SECOND, end_ns - self.world.now_ns))
+            self.world.run_for(min(S, end_ns - self.world.now_ns))
             self._check_acknowledged(cluster.history[known:])
             cluster.require_no_failure()
             if self.world.now_ns >= end_ns:
@@ -200,11 +201,13 @@ class SeedRun:
             return
 
         def heal() -> None:
-            proof = injected.heal()
-            if proof:
-                now_ns = self.world.now_ns
-                record = FaultRecord(fault.kind, injected.where, begin_ns, begin_ns, now_ns, now_ns, proof)
-                self.cluster.faults.append(record)
+            seen = injected.heal()
+            if seen:
+                times = (begin_ns, begin_ns, self.world.now_ns, self.world.now_ns)
+                proofs = (Proof(True, seen[0]), Proof(True, seen[1]))
+                self.cluster.faults.append(
+                    FaultRecord(fault.kind, injected.where, *times, *proofs, members=injected.members)
+                )
 
         self._plan(begin_ns + fault.duration_ns, heal)
 
@@ -213,7 +216,7 @@ class SeedRun:
         if leader is not None and not self.cluster.members[leader].order("snapshot"):
             self.outcome.snapshots += 1
         time_ns = self.world.now_ns + self.swarm.snapshot_interval_ns
-        if time_ns < START_NS + SECONDS * SECOND:
+        if time_ns < START_NS + SECONDS * S:
             self._plan(time_ns, self._order_snapshot)
 
     def _order_end(self) -> None:
@@ -224,7 +227,7 @@ class SeedRun:
             for member in self.cluster.members:
                 # Without a quorum, for a fault that lasts, services never get to the end: their member gives up.
                 member.expected_ends |= {process.name for process in [member.process] if process is not None}
-            self._plan(self.world.now_ns + int(RESTART_S * SECOND), self._start_what_ended)
+            self._plan(self.world.now_ns + int(RESTART_S * S), self._start_what_ended)
 
     def _start_what_ended(self) -> None:
         for member in self.cluster.members:

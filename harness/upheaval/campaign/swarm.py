@@ -9,7 +9,8 @@ from typing import Final
 
 from upheaval.records import Json
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE, WorkloadSettings
-from upheaval_node.settings import KIB, MS, ClusterTimeouts, MemberSettings, S, profile_settings
+from upheaval_node.settings import KIB, ClusterTimeouts, MemberSettings, profile_settings
+from upheaval_node.types import MS, S
 
 SECONDS: Final = 62
 """Of load on every cluster, in virtual time."""

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from upheaval.checkers.model import apply_to_key, same
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
+from upheaval_node.types import NEVER_NS
 
 LINEARIZABLE_BY_SEARCH = "linearizable (search)"
 
 # A configuration costs about a microsecond and 200 bytes; more than this is better judged by the log.
 CONFIGURATIONS_MAX = 1_000_000
 
-_NEVER = 1 << 63
 
 _KEYED = tuple(function for function in WORKBENCH if function is not Function.ECHO)
 
@@ -62,7 +62,7 @@ class _Search:
         self.stuck_at = 0
         self._limit = limit
         self._completions = [_completion(operation) for operation in self.operations]
-        self._required = sum(1 << i for i, completion in enumerate(self._completions) if completion != _NEVER)
+        self._required = sum(1 << i for i, completion in enumerate(self._completions) if completion != NEVER_NS)
         self._visited: set[tuple[int, str]] = set()
         self._deepest = -1
 
@@ -97,7 +97,7 @@ class _Search:
 
     def _candidates(self, done: int) -> list[int]:
         """Operations that may come next: those invoked before any other pending one has completed."""
-        earliest = min((c for i, c in enumerate(self._completions) if not done >> i & 1), default=_NEVER)
+        earliest = min((c for i, c in enumerate(self._completions) if not done >> i & 1), default=NEVER_NS)
         found = []
         for index, operation in enumerate(self.operations):
             if operation.invoke_ns > earliest:
@@ -114,6 +114,6 @@ class _Search:
 
 def _completion(operation: Operation) -> int:
     if operation.outcome is not Outcome.OK:
-        return _NEVER
+        return NEVER_NS
     assert operation.complete_ns is not None
     return operation.complete_ns

@@ -29,20 +29,21 @@ from upheaval.records import (
     text,
     write_atomically,
 )
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import SIMULATED, ExactScript, ExactStep, Expected, is_exact, parse_exact
 from upheaval.scenario import exact_script as script
 from upheaval.system import is_caught_up
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.describe import describe
 from upheaval_node.protocol_trace import Observation
 from upheaval_node.settings import profile_settings
+from upheaval_node.types import S
 
 AS_EXPECTED: Final = "the members sent the expected messages"
 STEP_TIMEOUT_S: Final = 60.0
-LOG_STREAM: Final = 100
 SESSION_MESSAGE: Final = 64
 """Headers of a request in the log: that of its frame, and that of its session."""
 LONGEST_REQUEST: Final = 512
@@ -204,7 +205,7 @@ class _Performer:
         if leader is None:
             raise UnknownOutcome("nobody leads")
         appended = (
-            each for each in reversed(self._seen(leader)) if each.event == SEND and each.stream_id == LOG_STREAM
+            each for each in reversed(self._seen(leader)) if each.event == SEND and each.stream_id == LOG_STREAM_ID
         )
         return next(appended).position
 
@@ -228,7 +229,7 @@ class _Performer:
         seen = self._seen(wanted.source)
         known = seen[-1].number if seen else 0
         incarnation = seen[-1].pid if seen else 0
-        deadline_ns = self.cluster.world.now_ns + int(STEP_TIMEOUT_S * SECOND)
+        deadline_ns = self.cluster.world.now_ns + int(STEP_TIMEOUT_S * S)
         while self.cluster.world.now_ns < deadline_ns and self.cluster.world.step():
             self.cluster.require_no_failure()
             for observation in reversed(seen):

@@ -25,6 +25,7 @@ from upheaval.workload import LoadCounts
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Link, LinkEffect, Means, Ping
 from upheaval_node.media.resolver import Resolver
+from upheaval_node.types import S
 
 
 class LiveTarget:
@@ -100,7 +101,7 @@ class LiveTarget:
         )
 
     def let_pass(self, seconds: float) -> None:
-        end_ns = self.now_ns() + int(seconds * 1e9)
+        end_ns = self.now_ns() + int(seconds * S)
         self.wait_until(lambda: self.now_ns() >= end_ns, seconds + 60, "time")
 
     # --- members ---

@@ -20,7 +20,7 @@ from upheaval.records import (
     companion_name,
 )
 from upheaval.runtimes.simulated import links as virtual
-from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SECOND, SimulatedCluster, host_of
+from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, host_of
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.process import SimulatedProcess
@@ -34,10 +34,10 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
 from upheaval_node.ports import Connection
 from upheaval_node.settings import profile_settings
+from upheaval_node.types import MS, S
 
 LEADER_TIMEOUT_S = 30.0
 LOAD_END_S = 30.0
-MS = 1_000_000
 # What is under way when a ping is over needs this long on an ordinary link.
 ARRIVAL_S = 0.005
 # The load is the one client.
@@ -127,14 +127,14 @@ class SimulatedTarget:
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Conditions that let time pass themselves are asked again until it is over."""
-        deadline_ns = self.world.now_ns + int(timeout_s * SECOND)
+        deadline_ns = self.world.now_ns + int(timeout_s * S)
         while not condition():
             if self.world.now_ns >= deadline_ns:
                 raise UnknownOutcome(f"no {what} within {timeout_s:g} s")
             self.let_pass(0.0005)
 
     def let_pass(self, seconds: float) -> None:
-        self.world.run_for(int(seconds * SECOND))
+        self.world.run_for(int(seconds * S))
         self.cluster.require_no_failure()
 
     # --- members ---
@@ -242,7 +242,7 @@ class SimulatedTarget:
         begin_ns = self.world.now_ns
         address = f"{_host(link.target)}:{_PORTS[channel]}"
         connection = self.cluster.fabric.network(prober).dial(address, prober)
-        self.world.run_until(lambda: prober.is_over, int(timeout_s * SECOND))
+        self.world.run_until(lambda: prober.is_over, int(timeout_s * S))
         round_trip_ns = self.world.now_ns - begin_ns
         self.let_pass(ARRIVAL_S)
         connection.close()

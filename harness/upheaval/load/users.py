@@ -36,10 +36,10 @@ from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
 from upheaval_node.tls_files import tls_files
+from upheaval_node.types import S
 
 KEYS: Final = 8
 REQUEST_TYPE: Final = "upheaval"
-_NS: Final = 1_000_000_000
 
 Accepts = Callable[[Buffer], bool]
 
@@ -108,7 +108,7 @@ class ClusterUser(User):  # type: ignore[misc]
         )
         self._is_opened = False
         self._process = next(self.load.processes)
-        self._period_ns = round(_NS / settings.rate) if settings.rate else 0
+        self._period_ns = round(S / settings.rate) if settings.rate else 0
         self._intended_ns = 0
 
     # --- locust's hooks ---
@@ -125,7 +125,7 @@ class ClusterUser(User):  # type: ignore[misc]
         if not self._period_ns:
             return 0.0
         self._intended_ns += self._period_ns
-        return max(0.0, (self._intended_ns - time.monotonic_ns()) / _NS)
+        return max(0.0, (self._intended_ns - time.monotonic_ns()) / S)
 
     # --- operations ---
 

@@ -16,6 +16,7 @@ from upheaval.records import jsonfields
 from upheaval.records.jsonfields import FieldError, Json
 from upheaval.records.run_folder import RunFolder
 from upheaval_node.protocol_trace import MESSAGE_EVENTS
+from upheaval_node.types import S
 
 PLAIN: Final = "plain"
 COLUMNS: Final = "columns"
@@ -70,7 +71,7 @@ class Choice:
     to_s: float | None = None
 
     def takes(self, entry: Entry, start_ns: int) -> bool:
-        seconds = (entry.ns - start_ns) / 1e9
+        seconds = (entry.ns - start_ns) / S
         return (
             (not self.members or entry.member_id in self.members)
             and (not self.messages or entry.message in self.messages)
@@ -110,7 +111,7 @@ def plain_lines(entries: Iterable[tuple[int, Entry]]) -> Iterator[str]:
             what += f" to member {entry.to}"
         elif entry.message and entry.record.get("stream"):
             what += f" ({entry.record['stream']})"
-        who = f"{ns / 1e9:11.6f} member {entry.member_id} {entry.component:<10}"
+        who = f"{ns / S:11.6f} member {entry.member_id} {entry.component:<10}"
         yield f"{who} {what}  {_payload(entry.fields)}".rstrip()
 
 

@@ -6,7 +6,8 @@ Colours are CSS classes, so that light and dark are the page's business. Everyth
 from collections.abc import Callable, Sequence
 from html import escape
 
-from upheaval.report.figures import LEADER, SECOND, Bucket, Figures, Span
+from upheaval.report.figures import LEADER, Bucket, Figures, Span
+from upheaval_node.types import MS, US, S
 
 WIDTH, LEFT, RIGHT = 1080, 84, 16
 LANE, LANE_GAP, CHART = 30, 10, 150
@@ -110,7 +111,7 @@ def latency(figures: Figures) -> str:
 
 def duration(ns: float) -> str:
     """A time for people, with the unit that suits it."""
-    for unit, length in (("s", SECOND), ("ms", 1_000_000), ("µs", 1000)):
+    for unit, length in (("s", S), ("ms", MS), ("µs", US)):
         if ns >= length:
             return f"{ns / length:.3g} {unit}"
     return "0" if ns == 0 else f"{ns:.0f} ns"

@@ -23,13 +23,13 @@ from upheaval.records import (
     TraceEvent,
 )
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import S
 
 TIMERS_SERVICE: Final = "timers"
 
-SECOND = 1_000_000_000
-GAP_NS = SECOND // 4
+GAP_NS = S // 4
 """Longer than this without an answer is called unavailable."""
-AROUND_NS = 2 * SECOND
+AROUND_NS = 2 * S
 """How much before and after a fault is compared with it."""
 
 CATCHING_UP = ("FOLLOWER_LOG_REPLICATION", "FOLLOWER_CATCHUP_INIT", "FOLLOWER_CATCHUP_AWAIT", "FOLLOWER_CATCHUP")
@@ -60,7 +60,7 @@ class Bucket:
 
     @property
     def rate(self) -> float:
-        return self.count * SECOND / (self.end - self.begin)
+        return self.count * S / (self.end - self.begin)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class FaultFigures:
     where: str
     begin: int
     end: int | None
-    proof: str
+    evidence: str
     before: tuple[float, float] | None
     during: tuple[float, float] | None
     after: tuple[float, float] | None
@@ -92,7 +92,7 @@ class CatchUp:
     @property
     def rate(self) -> float:
         """Bytes a second."""
-        return (self.to_position - self.from_position) * SECOND / max(self.end - self.begin, 1)
+        return (self.to_position - self.from_position) * S / max(self.end - self.begin, 1)
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def snapshot_figures(controls: Iterable[ControlRecord], start: int) -> list[Snap
     return [
         SnapshotFigures(control.begin_ns - start, control.end_ns - control.begin_ns)
         for control in controls
-        if control.what == "snapshot" and control.is_proved
+        if control.what == "snapshot" and control.proof.holds
     ]
 
 
@@ -193,7 +193,7 @@ def measure_run(run: RunFolder, buckets: int = 120) -> Figures:
         length_ns=end - start,
         load=load,
         counts={outcome.value: sum(o.outcome is outcome for o in operations) for outcome in Outcome},
-        rate=len(answered) * SECOND / max(load[1] - load[0], 1),
+        rate=len(answered) * S / max(load[1] - load[0], 1),
         latency=(percentile(latencies, 0.5), percentile(latencies, 0.99), latencies[-1]) if latencies else None,
         buckets=_buckets(answered, end - start, buckets),
         gaps=[(a, b) for (a, _), (b, _) in pairwise(answered) if b - a > GAP_NS],
@@ -327,7 +327,7 @@ def _fault_figures(
         fault.where,
         begin,
         end,
-        fault.proof,
+        fault.evidence,
         _between(answered, begin - AROUND_NS, begin),
         _between(answered, begin, healed),
         None if end is None else _between(answered, end, end + AROUND_NS),

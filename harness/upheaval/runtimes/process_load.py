@@ -25,8 +25,9 @@ from upheaval_node.runtime.credentials_file import credentials_supplier
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.settings import MS, MediaSettings, S
+from upheaval_node.settings import MediaSettings
 from upheaval_node.tls_files import MEMBER, TlsFiles, member_name
+from upheaval_node.types import MS, S
 
 CONNECT_TIMEOUT_NS: Final = 5 * S
 NEW_LEADER_TIMEOUT_NS: Final = 10 * S

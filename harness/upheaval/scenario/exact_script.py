@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from upheaval.errors import UsageError
+from upheaval.records import MEMBERS_MAX
 from upheaval.scenario.text import PROMISES
 from upheaval.scenario.values import LIBRARY, SUFFIX
 from upheaval_node.protocol_trace import MESSAGE_NAMES
@@ -18,7 +19,6 @@ from upheaval_node.protocol_trace import MESSAGE_NAMES
 EXACT_LIBRARY: Final = LIBRARY / "exact"
 MARK: Final = "exact"
 """The first statement of an exact script."""
-MEMBERS_MAX: Final = 9
 NUMBER_DIGITS: Final = 18
 
 

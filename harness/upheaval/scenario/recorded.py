@@ -11,10 +11,10 @@ from upheaval.errors import UsageError
 from upheaval.records import Outcome, RunFolder
 from upheaval.scenario.text import parse_scenario
 from upheaval.scenario.values import Scenario
+from upheaval_node.types import MS
 
 # What a realised schedule has in common with the scenario that it comes from.
 _KEPT = ("title", "cluster", "workload", "promise")
-_MS = 1_000_000
 
 
 class _Event(NamedTuple):
@@ -37,7 +37,7 @@ def _steps(run: RunFolder) -> list[str]:
     last_ns, acknowledged = _load(run)
     steps = []
     for event in sorted(_events(run)):
-        steps.append(f"wait moment operations={event.operations} after-ms={max(event.ns - last_ns, 0) // _MS}")
+        steps.append(f"wait moment operations={event.operations} after-ms={max(event.ns - last_ns, 0) // MS}")
         steps.append(event.statement)
         last_ns = event.ns
     return [*steps, "wait leader", f"wait moment operations={acknowledged}"]

@@ -21,7 +21,7 @@ from upheaval.checkers.timers import TIMERS_KEPT
 from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST, APPLIED_ONCE, HISTORY_COMPLETE, LINEARIZABLE
 from upheaval.cluster import ENDINGS, ORDERS, START, companion_control
 from upheaval.errors import UsageError
-from upheaval.records import BACKUP, SOURCES
+from upheaval.records import BACKUP, MEMBERS_MAX, SOURCES
 from upheaval.scenario.values import (
     LIBRARY,
     SUFFIX,
@@ -242,8 +242,8 @@ class _Parser:
             line.fail("the cluster stands above its faults")
         options = line.take_options(("members", "components", "sync-level", "service"))
         members = line.number(options.get("members", "3"), "members")
-        if members > 9:
-            line.fail(f"a cluster has 1 to 9 members, not {members}")
+        if members > MEMBERS_MAX:
+            line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {members}")
         if options.get("components", "together") not in ("together", "split"):
             line.fail(f"components {options['components']!r}: use together or split")
         if options.get("sync-level", "1") not in ("0", "1", "2"):

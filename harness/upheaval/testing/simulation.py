@@ -4,7 +4,7 @@ from upheaval.errors import UnknownOutcome
 from upheaval.execution.simulated import SimulatedTarget
 from upheaval.operations.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
 from upheaval.records import Converge, RunFolder, write_origin
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
 from upheaval.testing.backend import Requests
@@ -17,9 +17,9 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
 from upheaval_node.settings import profile_settings
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now, S
 
-RETRY_NS = SECOND // 100
+RETRY_NS = S // 100
 LOAD_END_S = 30.0
 
 
@@ -86,7 +86,7 @@ class SimulatedBackend(SimulatedTarget):
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
         cluster = self.cluster
         known = cluster.members[member_id].exit_statuses
-        if not cluster.world.run_until(lambda: names <= known.keys(), int(timeout_s * SECOND)):
+        if not cluster.world.run_until(lambda: names <= known.keys(), int(timeout_s * S)):
             raise UnknownOutcome(f"member {member_id} does not end within {timeout_s:g} s")
         return [known[name] for name in sorted(names)]
 
@@ -154,7 +154,7 @@ class SimulatedClient(CallingClient):
     def _ask(self, payload: bytes) -> bytes:
         self._wanted, self._is_sent, self._answer = payload, False, None
         self._process.post(lambda: None)
-        self._cluster.world.run_until(self._is_settled, int(self._timeout_s * SECOND))
+        self._cluster.world.run_until(self._is_settled, int(self._timeout_s * S))
         self._cluster.require_no_failure()
         self._wanted = None
         answer = self._settled_answer()
@@ -208,7 +208,7 @@ class SimulatedClient(CallingClient):
 
     def next_deadline_ns(self) -> int:
         if self._session is None or self._session.is_closed:
-            return MAX_POSITION
+            return NEVER_NS
         deadline_ns = self._session.next_deadline_ns()
         is_waiting = self._wanted is not None and not self._is_sent
         return min(deadline_ns, self._cluster.world.now_ns + RETRY_NS) if is_waiting else deadline_ns

@@ -17,13 +17,13 @@ from upheaval.records import Function, Json, Operation, Outcome, decode_result, 
 from upheaval.workload.draws import LedgerDraw, TimersDraw
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Bell, Buffer
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import MS, NEVER_NS, Now, S
 
 # Operation ids of one load stay below this; the next load of a run starts above it.
 IDS_A_LOAD: Final = 1 << 40
 # A list is read as a whole, so lists that grow for ever would make reads ever slower: start another one in time.
 APPENDS_A_LIST: Final = 200
-RECONNECT_DELAY_NS: Final = 100_000_000
+RECONNECT_DELAY_NS: Final = 100 * MS
 # Fragments taken from one session in one turn, so that no session starves the others.
 POLL_LIMIT: Final = 100
 
@@ -69,7 +69,7 @@ class WorkloadSettings:
     sessions: int = 2
     slots: int = 32
     rate: int = 0
-    operation_timeout_ns: int = 5_000_000_000
+    operation_timeout_ns: int = 5 * S
     service: str = WORKBENCH_SERVICE
     """The shipped service that it drives: workbench, ledger or timers."""
 
@@ -224,7 +224,7 @@ class Load:
         return sum(self._work_on(lane, now) for lane in self._lanes)
 
     def next_deadline_ns(self) -> int:
-        deadline = MAX_POSITION
+        deadline = NEVER_NS
         for lane in self._lanes:
             if lane.session is None:
                 deadline = min(deadline, lane.retry_ns)
@@ -236,7 +236,7 @@ class Load:
             if lane.free and self._is_issuing and self._settings.rate and self._tokens_ns is not None:
                 # With a token in hand it waits for its session, and looks again after a while.
                 missing = 1.0 - self._tokens if self._tokens < 1 else 1.0
-                deadline = min(deadline, self._tokens_ns + int(missing * 1e9 / self._settings.rate) + 1)
+                deadline = min(deadline, self._tokens_ns + int(missing * S / self._settings.rate) + 1)
         return deadline
 
     def close(self) -> None:
@@ -247,7 +247,7 @@ class Load:
             if lane.session is not None:
                 lane.session.close()
                 lane.session = None
-                lane.retry_ns = MAX_POSITION
+                lane.retry_ns = NEVER_NS
 
     # --- one session ---
 
@@ -366,6 +366,6 @@ class Load:
         if not self._settings.rate:
             return
         if self._tokens_ns is not None:
-            self._tokens += (now_ns - self._tokens_ns) * self._settings.rate / 1e9
+            self._tokens += (now_ns - self._tokens_ns) * self._settings.rate / S
             self._tokens = min(self._tokens, float(self._settings.slots))
         self._tokens_ns = now_ns

@@ -35,11 +35,10 @@ from upheaval_node.media.api import Image, Media, Message, Publication, Subscrip
 from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import Bell, ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
+from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, ARCHIVE_LOCAL_CONTROL_CHANNEL
 from upheaval_node.settings import ArchiveSettings
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, Now
+from upheaval_node.types import NEVER_NS, NULL_POSITION, Now
 
-CONTROL_STREAM_ID: Final = 10
-LOCAL_CONTROL_CHANNEL: Final = "aeron:ipc"
 # Requests taken from a control stream in one turn.
 REQUEST_LIMIT: Final = 16
 # More clients than any cluster has; beyond them somebody is at fault.
@@ -137,8 +136,8 @@ class Archive:
         self.is_closed = False
         self.bell: Bell | None = None
         self._control: list[Subscription] = [
-            media.add_subscription(channel, CONTROL_STREAM_ID)
-            for channel in (LOCAL_CONTROL_CHANNEL, control_channel)
+            media.add_subscription(channel, ARCHIVE_CONTROL_STREAM_ID)
+            for channel in (ARCHIVE_LOCAL_CONTROL_CHANNEL, control_channel)
             if channel is not None
         ]
 
@@ -187,7 +186,7 @@ class Archive:
 
     def next_deadline_ns(self) -> int:
         if self.is_closed:
-            return MAX_POSITION
+            return NEVER_NS
         if not self._is_recovered or not self._deletions.is_idle:
             return self._now.ns
         deadline = self._replayer.next_deadline_ns()

@@ -15,6 +15,7 @@ from upheaval_node.archive.checksums import Checksum
 from upheaval_node.errors import DecodeError, StorageError, UsageError
 from upheaval_node.ports import Storage
 from upheaval_node.protocol import archive_messages as am
+from upheaval_node.protocol.constants import semantic_version
 from upheaval_node.protocol.frames import is_valid_mtu, is_valid_term_length
 from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE, align
 
@@ -22,7 +23,7 @@ FILE_NAME: Final = "archive.catalog"
 NEW_FILE_NAME: Final = "archive.catalog.new"
 """What becomes the catalog when it is complete; one that is found at a start never did."""
 
-VERSION: Final = 3 << 16 | 1 << 8
+VERSION: Final = semantic_version(3, 1)
 HEADER_LENGTH: Final = 32
 ALIGNMENT: Final = 64
 DESCRIPTOR_HEADER_LENGTH: Final = 32

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Final, NamedTuple
 
-from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
+from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.media.api import Abort, Image, Media, Publication, Subscription
 from upheaval_node.media.api import Message as Fragment
@@ -20,11 +20,14 @@ from upheaval_node.protocol import channel as uri
 from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignalEvent, SourceLocation
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
-from upheaval_node.settings import S
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.protocol.constants import (
+    ARCHIVE_CONTROL_STREAM_ID,
+    ARCHIVE_LOCAL_CONTROL_CHANNEL,
+    ARCHIVE_PROTOCOL_VERSION,
+    ARCHIVE_RESPONSE_STREAM_ID,
+)
+from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now, S
 
-CONTROL_STREAM_ID: Final = 10
-RESPONSE_STREAM_ID: Final = 20
 CONTROL_TERM_LENGTH: Final = 64 * 1024
 FRAGMENT_LIMIT: Final = 64
 # A caller that lets signals or errors pile up loses the oldest.
@@ -78,7 +81,7 @@ class PendingCall:
     descriptors: list[am.RecordingDescriptor] = field(default_factory=list)
     subscriptions: list[am.RecordingSubscriptionDescriptor] = field(default_factory=list)
     wanted_descriptors: int = 0
-    deadline_ns: int = MAX_POSITION
+    deadline_ns: int = NEVER_NS
 
     def fail(self, text: str, code: int = NULL_VALUE) -> None:
         self.done = True
@@ -104,10 +107,10 @@ class ArchiveClient:
         self,
         media: Media,
         *,
-        control_channel: str = "aeron:ipc",
-        control_stream_id: int = CONTROL_STREAM_ID,
+        control_channel: str = ARCHIVE_LOCAL_CONTROL_CHANNEL,
+        control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,
         response_channel: str = "",
-        response_stream_id: int = RESPONSE_STREAM_ID,
+        response_stream_id: int = ARCHIVE_RESPONSE_STREAM_ID,
         timeout_ns: int = 10 * S,
         name: str = "",
     ) -> None:
@@ -126,7 +129,7 @@ class ArchiveClient:
         self.timeout_ns: Final = timeout_ns
         self._state = ClientState.AWAIT_SUBSCRIPTION
         self._now_ns = 0
-        self._deadline_ns = MAX_POSITION
+        self._deadline_ns = NEVER_NS
         self._calls: dict[int, PendingCall] = {}
         self._outgoing: deque[bytes] = deque()
         self._image: Image | None = None
@@ -158,15 +161,14 @@ class ArchiveClient:
 
     def next_deadline_ns(self) -> int:
         if self.is_closed:
-            return MAX_POSITION
+            return NEVER_NS
         return min((call.deadline_ns for call in self._calls.values()), default=self._deadline_ns)
 
     def close(self) -> None:
         """Say good-bye if that is possible without waiting, and end."""
         if self.is_connected:
-            self._publication.offer(
-                am.SCHEMA.encode(am.CloseSessionRequest(control_session_id=self.control_session_id))
-            )
+            goodbye = am.CloseSessionRequest(control_session_id=self.control_session_id)
+            self._publication.offer(am.SCHEMA.encode(goodbye))
         self._close("closed")
 
     # --- duty cycle ---
@@ -175,7 +177,7 @@ class ArchiveClient:
         if self.is_closed:
             return 0
         self._now_ns = now.ns
-        if self._deadline_ns == MAX_POSITION and not self.is_connected:
+        if self._deadline_ns == NEVER_NS and not self.is_connected:
             self._deadline_ns = now.ns + self.timeout_ns
         work = self._subscription.poll(self._on_fragment, FRAGMENT_LIMIT)
         if self._state == ClientState.CLOSED:
@@ -197,7 +199,7 @@ class ArchiveClient:
                     am.AuthConnectRequest(
                         correlation_id=self._connect_id,
                         response_stream_id=self._response_stream_id,
-                        version=PROTOCOL_VERSION,
+                        version=ARCHIVE_PROTOCOL_VERSION,
                         response_channel=str(response),
                         client_info=f"name={self._name}",
                     )
@@ -267,9 +269,8 @@ class ArchiveClient:
         call = self._calls.pop(response.correlation_id, None)
         if call is None:
             if response.code == ControlResponseCode.ERROR:
-                self.late_errors.append(
-                    LateError(response.correlation_id, response.relevant_id, response.error_message)
-                )
+                late = LateError(response.correlation_id, response.relevant_id, response.error_message)
+                self.late_errors.append(late)
             return
         call.relevant_id = response.relevant_id
         if response.code == ControlResponseCode.ERROR:
@@ -296,11 +297,10 @@ class ArchiveClient:
             self._close(f"the archive has no id: {call.error}")
             return
         self.archive_id = call.relevant_id
-        self._deadline_ns = MAX_POSITION
+        self._deadline_ns = NEVER_NS
         self._enter(ClientState.DONE)
-        self._outgoing.append(
-            am.SCHEMA.encode(am.KeepAliveRequest(control_session_id=self.control_session_id, correlation_id=NULL_VALUE))
-        )
+        keep_alive = am.KeepAliveRequest(control_session_id=self.control_session_id, correlation_id=NULL_VALUE)
+        self._outgoing.append(am.SCHEMA.encode(keep_alive))
 
     def _on_descriptor(self, descriptor: am.RecordingDescriptor | am.RecordingSubscriptionDescriptor) -> None:
         call = self._calls.get(descriptor.correlation_id)
@@ -529,7 +529,7 @@ class ArchiveClient:
         self,
         src_recording_id: int,
         *,
-        src_control_stream_id: int = CONTROL_STREAM_ID,
+        src_control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,
         src_control_channel: str,
         dst_recording_id: int = NULL_VALUE,
         stop_position: int = NULL_POSITION,

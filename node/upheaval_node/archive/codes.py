@@ -1,7 +1,6 @@
 """Error codes of the archive's control protocol, and the error that becomes an answer with such a code."""
 
 from enum import IntEnum
-from typing import Final
 
 from upheaval_node.errors import NodeError
 
@@ -26,10 +25,6 @@ class ErrorCode(IntEnum):
     REPLICATION_CONNECTION_FAILURE = 14
     EMPTY_RECORDING = 15
     INVALID_POSITION = 16
-
-
-# Version of the control protocol: 1.12.0.
-PROTOCOL_VERSION: Final = 1 << 16 | 12 << 8
 
 
 class RequestError(NodeError):

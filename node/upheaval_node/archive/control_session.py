@@ -9,14 +9,15 @@ from enum import IntEnum
 from typing import Final
 
 from upheaval_node.archive.catalog import RecordingEntry
-from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
+from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.archive.listing import Listing
 from upheaval_node.archive.recorder import RecordingSubscription
 from upheaval_node.media.api import Image, Publication
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignal
-from upheaval_node.settings import MS, ArchiveSettings, S
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.protocol.constants import ARCHIVE_PROTOCOL_VERSION
+from upheaval_node.settings import ArchiveSettings
+from upheaval_node.types import LONG_AGO_NS, MS, NEVER_NS, Now, S
 
 RESEND_INTERVAL_NS: Final = 200 * MS
 PING_INTERVAL_NS: Final = S
@@ -70,8 +71,8 @@ class ControlSession:
         self._publication = publication
         self._settings = settings
         self._responses: deque[bytes] = deque()
-        self._resend_ns = -MAX_POSITION
-        self._deadline_ns = MAX_POSITION
+        self._resend_ns = LONG_AGO_NS
+        self._deadline_ns = NEVER_NS
         self._blocked_since_ns: int | None = None
         self._ping = am.SCHEMA.encode(am.Ping(control_session_id=control_session_id))
 
@@ -142,7 +143,7 @@ class ControlSession:
             correlation_id=correlation_id,
             relevant_id=relevant_id,
             code=code,
-            version=PROTOCOL_VERSION,
+            version=ARCHIVE_PROTOCOL_VERSION,
             error_message=text.encode("ascii", "replace").decode("ascii"),
         )
 
@@ -152,7 +153,7 @@ class ControlSession:
         """The first request of any kind shows that the client knows its session id."""
         if self._state == SessionState.AUTHENTICATED:
             self._enter(SessionState.ACTIVE)
-            self._resend_ns = -MAX_POSITION
+            self._resend_ns = LONG_AGO_NS
 
     def abort(self, reason: str) -> None:
         if self._state != SessionState.DONE:
@@ -171,7 +172,7 @@ class ControlSession:
         if self._state == SessionState.CONNECTING:
             return self._connecting(now)
         if self._state == SessionState.CONNECTED:
-            is_ours = self._version >> 16 == PROTOCOL_VERSION >> 16
+            is_ours = self._version >> 16 == ARCHIVE_PROTOCOL_VERSION >> 16
             self._enter(SessionState.AUTHENTICATED if is_ours else SessionState.REJECTED)
         if self._state in (SessionState.AUTHENTICATED, SessionState.REJECTED):
             return self._announce(now)
@@ -184,7 +185,7 @@ class ControlSession:
             return 1
         if self._publication.error is not None:
             self.abort(self._publication.error)
-        elif self._deadline_ns == MAX_POSITION:
+        elif self._deadline_ns == NEVER_NS:
             self._deadline_ns = now.ns + self._settings.connect_timeout_ns
         elif now.ns >= self._deadline_ns:
             self.abort("failed to establish the response connection")
@@ -231,8 +232,8 @@ class ControlSession:
     def _check_blocked(self, now: Now, *, progress: bool) -> None:
         """Give up on a client that takes no response for the connect time-out."""
         if progress or not self._responses:
-            self._deadline_ns = MAX_POSITION
-        elif self._deadline_ns == MAX_POSITION:
+            self._deadline_ns = NEVER_NS
+        elif self._deadline_ns == NEVER_NS:
             self._deadline_ns = now.ns + self._settings.connect_timeout_ns
         elif now.ns >= self._deadline_ns:
             self.abort("responses cannot be sent")

@@ -7,12 +7,12 @@ Knows nothing of what is copied.
 
 from dataclasses import dataclass
 
-from upheaval_node.archive.client import CONTROL_STREAM_ID, ArchiveClient, LateError
+from upheaval_node.archive.client import ArchiveClient, LateError
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters, recording_key_prefix
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent
-from upheaval_node.settings import S
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, S
 
 PROGRESS_TIMEOUT_NS = 10 * S
 
@@ -25,7 +25,7 @@ class ReplicationSource:
     """
 
     control_channel: str
-    control_stream_id: int = CONTROL_STREAM_ID
+    control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID
     replication_channel: str = ""
     replication_session_id: int = NULL_VALUE
     response_channel: str = ""

@@ -18,7 +18,7 @@ from upheaval_node.archive.segments import ReadBlock, SegmentReader
 from upheaval_node.counters import Counter
 from upheaval_node.errors import NodeError, PeerError
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED, Publication
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 # Blocks of one turn: a replay must not keep the other agents of the process waiting.
 MAX_BLOCKS_PER_TURN: Final = 8
@@ -95,7 +95,7 @@ class ReplaySession:
         self._io_max_length = io_max_length
         self._timeout_ns = connect_timeout_ns
         self._grace_ns = 0 if publication.channel.startswith("aeron:ipc") else connect_timeout_ns
-        self._deadline_ns = MAX_POSITION
+        self._deadline_ns = NEVER_NS
         self._pending: ReadBlock | None = None
 
     @property
@@ -136,9 +136,9 @@ class ReplaySession:
         if publication.error is not None:
             raise PeerError(f"replay publication failed: {publication.error}")
         if publication.is_connected:
-            self._deadline_ns = MAX_POSITION
+            self._deadline_ns = NEVER_NS
             self._enter(ReplayState.REPLAY)
-        elif self._deadline_ns == MAX_POSITION:
+        elif self._deadline_ns == NEVER_NS:
             self._deadline_ns = now.ns + self._timeout_ns
         elif now.ns >= self._deadline_ns:
             raise PeerError(f"no connection established for replay of recording {self.recording_id}")
@@ -165,7 +165,7 @@ class ReplaySession:
             if result != block.end:
                 raise PeerError(f"replay publication is at {result} after block {block.start}..{block.end}")
             self._pending = None
-            self._deadline_ns = MAX_POSITION
+            self._deadline_ns = NEVER_NS
             self.position = block.end
             work += 1
         if not self._publication.is_connected:
@@ -175,18 +175,18 @@ class ReplaySession:
     def _refused(self, now: Now, result: int) -> None:
         """A lost connection may come back: a remote subscriber gets as long as it had to connect."""
         if result == BACK_PRESSURED:
-            self._deadline_ns = MAX_POSITION
+            self._deadline_ns = NEVER_NS
             return
         if result != NOT_CONNECTED or self._grace_ns == 0:
             self._enter(ReplayState.INACTIVE)
-        elif self._deadline_ns == MAX_POSITION:
+        elif self._deadline_ns == NEVER_NS:
             self._deadline_ns = now.ns + self._grace_ns
         elif now.ns >= self._deadline_ns:
             self._enter(ReplayState.INACTIVE)
 
     def _finish(self) -> None:
         self._pending = None
-        self._deadline_ns = MAX_POSITION
+        self._deadline_ns = NEVER_NS
         self._reader.close()
         self._publication.close()
         self._enter(ReplayState.DONE)

@@ -20,7 +20,7 @@ from upheaval_node.ports import ErrorSink, Storage
 from upheaval_node.protocol import channel as uri
 from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at
 from upheaval_node.settings import ArchiveSettings
-from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 FOLLOW: int = -1
 REPLAY_ALL_AND_STOP: int = -2
@@ -137,7 +137,7 @@ class Replayer:
         return work
 
     def next_deadline_ns(self) -> int:
-        return min((session.deadline_ns for session, _ in self._sessions.values()), default=MAX_POSITION)
+        return min((session.deadline_ns for session, _ in self._sessions.values()), default=NEVER_NS)
 
     def close(self) -> None:
         for session, _ in self._sessions.values():

@@ -31,7 +31,7 @@ from upheaval_node.protocol import channel as uri
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.settings import ArchiveSettings
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 REJOIN: Final = "rejoin"
 
@@ -101,7 +101,7 @@ class ReplicationSession:
         self._directory = directory
         self._report = report
         self._state = ReplicationState.CONNECT
-        self._deadline_ns = MAX_POSITION
+        self._deadline_ns = NEVER_NS
         self._timeout_ns = settings.message_timeout_ns
         self._channel = _replication_channel(params, media)
         self._client = ArchiveClient(
@@ -131,7 +131,7 @@ class ReplicationSession:
             return 0
         before = self._state
         work = self._client.do_work(now)
-        if self._deadline_ns == MAX_POSITION and before != ReplicationState.REPLICATE:
+        if self._deadline_ns == NEVER_NS and before != ReplicationState.REPLICATE:
             self._deadline_ns = now.ns + self._timeout_ns
         try:
             self._step(now)
@@ -141,7 +141,7 @@ class ReplicationSession:
             self._requester.error(str(error), code)
             self.stop()
         if self._state != before:
-            self._deadline_ns = MAX_POSITION
+            self._deadline_ns = NEVER_NS
             return work + 1
         return work
 

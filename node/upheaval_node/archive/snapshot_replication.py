@@ -16,7 +16,7 @@ from upheaval_node.archive.recording_replication import (
 from upheaval_node.counters import Counters
 from upheaval_node.errors import TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignalEvent
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 OnEnded = Callable[[Now, int, int, int, bool], None]
 
@@ -69,7 +69,7 @@ class SnapshotReplication:
 
     def next_deadline_ns(self) -> int:
         if self.is_complete:
-            return MAX_POSITION
+            return NEVER_NS
         return self._next_attempt_ns if self._current is None else self._current.next_deadline_ns()
 
     def poll(self, now: Now) -> int:

@@ -15,9 +15,8 @@ from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.media.api import BACK_PRESSURED, Image, Media, Message, Publication
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.channel import Channel
-from upheaval_node.settings import MS
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MS, NULL_POSITION, NULL_VALUE, Now
 
 ASK_INTERVAL_NS: Final = 5 * MS
 """Pause before the archive is asked again whether a recording has stopped."""

@@ -37,17 +37,14 @@ from upheaval_node.media.api import Media
 from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
-from upheaval_node.settings import MS
 from upheaval_node.steps import Steps
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 TICK_NS: Final = 10 * MS
 """How often a state that waits for others is looked after."""
 
 IDLE_TICK_NS: Final = 200 * MS
 """How often the deadline of the next query is looked at, which a tool of another process may have changed."""
-
-MS_OF_NS: Final = 1_000_000
 
 
 class BackupAgent:
@@ -155,7 +152,7 @@ class BackupAgent:
 
     def next_deadline_ns(self) -> int:
         if self._state is BackupState.CLOSED:
-            return MAX_POSITION
+            return NEVER_NS
         deadline_ns = min(self._next_tick_ns, self._archive.next_deadline_ns())
         if self._supplier_archive is not None:
             deadline_ns = min(deadline_ns, self._supplier_archive.next_deadline_ns())
@@ -411,7 +408,7 @@ class BackupAgent:
             self.published.snapshots_retrieved.increment()
         self._wanted = []
         self._show_position()
-        self.published.query_deadline.set(now.epoch_ms + self._settings.query_interval_ns // MS_OF_NS)
+        self.published.query_deadline.set(now.epoch_ms + self._settings.query_interval_ns // MS)
         self._enter(now, BackupState.BACKING_UP, f"{len(retrieved)} snapshots named")
         return 1
 

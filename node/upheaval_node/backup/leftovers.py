@@ -8,10 +8,9 @@ from typing import Final
 
 from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.codes import ErrorCode
-from upheaval_node.cluster.module_context import LOG_STREAM_ID, SNAPSHOT_STREAM_ID
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent
-from upheaval_node.service.snapshots import SNAPSHOT_STREAM_ID as SERVICE_SNAPSHOT_STREAM_ID
+from upheaval_node.protocol.constants import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import NULL_POSITION
 
@@ -20,7 +19,7 @@ MAX_KEPT: Final = 1000
 """Recordings that are remembered as made; more than a few are there only while the archive does not answer."""
 
 _MADE_BY: Final = frozenset({RecordingSignal.START, RecordingSignal.REPLICATE})
-_OURS: Final = frozenset({LOG_STREAM_ID, SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID})
+_OURS: Final = frozenset({LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID})
 
 
 class Leftovers:

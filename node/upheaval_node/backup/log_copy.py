@@ -14,17 +14,17 @@ from random import Random
 from upheaval_node.archive.client import ArchiveClient, LateError, PendingCall
 from upheaval_node.archive.whole_recordings import describe_recording, stream_session_id
 from upheaval_node.backup.log_terms import find_terms
-from upheaval_node.cluster.module_context import LOG_STREAM_ID
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.media.api import Image, Media
 from upheaval_node.media.parameters import random_session_id
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MAX_POSITION, MS, NULL_POSITION, NULL_VALUE, Now
 
-ASK_INTERVAL_NS = 10_000_000
+ASK_INTERVAL_NS = 10 * MS
 """Pause before the archive is asked again whether a recording has stopped."""
 
 

@@ -10,7 +10,6 @@ from random import Random
 from typing import Final
 
 from upheaval_node.backup.publication_group import PublicationGroup
-from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, CONSENSUS_STREAM_ID
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import DecodeError, PeerError
 from upheaval_node.media.api import Media, Message, Publication, Subscription
@@ -18,6 +17,7 @@ from upheaval_node.ports import ErrorSink
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import codec
 from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, CONSENSUS_STREAM_ID
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
 FRAGMENT_LIMIT: Final = 10
@@ -117,7 +117,7 @@ class MemberQueries:
         query = cm.BackupQuery(
             correlation_id=self._media.next_correlation_id(),
             response_stream_id=CONSENSUS_STREAM_ID,
-            version=CLIENT_PROTOCOL_VERSION,
+            version=CLUSTER_PROTOCOL_VERSION,
             log_position=MAX_POSITION,
             response_channel=response_channel,
             encoded_credentials=self._credentials.encoded_credentials(),

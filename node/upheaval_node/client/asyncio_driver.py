@@ -38,7 +38,7 @@ from upheaval_node.runtime.client_security import client_credentials, client_ide
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.network import SocketNetwork
 from upheaval_node.runtime.tls import TlsIdentity
-from upheaval_node.types import MAX_POSITION
+from upheaval_node.types import NEVER_NS, S
 
 __all__ = ["AsyncClient", "NotSent", "OperationFailed", "OutcomeUnknown"]
 
@@ -111,7 +111,7 @@ class AsyncClient(ClientDriver):
         try:
             # The session has the same time-out and ends itself; the margin only lets it say why.
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._timeout_ns / 1e9 + 1):
+                async with asyncio.timeout(self._timeout_ns / S + 1):
                     await self._settled
         except BaseException:
             client.close()
@@ -161,7 +161,7 @@ class AsyncClient(ClientDriver):
         wait for each other. Raises `NotSent` when the request could not be sent, with no effect on the cluster, and
         `OutcomeUnknown` when no answer came in time or the session ended before it came.
         """
-        deadline = asyncio.get_running_loop().time() + self._timeout_ns / 1e9
+        deadline = asyncio.get_running_loop().time() + self._timeout_ns / S
         if accepts is not None:
             return await self._exchange(payload, deadline, accepts=accepts)
         try:
@@ -179,7 +179,7 @@ class AsyncClient(ClientDriver):
         operation_id = operations.peek_operation_id(request)
         if operation_id in self._by_operation:
             raise UsageError(f"operation {operation_id} is under way already")
-        deadline = asyncio.get_running_loop().time() + self._timeout_ns / 1e9
+        deadline = asyncio.get_running_loop().time() + self._timeout_ns / S
         response = read_response(await self._exchange(request, deadline, operation_id=operation_id))
         check_response(response)
         return response
@@ -341,7 +341,7 @@ class _Parts:
         self._event = asyncio.Event()
         self._is_awake = False
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_ns = MAX_POSITION
+        self._timer_ns = NEVER_NS
 
     def wake(self) -> None:
         """Have a turn soon; one, however often this is called before it."""
@@ -353,7 +353,7 @@ class _Parts:
         """Have a turn at that time or earlier."""
         if deadline_ns < self._timer_ns:
             self._cancel_timer()
-            delay_s = max(0.0, (deadline_ns - time.monotonic_ns()) / 1e9)
+            delay_s = max(0.0, (deadline_ns - time.monotonic_ns()) / S)
             self._timer_ns = deadline_ns
             self._timer = self.loop.call_later(delay_s, self._on_timer)
 
@@ -363,7 +363,7 @@ class _Parts:
             self.media.do_work(clock.now())
             self.media.close()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(CLOSE_TIMEOUT_NS / 1e9):
+                async with asyncio.timeout(CLOSE_TIMEOUT_NS / S):
                     while self.network.lingering:
                         self._event.clear()
                         await self._event.wait()
@@ -387,7 +387,7 @@ class _Parts:
         if self._timer is not None:
             self._timer.cancel()
         self._timer = None
-        self._timer_ns = MAX_POSITION
+        self._timer_ns = NEVER_NS
 
 
 def _accepts(request: _Request, payload: Buffer) -> bool:

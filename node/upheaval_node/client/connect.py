@@ -17,14 +17,9 @@ from upheaval_node.protocol import channel as channels
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import NULL_INT64
-from upheaval_node.settings import MS, S
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION
+from upheaval_node.types import MS, NULL_VALUE, Now, S
 
-PROTOCOL_VERSION: Final = 0 << 16 | 3 << 8
-"""Version 0.3.0 of the cluster client protocol."""
-
-INGRESS_STREAM_ID: Final = 101
-EGRESS_STREAM_ID: Final = 102
 MESSAGE_TIMEOUT_NS: Final = 5 * S
 MAX_CLIENT_NAME_LENGTH: Final = 100
 POLL_LIMIT: Final = 10
@@ -154,7 +149,7 @@ class Connector:
             cm.SessionConnectRequest(
                 correlation_id=self._correlation_id,
                 response_stream_id=self._egress_stream_id,
-                version=PROTOCOL_VERSION,
+                version=CLUSTER_PROTOCOL_VERSION,
                 response_channel=reply_to,
                 encoded_credentials=self._credentials.encoded_credentials(),
                 client_info=self._client_info,

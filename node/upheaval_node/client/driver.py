@@ -34,7 +34,7 @@ from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.settings import S
+from upheaval_node.types import S
 
 __all__ = ["BlockingClient", "NotSent", "OperationFailed", "OutcomeUnknown"]
 

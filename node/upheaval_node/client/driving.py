@@ -18,9 +18,9 @@ from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageErro
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import NamingResolver, Resolver, StaticResolver
 from upheaval_node.ports import Buffer, Network
-from upheaval_node.settings import MS, MediaSettings, S
+from upheaval_node.settings import MediaSettings
 from upheaval_node.tls_files import MEMBER, TlsFiles, member_name
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import MS, NEVER_NS, Now, S
 
 RETRY_INTERVAL_NS: Final = MS
 """How long to wait before offering again what the transport did not take; nothing announces that it would."""
@@ -118,7 +118,7 @@ class ClientDriver(ABC):
         return self._client.do_work(now) + self._client.poll(self._on_message, POLL_LIMIT)
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION if self._client is None else self._client.next_deadline_ns()
+        return NEVER_NS if self._client is None else self._client.next_deadline_ns()
 
     @abstractmethod
     def _on_message(self, timestamp: int, payload: Buffer) -> None:

@@ -11,8 +11,6 @@ from struct import Struct
 from typing import Final, Protocol
 
 from upheaval_node.client.connect import (
-    EGRESS_STREAM_ID,
-    INGRESS_STREAM_ID,
     MAX_CLIENT_NAME_LENGTH,
     MESSAGE_TIMEOUT_NS,
     POLL_LIMIT,
@@ -29,9 +27,9 @@ from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
+from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
-from upheaval_node.settings import S
-from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NEVER_NS, NULL_VALUE, Now, S
 
 KEEP_ALIVE_INTERVAL_NS: Final = S
 SEND_ATTEMPTS: Final = 3
@@ -99,8 +97,8 @@ class ClusterClient:
         self._message_timeout_ns = message_timeout_ns
         self._new_leader_timeout_ns = new_leader_timeout_ns
         self._keep_alive_interval_ns = keep_alive_interval_ns
-        self._keep_alive_deadline_ns = MAX_POSITION
-        self._deadline_ns = MAX_POSITION
+        self._keep_alive_deadline_ns = NEVER_NS
+        self._deadline_ns = NEVER_NS
         egress_channel = egress_channel or response_channel(random)
         self._ingress = Ingress(
             media, ingress_endpoints, ingress_stream_id, keeps_all=is_response_channel(egress_channel)
@@ -166,7 +164,7 @@ class ClusterClient:
             case ClientState.PENDING_CLOSE:
                 return 0
             case ClientState.CLOSED:
-                return MAX_POSITION
+                return NEVER_NS
             case _:
                 return min(self._deadline_ns, self._now.ns + RETRY_INTERVAL_NS)
 
@@ -305,13 +303,13 @@ class ClusterClient:
         self._enter(ClientState.AWAIT_NEW_LEADER)
 
     def _enter_connected(self) -> None:
-        self._deadline_ns = MAX_POSITION
+        self._deadline_ns = NEVER_NS
         self._schedule_keep_alive(self._now)
         self._enter(ClientState.CONNECTED)
 
     def _schedule_keep_alive(self, now: Now) -> None:
         interval_ns = self._keep_alive_interval_ns
-        self._keep_alive_deadline_ns = MAX_POSITION if interval_ns is None else now.ns + interval_ns
+        self._keep_alive_deadline_ns = NEVER_NS if interval_ns is None else now.ns + interval_ns
 
     def _enter(self, state: ClientState) -> None:
         assert state in LEGAL_MOVES[self._state], (self._state, state)

@@ -11,8 +11,6 @@ from upheaval_node.named_classes import make_named
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import Now
 
-MAX_PRINCIPAL_LENGTH: Final = 4096
-
 
 class SessionProxy(Protocol):
     """What an authenticator can do with a session that is about to open."""

@@ -13,13 +13,14 @@ from typing import Final, Protocol
 from upheaval_node.cluster.authentication import Authenticator, AuthorisationService
 from upheaval_node.cluster.egress import AuthenticationProxy, EgressPublisher
 from upheaval_node.cluster.members import encode_members
-from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext, version_text
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.errors import NodeError
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
+from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
 from upheaval_node.types import MAX_POSITION, Now
 
 MAX_WAITING: Final = 32
@@ -101,8 +102,8 @@ class BackupSessions:
             session.close()
             return f"{ACTIONS[type(request)]} with a response channel of no use"
         session.enter(SessionState.CONNECTING)
-        if not isinstance(request, cm.HeartbeatRequest) and request.version >> 16 != CLIENT_PROTOCOL_VERSION >> 16:
-            ours = version_text(CLIENT_PROTOCOL_VERSION)
+        if not isinstance(request, cm.HeartbeatRequest) and request.version >> 16 != CLUSTER_PROTOCOL_VERSION >> 16:
+            ours = version_text(CLUSTER_PROTOCOL_VERSION)
             text = f"invalid client version {version_text(request.version)}, cluster={ours}"
             session.reject(cm.EventCode.ERROR, text)
         else:

@@ -6,10 +6,11 @@ catch-up within the current term.
 
 from upheaval_node.archive.client import LateError, PendingCall
 from upheaval_node.cluster.members import ClusterMember
-from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.errors import UsageError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 

@@ -9,8 +9,7 @@ from typing import Final
 from upheaval_node.errors import UsageError
 from upheaval_node.protocol.cluster_messages import ClusterTimeUnit
 from upheaval_node.protocol.codec import NULL_INT32
-from upheaval_node.settings import MS
-from upheaval_node.types import Now
+from upheaval_node.types import MS, Now
 
 _NS: Final = {ClusterTimeUnit.MILLIS: MS, ClusterTimeUnit.MICROS: 1000, ClusterTimeUnit.NANOS: 1}
 

@@ -16,7 +16,7 @@ from upheaval_node.counters import (
     cluster_label,
     latency_bucket_key,
 )
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, Now
+from upheaval_node.types import NEVER_NS, NULL_POSITION, Now
 
 BOUNDS_US: Final = (
     *(100, 250, 500),
@@ -25,7 +25,7 @@ BOUNDS_US: Final = (
 )
 """The longest time of each bucket but the last, which has no bound."""
 
-NO_BOUND_NS: Final = MAX_POSITION
+NO_BOUND_NS: Final = NEVER_NS
 _BOUNDS_NS: Final = (*(bound_us * 1000 for bound_us in BOUNDS_US), NO_BOUND_NS)
 
 

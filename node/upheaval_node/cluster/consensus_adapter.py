@@ -7,12 +7,13 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from upheaval_node.cluster.claimed_names import contradiction
-from upheaval_node.cluster.module_context import CONSENSUS_STREAM_ID, ModuleContext, trace_fields
+from upheaval_node.cluster.module_context import ModuleContext, trace_fields
 from upheaval_node.errors import DecodeError
 from upheaval_node.media import api
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
 from upheaval_node.types import Now
 
 FRAGMENT_LIMIT: Final = 10

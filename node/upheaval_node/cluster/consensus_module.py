@@ -19,9 +19,8 @@ from upheaval_node.cluster.service_proxy import ServiceAdapter
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
 from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.settings import MS
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MAX_POSITION, MS, NULL_VALUE, Now
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
 RETRY_AFTER_ERROR_NS: Final = 1 * MS

@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from upheaval_node.cluster.authentication import BACKUP_TEMPLATES, SessionProxy
-from upheaval_node.credentials import KEY_LENGTH, MAX_PRINCIPAL_LENGTH, NONCE_LENGTH, Challenge, CredentialsBook
+from upheaval_node.credentials import KEY_LENGTH, MAX_USER_LENGTH, NONCE_LENGTH, Challenge, CredentialsBook
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.types import Now
@@ -67,7 +67,7 @@ class CredentialsAuthenticator:
         self._claims.pop(session_id, None)
         while len(self._claims) >= self._max_claims:
             self._claims.popitem(last=False)
-        self._claims[session_id] = _Claim(bytes(encoded_credentials[: MAX_PRINCIPAL_LENGTH + 1]))
+        self._claims[session_id] = _Claim(bytes(encoded_credentials[: MAX_USER_LENGTH + 1]))
 
     def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - a challenge does not age
         claim = self._claims.get(proxy.session_id)

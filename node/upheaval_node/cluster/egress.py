@@ -5,12 +5,12 @@ One attempt each; whoever owes an event asks again. Knows nothing of when an eve
 
 from dataclasses import dataclass
 
-from upheaval_node.cluster.authentication import MAX_PRINCIPAL_LENGTH
 from upheaval_node.cluster.members import ingress_endpoints
-from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.errors import UsageError
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, MAX_PRINCIPAL_LENGTH
 
 
 class EgressPublisher:
@@ -28,7 +28,7 @@ class EgressPublisher:
                 leadership_term_id=term_id,
                 leader_member_id=leader_id,
                 code=code,
-                version=CLIENT_PROTOCOL_VERSION,
+                version=CLUSTER_PROTOCOL_VERSION,
                 leader_heartbeat_timeout_ns=self._heartbeat_ns,
                 detail=detail,
             )

@@ -16,6 +16,7 @@ from enum import IntEnum
 from typing import Final
 
 from upheaval_node.errors import NodeError
+from upheaval_node.types import ClusterRole
 
 
 class ElectionState(IntEnum):
@@ -39,14 +40,7 @@ class ElectionState(IntEnum):
     CLOSED = 17
 
 
-class Role(IntEnum):
-    """A member's role, published in counter type 201."""
-
-    FOLLOWER = 0
-    CANDIDATE = 1
-    LEADER = 2
-
-
+Role = ClusterRole
 S = ElectionState
 
 MOVES: Final[dict[ElectionState, dict[ElectionState, str]]] = {

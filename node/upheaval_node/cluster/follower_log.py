@@ -5,16 +5,16 @@ Knows nothing of elections but the order of the calls.
 
 from collections.abc import Callable
 
-from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel, publication_channel
-from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import PeerError
 from upheaval_node.media.api import Image, Publication, Subscription
 from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import NULL_POSITION, NULL_VALUE
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, ClusterRole
 
 _MERGED_TRANSPORTS = 2
 
@@ -127,7 +127,7 @@ class FollowerLog:
             session_id=self._session_id,
             channel=str(log_channel(self._session_id).as_spy()),
             is_startup=is_startup,
-            role=Role.FOLLOWER,
+            role=ClusterRole.FOLLOWER,
         )
 
     def remove_destinations(self) -> None:

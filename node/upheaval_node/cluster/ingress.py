@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 from upheaval_node.cluster.ingress_block import take_run
 from upheaval_node.cluster.log_publisher import LogPublisher
-from upheaval_node.cluster.module_context import INGRESS_STREAM_ID, ModuleContext
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.session import ClusterSession
 from upheaval_node.errors import DecodeError
 from upheaval_node.media.api import Block, Image
@@ -18,6 +18,7 @@ from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import INGRESS_STREAM_ID
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import TYPE_PAD
 from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_VALUE, Now

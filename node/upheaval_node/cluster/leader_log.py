@@ -3,13 +3,14 @@
 Knows nothing of elections but the order of the calls: open, join, close.
 """
 
-from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.log_recording import LogFormat, LogRecording, log_channel, publication_channel
-from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.steps import StepGenerator
+from upheaval_node.types import ClusterRole
 
 
 class LeaderLog:
@@ -42,7 +43,7 @@ class LeaderLog:
             session_id=publisher.session_id,
             channel=str(log_channel(publisher.session_id).as_spy()),
             is_startup=is_startup,
-            role=Role.LEADER,
+            role=ClusterRole.LEADER,
         )
 
     def close(self) -> None:

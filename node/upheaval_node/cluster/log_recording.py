@@ -10,15 +10,15 @@ from typing import Final
 
 from upheaval_node import counters as counter_types
 from upheaval_node.archive.client import LateError, PendingCall
-from upheaval_node.cluster.module_context import LOG_STREAM_ID, ModuleContext
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.counters import Counter, recording_key_prefix
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at, term_offset_at
-from upheaval_node.settings import MS
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import NULL_POSITION, NULL_VALUE
+from upheaval_node.types import MS, NULL_POSITION, NULL_VALUE
 
 ASK_INTERVAL_NS: Final = 10 * MS
 """Pause before the archive is asked again whether the recording has stopped."""

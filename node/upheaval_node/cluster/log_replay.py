@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from upheaval_node.archive.client import PendingCall
 from upheaval_node.archive.whole_recordings import stream_session_id
-from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.log_adapter import LogAdapter
-from upheaval_node.cluster.module_context import REPLAY_STREAM_ID, ModuleContext
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.media.api import Image, Subscription
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import REPLAY_STREAM_ID
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import NULL_POSITION, Now
+from upheaval_node.types import NULL_POSITION, ClusterRole, Now
 
 
 class LocalLogReplay:
@@ -130,5 +130,5 @@ class LocalLogReplay:
             stream_id=REPLAY_STREAM_ID,
             channel=str(channel),
             is_startup=True,
-            role=Role.FOLLOWER,
+            role=ClusterRole.FOLLOWER,
         )

@@ -19,26 +19,7 @@ from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.types import NULL_VALUE, Now
 
-LOG_STREAM_ID: Final = 100
-INGRESS_STREAM_ID: Final = 101
-REPLAY_STREAM_ID: Final = 103
-SERVICE_STREAM_ID: Final = 104
-MODULE_STREAM_ID: Final = 105
-SNAPSHOT_STREAM_ID: Final = 107
-CONSENSUS_STREAM_ID: Final = 108
-
-CONTROL_CHANNEL: Final = "aeron:ipc?term-length=128k"
-"""The channel between consensus module and services."""
-
-CLIENT_PROTOCOL_VERSION: Final = 3 << 8
-"""Version 0.3.0 of the protocol between clients and cluster."""
-
 TraceValue = int | str | bool | None
-
-
-def version_text(version: int) -> str:
-    """A semantic version as people write it."""
-    return f"{version >> 16 & 0xFF}.{version >> 8 & 0xFF}.{version & 0xFF}"
 
 
 class ModuleCounters:

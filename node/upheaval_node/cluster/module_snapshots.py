@@ -13,13 +13,13 @@ from typing import Final
 from upheaval_node.archive.whole_recordings import WholeRecording, describe_recording, write_recording
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.cluster.module_base import ModuleBase
-from upheaval_node.cluster.module_context import SNAPSHOT_STREAM_ID
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, TrackerState, encode_module_snapshot
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError
 from upheaval_node.files.recording_log import Entry
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import MODULE_SNAPSHOT_STREAM_ID
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
@@ -83,7 +83,7 @@ class SnapshotSide(ModuleBase):
             context.counters,
             context.archive,
             str(channel),
-            SNAPSHOT_STREAM_ID,
+            MODULE_SNAPSHOT_STREAM_ID,
             encode_module_snapshot(state),
         )
         recordings: list[tuple[int, WholeRecording]] = [(MODULE_ID, own)]

@@ -13,13 +13,14 @@ from upheaval_node import counters as counter_types
 from upheaval_node.archive.whole_recordings import read_recording
 from upheaval_node.cluster.cluster_time import ClusterTime
 from upheaval_node.cluster.log_recording import LogRecording
-from upheaval_node.cluster.module_context import REPLAY_STREAM_ID, ModuleContext
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, check_service_snapshot, decode_module_snapshot
 from upheaval_node.cluster.pending_messages import PendingMessages
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.counters import recovery_state_key
 from upheaval_node.errors import PeerError, TerminationError
 from upheaval_node.files.recording_log import Entry, RecordingExtent, RecordingLog, RecoveryPlan
+from upheaval_node.protocol.constants import REPLAY_STREAM_ID
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import MAX_POSITION, NULL_VALUE
 

@@ -6,22 +6,16 @@ A send makes one attempt and returns whether the transport took the message. Kno
 from collections.abc import Callable
 from typing import Final, Protocol
 
-from upheaval_node.cluster.module_context import (
-    CONTROL_CHANNEL,
-    LOG_STREAM_ID,
-    MODULE_STREAM_ID,
-    SERVICE_STREAM_ID,
-    ModuleContext,
-)
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.media import api
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
-from upheaval_node.settings import S
+from upheaval_node.protocol.constants import LOG_STREAM_ID, MODULE_STREAM_ID, SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import MAX_POSITION, Now, S
 
 FRAGMENT_LIMIT: Final = 25
 
@@ -43,7 +37,7 @@ class ServiceProxy:
         self._is_standby = is_standby
         self._has_services = context.settings.service_count > 0
         self._joining_at: int | None = None
-        self._publication = context.media.add_publication(CONTROL_CHANNEL, SERVICE_STREAM_ID)
+        self._publication = context.media.add_publication(SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID)
 
     @property
     def joining_at(self) -> int | None:
@@ -128,7 +122,7 @@ class ServiceAdapter:
         self._handler = handler
         self._acks = acks
         self._now = Now(0, 0)
-        self._subscription = context.media.add_subscription(CONTROL_CHANNEL, MODULE_STREAM_ID)
+        self._subscription = context.media.add_subscription(SERVICE_CONTROL_CHANNEL, MODULE_STREAM_ID)
         # The types of handler and key belong together line by line, which a type of dict cannot say.
         self._handlers: dict[type[Message], Callable[..., None]] = {
             cm.CloseSession: handler.on_close_session,

@@ -13,7 +13,7 @@ from typing import Final, Protocol
 from upheaval_node.cluster.authentication import Authenticator, AuthorisationService
 from upheaval_node.cluster.egress import AuthenticationProxy, EgressPublisher
 from upheaval_node.cluster.log_publisher import LogPublisher
-from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, ModuleContext, version_text
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.counters import CLUSTER_SESSION
@@ -23,6 +23,7 @@ from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
 from upheaval_node.types import NULL_VALUE, Now
 
 SCANS_PER_TIMEOUT: Final = 50
@@ -93,8 +94,8 @@ class SessionManager:
             return
         session = self._new_session(now, self.next_session_id, request)
         self.next_session_id += 1
-        if request.version >> 16 != CLIENT_PROTOCOL_VERSION >> 16:
-            ours = version_text(CLIENT_PROTOCOL_VERSION)
+        if request.version >> 16 != CLUSTER_PROTOCOL_VERSION >> 16:
+            ours = version_text(CLUSTER_PROTOCOL_VERSION)
             text = f"invalid client version {version_text(request.version)}, cluster is {ours}"
             self._reject(session, text)
         elif self._is_full(image):

@@ -11,10 +11,11 @@ from typing import Final
 from upheaval_node.counters import METADATA_LENGTH, VALUE_LENGTH
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.ports import Buffer
-from upheaval_node.types import align
+from upheaval_node.protocol.constants import semantic_version
+from upheaval_node.types import S, align
 
 # Semantic version 0.2.0; 0 means that the file is not ready.
-VERSION: Final = 512
+VERSION: Final = semantic_version(0, 2)
 HEADER_LENGTH: Final = 128
 VERSION_OFFSET: Final = 0
 PAGE_LENGTH: Final = 4096
@@ -23,7 +24,7 @@ TO_DRIVER_TRAILER: Final = 768
 TO_CLIENTS_TRAILER: Final = 128
 
 _HEADER: Final = struct.Struct("<iiiiiiqqqi")
-_CLIENT_LIVENESS_TIMEOUT_NS: Final = 10_000_000_000
+_CLIENT_LIVENESS_TIMEOUT_NS: Final = 10 * S
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from upheaval_node.ports import File, Storage
 from upheaval_node.protocol import archive_mark_messages as amm
 from upheaval_node.protocol import cluster_mark_messages as cmm
 from upheaval_node.protocol.codec import MessageSchema
+from upheaval_node.protocol.constants import semantic_version
 from upheaval_node.types import NULL_VALUE, align
 
 ArchiveMarkHeader = amm.MarkFileHeader
@@ -30,8 +31,8 @@ PAGE_LENGTH: Final = 4096
 LIVENESS_TIMEOUT_MS: Final = 10_000
 
 # Semantic versions 3.1.0 and 0.3.0; the major part of an existing file must be ours.
-ARCHIVE_MARK_VERSION: Final = 196864
-CLUSTER_MARK_VERSION: Final = 768
+ARCHIVE_MARK_VERSION: Final = semantic_version(3, 1)
+CLUSTER_MARK_VERSION: Final = semantic_version(0, 3)
 VERSION_FAILED: Final = -1
 
 ACTIVATION_IN_PROGRESS: Final = (1 << 63) - 1
@@ -41,6 +42,9 @@ _VERSION_OFFSET: Final = _BLOCK_OFFSET
 _ACTIVITY_OFFSET: Final = _BLOCK_OFFSET + 8
 _CLUSTER_MEMBER_ID_OFFSET: Final = _BLOCK_OFFSET + 56
 _TEMPLATE_ID: Final = 200
+_OWNER: Final = struct.Struct("<16xq8xq")
+OWNER_LENGTH: Final = _OWNER.size
+"""How many bytes from the start of a mark file name its owner."""
 _MESSAGE_HEADER: Final = struct.Struct("<HHHH")
 
 
@@ -56,6 +60,22 @@ class MarkFileContent(Generic[Header]):
     is_legacy: bool
     schema_version: int = 0
     block_length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MarkOwner:
+    """Who wrote a mark file: process id and last sign of life (epoch milliseconds), -1 where it says nothing."""
+
+    pid: int
+    activity_timestamp_ms: int
+
+
+def owner_of(head: bytes) -> MarkOwner:
+    """The owner by the first `OWNER_LENGTH` bytes of either kind of mark file; fewer bytes name nobody."""
+    if len(head) < OWNER_LENGTH:
+        return MarkOwner(NULL_VALUE, NULL_VALUE)
+    activity_timestamp_ms, pid = _OWNER.unpack_from(head)
+    return MarkOwner(pid, activity_timestamp_ms)
 
 
 def is_active(

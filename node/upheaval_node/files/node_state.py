@@ -11,12 +11,13 @@ from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.files import layout
 from upheaval_node.ports import File, Storage
 from upheaval_node.protocol import node_state_messages as messages
+from upheaval_node.protocol.constants import semantic_version
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, align
 
 FILE_LENGTH: Final = 1 << 20
 
 # Semantic version 0.3.0 of the file; only the major part must match.
-VERSION: Final = 768
+VERSION: Final = semantic_version(0, 3)
 
 _FIRST_RECORD: Final = 8
 _HEADER_LENGTH: Final = 16

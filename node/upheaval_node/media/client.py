@@ -21,7 +21,7 @@ from upheaval_node.ports import Network
 from upheaval_node.protocol.channel import CONTROL_MODE, SESSION_ID, Channel
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 __all__ = ["NOT_CONNECTED", "MediaClient"]
 
@@ -154,7 +154,7 @@ class MediaClient:
     def next_deadline_ns(self) -> int:
         if self._dirty_ports or self._dirty_links or (self._control.is_lost and not self.is_closed):
             return self._now.ns
-        return MAX_POSITION if self.is_closed else self._next_tick_ns
+        return NEVER_NS if self.is_closed else self._next_tick_ns
 
     def _tick(self, now_ns: int) -> None:
         status_interval_ns = STATUS_INTERVALS * self.settings.heartbeat_interval_ns
@@ -165,7 +165,7 @@ class MediaClient:
             port.tick(now_ns, self.settings.heartbeat_interval_ns, status_interval_ns)
         if all(port.link is not None and port.link.is_connected for port in self._ports):
             needs = any(port.needs_ticks for port in self._ports)
-            self._next_tick_ns = now_ns + self.settings.heartbeat_interval_ns if needs else MAX_POSITION
+            self._next_tick_ns = now_ns + self.settings.heartbeat_interval_ns if needs else NEVER_NS
         else:
             self._next_tick_ns = now_ns + self.settings.redial_interval_ns
 

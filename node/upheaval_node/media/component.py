@@ -8,7 +8,7 @@ from upheaval_node.media.api import ImageHandler, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.publication import StreamPublication
 from upheaval_node.ports import Bell
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 
 class ComponentMedia:
@@ -48,7 +48,7 @@ class ComponentMedia:
         return 0
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION
+        return NEVER_NS
 
     def close(self) -> None:
         """The driver stays: others use it."""

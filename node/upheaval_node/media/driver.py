@@ -35,7 +35,7 @@ from upheaval_node.protocol.channel import (
 )
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, Now
+from upheaval_node.types import FRAME_ALIGNMENT, NEVER_NS, Now
 
 MAX_INBOUND_STREAMS: Final = 1024
 # Remembered sessions for each subscription.
@@ -373,7 +373,7 @@ class MediaDriver:
             return min(self.settings.heartbeat_interval_ns, self.settings.redial_interval_ns)
         if self._inbound or self.endpoints.links or any(each.needs_ticks for each in outbound):
             return self.settings.heartbeat_interval_ns
-        return MAX_POSITION - self._now.ns
+        return NEVER_NS - self._now.ns
 
     def _forget_inbound(self, stream: InboundStream) -> None:
         params = stream.buffer.params
@@ -386,7 +386,7 @@ class MediaDriver:
         may_rejoin = subscription.parsed_channel.get_bool(REJOIN, default=True)
         if may_rejoin and subscription.registration_id not in stream.rejected_by:
             return
-        until_ns = self._now.ns + self.settings.image_liveness_timeout_ns if may_rejoin else MAX_POSITION
+        until_ns = self._now.ns + self.settings.image_liveness_timeout_ns if may_rejoin else NEVER_NS
         sessions = self._cool_downs.setdefault(subscription.registration_id, {})
         if len(sessions) >= MAX_COOL_DOWNS:
             del sessions[next(iter(sessions))]

@@ -13,9 +13,8 @@ from upheaval_node.media.frame_run import DATA_WORD, FOLLOWS, TYPE_MASK, cut_run
 from upheaval_node.media.link import FrameLink
 from upheaval_node.media.stream_buffer import StreamBuffer
 from upheaval_node.protocol.frames import FLAG_EOS, SM_FLAG_END_OF_STREAM, Setup, StatusMessage, compute_position
-from upheaval_node.types import FRAME_ALIGNMENT
+from upheaval_node.types import FRAME_ALIGNMENT, LONG_AGO_NS
 
-_NEVER: Final = -1 << 62
 # A run that makes up less of the received bytes than this share is copied, so that it does not keep all of them.
 _PIN_SHARE: Final = 2
 # More than the window is accepted before reading stops: an honest publisher may exceed it by a message or a block.
@@ -117,8 +116,8 @@ class StreamFeed:
         self._receiver_id = receiver_id
         self._liveness_ns = liveness_ns
         self._is_alive = True
-        self._last_alive_ns = _NEVER
-        self._last_status_ns = _NEVER
+        self._last_alive_ns = LONG_AGO_NS
+        self._last_status_ns = LONG_AGO_NS
         self._status_position = buffer.tail
         self._pause_at = buffer.tail + _PAUSE_FACTOR * self.window
         self._is_paused = False
@@ -248,7 +247,7 @@ class StreamFeed:
 
     def tick(self, now_ns: int, status_interval_ns: int) -> None:
         """Report at intervals, and end the stream when its publishers are silent for too long."""
-        if self._is_alive or self._is_paused or self._last_alive_ns == _NEVER:
+        if self._is_alive or self._is_paused or self._last_alive_ns == LONG_AGO_NS:
             self._is_alive = False
             self._last_alive_ns = now_ns
         if self.buffer.ended:

@@ -22,13 +22,14 @@ from upheaval_node.media.api import (
 )
 from upheaval_node.ports import Buffer, MessageObserver
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import TYPE_PAD
 from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION, Now
 
 SEND: Final = "send"
 RECEIVE: Final = "receive"
-_SNAPSHOT_STREAMS: Final = frozenset((106, 107))
+_SNAPSHOT_STREAMS: Final = frozenset((SERVICE_SNAPSHOT_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID))
 
 
 class ObservedMedia:

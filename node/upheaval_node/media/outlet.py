@@ -21,9 +21,8 @@ from upheaval_node.protocol.frames import (
     StatusMessage,
     compute_position,
 )
-from upheaval_node.types import FRAME_ALIGNMENT
+from upheaval_node.types import FRAME_ALIGNMENT, LONG_AGO_NS
 
-_NEVER: Final = -1 << 62
 _MAX_TTL: Final = (1 << 31) - 1
 
 
@@ -73,9 +72,9 @@ class Outlet:
         self._saw_status = False
         self._sent_since_tick = False
         self._eos_sent = False
-        self._last_status_ns = _NEVER
-        self._attached_ns = _NEVER
-        self._last_sent_ns = _NEVER
+        self._last_status_ns = LONG_AGO_NS
+        self._attached_ns = LONG_AGO_NS
+        self._last_sent_ns = LONG_AGO_NS
         self._always_holds = always_holds
         self._signals_end = signals_end
         cursor.blocking = always_holds
@@ -88,7 +87,7 @@ class Outlet:
         self.link = link
         self.is_active = False
         self._eos_sent = False
-        self._last_sent_ns = _NEVER
+        self._last_sent_ns = LONG_AGO_NS
         self._attached_ns = now_ns
         return True
 
@@ -135,7 +134,7 @@ class Outlet:
     def _join(self, position: int) -> None:
         if not self.stream.seek(self.cursor, position):
             # The next announcement tells the receiver what is still held.
-            self._last_sent_ns = _NEVER
+            self._last_sent_ns = LONG_AGO_NS
             return
         self.is_active = True
         self._has_joined = True

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Self
 
 from upheaval_node.errors import UsageError
+from upheaval_node.types import MS, US, S
 
 ENDPOINT: Final = "endpoint"
 CONTROL: Final = "control"
@@ -43,7 +44,7 @@ _PREFIX: Final = "aeron:"
 _SIZE: Final = re.compile(r"([0-9]{1,18})([kmg]?)", re.ASCII | re.IGNORECASE)
 _SIZE_UNITS: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _DURATION: Final = re.compile(r"([0-9]{1,18})(ns|us|ms|s|)", re.ASCII)
-_DURATION_UNITS: Final = {"": 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_DURATION_UNITS: Final = {"": 1, "ns": 1, "us": US, "ms": MS, "s": S}
 _PORT: Final = re.compile(r"[0-9]{1,5}", re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}", re.ASCII)
 _OF_CLIENTS: Final = (ENDPOINT, CONTROL, CONTROL_MODE, RESPONSE_CORRELATION_ID, ALIAS)

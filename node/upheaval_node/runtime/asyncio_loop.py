@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 
 from upheaval_node.runtime.loop import READABLE, WRITABLE
+from upheaval_node.types import S
 
 
 class AsyncioLoop:
@@ -63,7 +64,7 @@ class AsyncioLoop:
             self._loop.call_soon_threadsafe(self._run, callback)
 
     def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
-        delay_s = max(0.0, (deadline_ns - time.monotonic_ns()) / 1e9)
+        delay_s = max(0.0, (deadline_ns - time.monotonic_ns()) / S)
         return self._loop.call_later(delay_s, self._run, callback)
 
     def _deliver(self, callback: Callable[[int], None], events: int) -> None:

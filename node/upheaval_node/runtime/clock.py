@@ -11,7 +11,7 @@ import struct
 import time
 from typing import Final
 
-from upheaval_node.types import Now
+from upheaval_node.types import MS, Now
 
 CLOCK_FILE_LENGTH: Final = 24
 _FIELDS: Final = struct.Struct("<qqq")
@@ -21,7 +21,7 @@ class SystemClock:
     """Gives the time of a duty cycle."""
 
     def now(self) -> Now:
-        return Now(time.monotonic_ns(), *divmod(time.time_ns(), 1_000_000))
+        return Now(time.monotonic_ns(), *divmod(time.time_ns(), MS))
 
 
 class SkewedClock:
@@ -39,8 +39,8 @@ class SkewedClock:
     def now(self) -> Now:
         offset_ms, drift_ppm, since_ns = _FIELDS.unpack_from(self._map)
         ns = time.monotonic_ns()
-        drift_ms = (ns - since_ns) * drift_ppm // 1_000_000_000_000 if drift_ppm else 0
-        epoch_ms, fraction_ns = divmod(time.time_ns(), 1_000_000)
+        drift_ms = (ns - since_ns) * drift_ppm // (1_000_000 * MS) if drift_ppm else 0
+        epoch_ms, fraction_ns = divmod(time.time_ns(), MS)
         return Now(ns, epoch_ms + offset_ms + drift_ms, fraction_ns)
 
 

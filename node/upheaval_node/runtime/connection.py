@@ -17,13 +17,14 @@ from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 from upheaval_node.runtime.addresses import LookupResult
 from upheaval_node.runtime.loop import READABLE, WRITABLE
+from upheaval_node.types import S
 
 if TYPE_CHECKING:
     from upheaval_node.runtime.network import SocketNetwork
 
 READ_BUFFER_LENGTH: Final = 256 * 1024
 UNIX_SOCKET_BUFFER_LENGTH: Final = 2 * 1024 * 1024  # asked for; the kernel gives at most net.core.wmem_max
-LINGER_NS: Final = 1_000_000_000
+LINGER_NS: Final = S
 MAX_PARTS: Final = 1024  # IOV_MAX of Linux: more parts in one sendmsg are an error
 
 _IN_PROGRESS: Final = frozenset({errno.EINPROGRESS, errno.EAGAIN, errno.EWOULDBLOCK, errno.EALREADY, errno.EINTR})

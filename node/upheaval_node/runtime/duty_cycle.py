@@ -11,11 +11,11 @@ from typing import Final, Protocol
 from upheaval_node.errors import TerminationError
 from upheaval_node.ports import Agent
 from upheaval_node.runtime.loop import Loop
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import MS, NEVER_NS, Now, S
 
 MAX_ROUNDS: Final = 100  # of all agents before input is looked at again
-MAX_WAIT_NS: Final = 60_000_000_000
-STALL_REPORT_NS: Final = 50_000_000  # shorter stalls cannot explain a missed heartbeat of any profile
+MAX_WAIT_NS: Final = 60 * S
+STALL_REPORT_NS: Final = 50 * MS  # shorter stalls cannot explain a missed heartbeat of any profile
 
 
 class Clock(Protocol):
@@ -86,9 +86,9 @@ class DutyCycle:
 
     def _wait(self, max_wait_ns: int) -> None:
         now_ns = time.monotonic_ns()
-        deadline_ns = min((agent.next_deadline_ns() for agent in self._agents), default=MAX_POSITION)
+        deadline_ns = min((agent.next_deadline_ns() for agent in self._agents), default=NEVER_NS)
         wait_ns = max(0, min(deadline_ns - now_ns, max_wait_ns))
-        self._loop.run_once(wait_ns / 1e9)
+        self._loop.run_once(wait_ns / S)
         self._late_ns = max(0, self._loop.woke_ns - now_ns - wait_ns)
 
     def _work(self) -> None:

@@ -14,10 +14,11 @@ from upheaval_node.ports import Connection, ConnectionHandler
 from upheaval_node.runtime.connection import SelectorConnection
 from upheaval_node.runtime.loop import Timer
 from upheaval_node.runtime.network import SelectorNetwork
+from upheaval_node.types import S
 
 MAX_REQUEST_LENGTH: Final = 8 * 1024
 MAX_CONNECTIONS: Final = 16
-CONNECTION_TIMEOUT_NS: Final = 5_000_000_000
+CONNECTION_TIMEOUT_NS: Final = 5 * S
 """How long one connection may take, from the first byte asked to the last one taken."""
 
 TEXT: Final = "text/plain; charset=utf-8"

@@ -13,6 +13,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from upheaval_node.types import S
+
 READABLE: Final = selectors.EVENT_READ
 WRITABLE: Final = selectors.EVENT_WRITE
 
@@ -141,7 +143,7 @@ class Loop:
             heapq.heappop(self._timers)
         if not self._timers:
             return timeout_s
-        due_s = max(0.0, (self._timers[0][0] - time.monotonic_ns()) / 1e9)
+        due_s = max(0.0, (self._timers[0][0] - time.monotonic_ns()) / S)
         return due_s if timeout_s is None else min(due_s, timeout_s)
 
     def _fire_timers(self) -> int:

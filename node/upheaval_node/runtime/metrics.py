@@ -11,7 +11,7 @@ from upheaval_node import __version__
 from upheaval_node import counters as types
 from upheaval_node.counters import Counters, service_id_of_key
 from upheaval_node.runtime.health import ROLES, append_position
-from upheaval_node.types import MAX_POSITION
+from upheaval_node.types import NEVER_NS, S
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 COMMIT_LATENCY: Final = "upheaval_commit_latency_seconds"
@@ -121,9 +121,9 @@ def _latency(found: _Found) -> list[Sample]:
     count = 0
     for bound_ns, value in buckets:
         count += value
-        bound = "+Inf" if bound_ns == MAX_POSITION else repr(bound_ns / 1e9)
+        bound = "+Inf" if bound_ns == NEVER_NS else repr(bound_ns / S)
         samples.append(Sample(count, {"le": bound}, "_bucket"))
-    return [*samples, Sample(sums[0][1] / 1e9, suffix="_sum"), Sample(count, suffix="_count")]
+    return [*samples, Sample(sums[0][1] / S, suffix="_sum"), Sample(count, suffix="_count")]
 
 
 def _write(lines: list[str], name: str, kind: str, text: str, samples: Iterable[Sample]) -> None:

@@ -29,12 +29,13 @@ from upheaval_node.runtime.loop import READABLE, EventSource, Loop
 from upheaval_node.runtime.tls import Refusal, TlsIdentity
 from upheaval_node.runtime.tls_connection import PLAIN_BUFFER_LENGTH, TlsConnection
 from upheaval_node.tls_files import ANYBODY, split_name
+from upheaval_node.types import MS, S
 
 LISTEN_BACKLOG: Final = 128
 ACCEPT_LIMIT: Final = 64  # a round of the loop, so that a storm of dialling peers cannot starve the member
 MAX_HANDSHAKES: Final = 256
 MAX_HANDSHAKES_OF_HOST: Final = 64
-ACCEPT_RETRY_NS: Final = 100_000_000  # after running out of file descriptors
+ACCEPT_RETRY_NS: Final = 100 * MS  # after running out of file descriptors
 # A connection whose bytes stay unacknowledged this long is dead. Without the limit the kernel's retransmission
 # back-off would go on for as long again as a network partition lasted.
 UNACKNOWLEDGED_TIMEOUT_MS: Final = 5_000
@@ -153,7 +154,7 @@ class SelectorNetwork(SocketNetwork):
         """Give closed connections at most this long to hand over what they still hold: for the end of a process."""
         deadline_ns = time.monotonic_ns() + timeout_ns
         while self.lingering and (left_ns := deadline_ns - time.monotonic_ns()) > 0:
-            self.loop.run_once(left_ns / 1e9)
+            self.loop.run_once(left_ns / S)
 
 
 class SelectorListener:

@@ -55,23 +55,23 @@ from upheaval_node.runtime.tls import TlsRules
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.service.loader import load_service
 from upheaval_node.tls_files import member_name
-from upheaval_node.types import Now
+from upheaval_node.types import MS, Now, S
 
 ALL: Final = "all"
 ARCHIVE: Final = "archive"
 CONSENSUS: Final = "consensus"
 SERVICE: Final = "service"
 
-STOP_TIMEOUT_NS: Final = 5_000_000_000
+STOP_TIMEOUT_NS: Final = 5 * S
 """How long an orderly end may wait for the other processes of the member."""
-BYE_GRACE_NS: Final = 2_000_000_000
+BYE_GRACE_NS: Final = 2 * S
 """How long a consensus module may go on after a service of its member has ended, when it does not end with its cluster.
 
 When it does, it may wait for the other members, and only then writes down where it ended.
 """
-CAUSE_TIMEOUT_NS: Final = 500_000_000
+CAUSE_TIMEOUT_NS: Final = 500 * MS
 """How long a component that cannot go on waits to hear whether another one died."""
-ATTACH_POLL_NS: Final = 10_000_000
+ATTACH_POLL_NS: Final = 10 * MS
 
 
 def service_id_of(component: str) -> int | None:
@@ -154,7 +154,7 @@ class MemberProcess:
         """A component may notice in its own way that another one is gone, before connections tell: name the cause."""
         deadline_ns = time.monotonic_ns() + CAUSE_TIMEOUT_NS
         while self._component != ALL and self._lost is None and time.monotonic_ns() < deadline_ns:
-            self._parts.loop.run_once((deadline_ns - time.monotonic_ns()) / 1e9)
+            self._parts.loop.run_once((deadline_ns - time.monotonic_ns()) / S)
         self._raise_if_lost()
 
     def _on_ended(self, agent: Agent, error: TerminationError) -> None:
@@ -302,7 +302,7 @@ class MemberProcess:
             self._raise_if_lost()
             if time.monotonic_ns() >= deadline_ns:
                 raise ComponentLost("the archive process did not appear", expected=False)
-            self._parts.loop.run_once(ATTACH_POLL_NS / 1e9)
+            self._parts.loop.run_once(ATTACH_POLL_NS / S)
         raise TerminationError("told to stop before the archive process appeared", expected=True)
 
     # --- life together with the other processes of the member ---

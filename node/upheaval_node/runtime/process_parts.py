@@ -30,11 +30,11 @@ from upheaval_node.runtime.protocol_file import ProtocolFile
 from upheaval_node.runtime.tls import TlsRules
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.tls_files import TlsFiles
-from upheaval_node.types import Now
+from upheaval_node.types import MS, Now
 
-DRAIN_TIMEOUT_NS: Final = 500_000_000
+DRAIN_TIMEOUT_NS: Final = 500 * MS
 """How long an orderly end waits for its last bytes to be taken."""
-LAST_WORDS_NS: Final = 100_000_000
+LAST_WORDS_NS: Final = 100 * MS
 """How long the media go on after everything else has been closed."""
 
 

@@ -16,6 +16,7 @@ from upheaval_node.errors import UsageError
 from upheaval_node.files.cnc import HEADER_LENGTH, CncHeader, CncLayout, read_header, ready_version
 from upheaval_node.files.error_log import ErrorLog
 from upheaval_node.ports import Buffer
+from upheaval_node.protocol.constants import MAX_SERVICES
 from upheaval_node.runtime.disk import storage_errors
 from upheaval_node.runtime.mark_lock import AlreadyRunning, is_descriptor_locked
 
@@ -23,7 +24,6 @@ DRIVER_RANGE: Final = (0, 2048)
 MODULE_RANGE: Final = (2048, 3072)
 _FIRST_SERVICE_RANGE: Final = 3072
 _SERVICE_RANGE_LENGTH: Final = 64
-MAX_SERVICES: Final = 10
 
 
 def service_range(service_id: int) -> tuple[int, int]:

@@ -13,10 +13,11 @@ from typing import Final
 from upheaval_node.errors import TerminationError
 from upheaval_node.ports import Connection, ConnectionHandler, Network
 from upheaval_node.runtime.loop import Loop
+from upheaval_node.types import MS, S
 
 SOCKET: Final = "aeron/member.sock"
-START_TIMEOUT_NS: Final = 20_000_000_000
-REDIAL_NS: Final = 20_000_000
+START_TIMEOUT_NS: Final = 20 * S
+REDIAL_NS: Final = 20 * MS
 MAX_LINE: Final = 100
 BYE: Final = b"bye"
 STOP: Final = b"stop"

@@ -15,6 +15,7 @@ from upheaval_node.runtime.connection import READ_BUFFER_LENGTH, SelectorConnect
 from upheaval_node.runtime.loop import Cancellable
 from upheaval_node.runtime.tls import Peer, Refusal, TlsIdentity, check_name, issuer_of, refusal_of
 from upheaval_node.tls_files import named_address
+from upheaval_node.types import S
 
 if TYPE_CHECKING:
     import socket
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 SEND_LENGTH: Final = 256 * 1024
 """Bytes that are ciphered at once."""
 
-HANDSHAKE_TIMEOUT_NS: Final = 5_000_000_000
+HANDSHAKE_TIMEOUT_NS: Final = 5 * S
 MAX_UNSENT: Final = 2 * SEND_LENGTH
 """Ciphertext that may wait for the kernel. More comes only of a peer that asks for new keys and reads nothing."""
 

@@ -27,11 +27,11 @@ of how a container does it.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Final, Protocol
 
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol.cluster_messages import CloseReason, ClusterTimeUnit
+from upheaval_node.types import ClusterRole
 
 __all__ = [
     "MOCKED_OFFER",
@@ -47,14 +47,6 @@ __all__ = [
 
 MOCKED_OFFER: Final = 1
 """What `ClientSession.offer` returns on a member that is not the leader: as if it had been sent."""
-
-
-class ClusterRole(IntEnum):
-    """The role of the member (Aeron Cluster's codes). A service only ever sees FOLLOWER and LEADER."""
-
-    FOLLOWER = 0
-    CANDIDATE = 1
-    LEADER = 2
 
 
 class ClientSession(Protocol):

@@ -15,6 +15,7 @@ from upheaval_node.media.api import Image, Media, Message, Subscription
 from upheaval_node.ports import Bell, ErrorSink, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import MODULE_STREAM_ID, SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID
 from upheaval_node.service.api import ClusteredService, ClusterRole
 from upheaval_node.service.cluster_view import ClusterView
 from upheaval_node.service.entries import EntryApplier, versions_are_compatible
@@ -24,14 +25,10 @@ from upheaval_node.service.session import ContainerSession
 from upheaval_node.service.snapshot_taker import SnapshotTaker
 from upheaval_node.service.snapshots import ServiceSnapshot, SnapshotStore, StateReader
 from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
-from upheaval_node.settings import MS, ClusterSettings, S
+from upheaval_node.settings import ClusterSettings
 from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.steps import Steps
-from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
-
-CONTROL_CHANNEL: Final = "aeron:ipc?term-length=128k"
-SERVICE_STREAM_ID: Final = 104
-MODULE_STREAM_ID: Final = 105
+from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S
 
 COUNTER_CHECK_INTERVAL_NS: Final = 10 * MS
 """How often to look for a counter that another process may have added; nothing announces it."""
@@ -68,7 +65,7 @@ class ServiceContainer:
         tracer: Tracer,
         errors: ErrorSink,
         is_responding: bool = True,
-        control_channel: str = CONTROL_CHANNEL,
+        control_channel: str = SERVICE_CONTROL_CHANNEL,
     ) -> None:
         if not 0 <= service_id < settings.service_count:
             raise UsageError(f"service id {service_id}, but the member runs {settings.service_count} services")
@@ -100,7 +97,7 @@ class ServiceContainer:
         self._joining: cm.JoinLog | None = None
         self._log_subscription: Subscription | None = None
         self._termination: cm.ServiceTerminationPosition | None = None
-        self._termination_deadline_ns = MAX_POSITION
+        self._termination_deadline_ns = NEVER_NS
         self._requested_ack_position: int | None = None
         self._owes_ack = False
         self._store = SnapshotStore(media, counters, settings, service_id)
@@ -162,7 +159,7 @@ class ServiceContainer:
 
     def next_deadline_ns(self) -> int:
         if self._state is ContainerState.CLOSED:
-            return MAX_POSITION
+            return NEVER_NS
         is_waiting = self._loading is not None or self._snapshot.is_active or self._module.has_backlog
         if self._owes_ack or is_waiting or self.view.backlog or self._state is ContainerState.TERMINATING:
             return self._now.ns + RETRY_INTERVAL_NS

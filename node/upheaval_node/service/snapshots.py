@@ -18,17 +18,17 @@ from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.protocol.constants import (
+    REPLAY_STREAM_ID,
+    SERVICE_ARCHIVE_RESPONSE_STREAM_ID,
+    SERVICE_SNAPSHOT_STREAM_ID,
+)
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.steps import StepGenerator
 from upheaval_node.types import Now
 
-SNAPSHOT_STREAM_ID: Final = 106
-REPLAY_STREAM_ID: Final = 103
 SERVICE_SNAPSHOT_TYPE: Final = 2
-
-RESPONSE_STREAM_ID: Final = 130
-"""Stream of the archive's answers to service 0 of cluster 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,12 @@ class SnapshotStore:
         try:
             channel = Channel("ipc", {"alias": "snapshot", "term-length": str(self._settings.snapshot_term_length)})
             written = yield from write_recording(
-                self._media, self._counters, archive, str(channel), SNAPSHOT_STREAM_ID, encode_snapshot(snapshot)
+                self._media,
+                self._counters,
+                archive,
+                str(channel),
+                SERVICE_SNAPSHOT_STREAM_ID,
+                encode_snapshot(snapshot),
             )
         finally:
             self.close()
@@ -201,7 +206,7 @@ class SnapshotStore:
         settings = self._settings
         archive = self._archive = ArchiveClient(
             self._media,
-            response_stream_id=settings.cluster_id * 100 + RESPONSE_STREAM_ID + self._service_id,
+            response_stream_id=settings.cluster_id * 100 + SERVICE_ARCHIVE_RESPONSE_STREAM_ID + self._service_id,
             name=f"clustered-service-{self._service_id}",
         )
         while not archive.is_connected:

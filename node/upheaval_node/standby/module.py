@@ -26,10 +26,10 @@ from upheaval_node.files.recording_log import Entry, RecordingLog
 from upheaval_node.media.api import Media
 from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.settings import MS, MemberSettings
+from upheaval_node.settings import MemberSettings
 from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MAX_POSITION, MS, NULL_POSITION, NULL_VALUE, Now
 
 STANDBY_FLAG: Final = 1
 """Flag of a ClusterActionRequest: only standbys take this snapshot."""

@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from upheaval_node.backup.queries import answer_channel
-from upheaval_node.cluster.module_context import CLIENT_PROTOCOL_VERSION, CONSENSUS_STREAM_ID
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.media.api import Media, Publication
@@ -20,12 +19,9 @@ from upheaval_node.media.api import Message as Received
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
-from upheaval_node.settings import MS
+from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, CONSENSUS_STREAM_ID, STANDBY_RESPONSE_STREAM_ID
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
-from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
-
-RESPONSE_STREAM_ID: Final = 118
-"""Where members answer: another stream than that of the backup agent beside it, whose answers have ids of their own."""
+from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now
 
 FRAGMENT_LIMIT: Final = 10
 SEND_INTERVAL_NS: Final = 20 * MS
@@ -48,7 +44,7 @@ class _Peer:
         self.heartbeat_id = NULL_VALUE
         self.notice_id = NULL_VALUE
         self.challenged: set[int] = set()
-        self.deadline_ns = MAX_POSITION
+        self.deadline_ns = NEVER_NS
         self._media = media
         self._publication: Publication | None = None
 
@@ -93,10 +89,10 @@ class SnapshotNotices:
         self._peers = [_Peer(media, endpoint) for endpoint in endpoints]
         self._snapshot: Snapshot = ()
         self._now = Now(0, 0)
-        self._close_at_ns = MAX_POSITION
+        self._close_at_ns = NEVER_NS
         channel = str(Channel("tcp", {"endpoint": response_endpoint, "alias": "standby"}))
         self._endpoint = response_endpoint
-        self._subscription = media.add_subscription(channel, RESPONSE_STREAM_ID)
+        self._subscription = media.add_subscription(channel, STANDBY_RESPONSE_STREAM_ID)
 
     @property
     def is_busy(self) -> bool:
@@ -120,7 +116,7 @@ class SnapshotNotices:
             self._close_at_ns = now.ns + self._timeout_ns
         elif now.ns >= self._close_at_ns:
             # What nobody needs before the next snapshot. Until now a member may have had a challenge for its notice.
-            self._close_at_ns = MAX_POSITION
+            self._close_at_ns = NEVER_NS
             for peer in self._peers:
                 peer.close()
         return work
@@ -156,7 +152,7 @@ class SnapshotNotices:
         heartbeat_id = self._media.next_correlation_id()
         request = cm.HeartbeatRequest(
             correlation_id=heartbeat_id,
-            response_stream_id=RESPONSE_STREAM_ID,
+            response_stream_id=STANDBY_RESPONSE_STREAM_ID,
             response_channel=response_channel,
             encoded_credentials=self._credentials.encoded_credentials(),
         )
@@ -171,8 +167,8 @@ class SnapshotNotices:
         notice_id = self._media.next_correlation_id()
         notice = cm.StandbySnapshot(
             correlation_id=notice_id,
-            version=CLIENT_PROTOCOL_VERSION,
-            response_stream_id=RESPONSE_STREAM_ID,
+            version=CLUSTER_PROTOCOL_VERSION,
+            response_stream_id=STANDBY_RESPONSE_STREAM_ID,
             snapshots=self._snapshot,
             response_channel=answer_channel(self._endpoint, self._subscription) or "",
             encoded_credentials=self._credentials.encoded_credentials(),

@@ -31,6 +31,7 @@ from upheaval_node.runtime.shared_counters import CncFile, attach_cnc
 from upheaval_node.settings import MediaSettings
 from upheaval_node.tool.node import MARK, RECORDING_LOG, MembersAnswer
 from upheaval_node.tool.query import MembersQuery
+from upheaval_node.types import MS
 
 POLL_S: Final = 0.01
 MAX_FILE_LENGTH: Final = 1 << 31
@@ -74,7 +75,7 @@ class DiskNode:
             self._cnc = None
 
     def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
+        return time.time_ns() // MS
 
     # --- files
 
@@ -207,7 +208,7 @@ def _ask(address: str, header: ClusterMarkHeader, timeout_ms: int) -> MembersAns
     try:
         query = MembersQuery(media, header)
         cycle = DutyCycle(loop, SystemClock(), (media, query))
-        deadline_ns = time.monotonic_ns() + timeout_ms * 1_000_000
+        deadline_ns = time.monotonic_ns() + timeout_ms * MS
         cycle.run_until(lambda: query.answer is not None or media.is_closed, deadline_ns)
         return query.answer
     finally:

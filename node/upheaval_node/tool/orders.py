@@ -18,6 +18,7 @@ from upheaval_node.protocol.cluster_messages import ClusterMembersExtendedRespon
 from upheaval_node.tool.answer import FAILURE, NOT_LEADER, Answer, ToolFault, Value, failure
 from upheaval_node.tool.marks import Mark, require_mark, time_text
 from upheaval_node.tool.node import MembersAnswer, Node
+from upheaval_node.types import MS, US, S
 
 QUERY_TIMEOUT_MS: Final = 1000
 """The least time that a module gets to answer."""
@@ -28,7 +29,7 @@ NOT_BACKUP: Final = "not a cluster backup node"
 _LEADER_ROLE: Final = 2
 _ELECTION_CLOSED: Final = 17
 _DURATION: Final = re.compile(r"(\d{1,18})(ns|us|ms|s)?", re.ASCII)
-_NS_IN: Final = {None: 1, "ns": 1, "us": 1_000, "ms": 1_000_000, "s": 1_000_000_000}
+_NS_IN: Final = {None: 1, "ns": 1, "us": US, "ms": MS, "s": S}
 _MAX_MS: Final = (1 << 63) - 1
 
 
@@ -215,7 +216,7 @@ def _duration_ms(text: str) -> int:
     found = _DURATION.fullmatch(text.lower())
     if found is None:
         raise ToolFault(f"expected a delay in ns, us, ms or s, got {text[:30]!r}")
-    return int(found[1]) * _NS_IN[found[2]] // 1_000_000
+    return int(found[1]) * _NS_IN[found[2]] // MS
 
 
 # --- helpers

@@ -11,7 +11,7 @@ from upheaval_node.files.mark_file import ClusterMarkHeader
 from upheaval_node.media import api
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.tool.node import MembersAnswer
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 FRAGMENT_LIMIT: Final = 25
 
@@ -40,7 +40,7 @@ class MembersQuery:
         return int(self._is_sent)
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION
+        return NEVER_NS
 
     def close(self) -> None:
         self._publication.close()

@@ -11,12 +11,13 @@ from support.archive_world import ArchiveWorld, Member
 from support.media_world import offer
 from upheaval_node.archive.catalog import decode_catalog
 from upheaval_node.archive.client import ArchiveClient, ClientState, PendingCall
-from upheaval_node.archive.codes import PROTOCOL_VERSION, ErrorCode
+from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.counters import ARCHIVE_CONTROL_SESSION, Counter
 from upheaval_node.media.api import Publication, Subscription
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode
 from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.constants import ARCHIVE_PROTOCOL_VERSION
 from upheaval_node.settings import KIB, ArchiveSettings
 
 CHANNEL = "aeron:ipc?term-length=64k"
@@ -26,7 +27,7 @@ STREAM = 100
 class RawClient:
     """Speaks the protocol message by message."""
 
-    def __init__(self, world: ArchiveWorld, member: Member, version: int = PROTOCOL_VERSION) -> None:
+    def __init__(self, world: ArchiveWorld, member: Member, version: int = ARCHIVE_PROTOCOL_VERSION) -> None:
         self.world = world
         self.subscription: Subscription = member.driver.add_subscription("aeron:ipc?session-id=5000", 20)
         self.publication: Publication = member.driver.add_publication("aeron:ipc?term-length=64k", 10)
@@ -116,7 +117,7 @@ def test_the_connect_response_is_repeated_until_the_first_request() -> None:
     assert len(responses) >= 4
     first = responses[0]
     assert isinstance(first, am.ControlResponse)
-    assert (first.code, first.correlation_id, first.version) == (ControlResponseCode.OK, 1, PROTOCOL_VERSION)
+    assert (first.code, first.correlation_id, first.version) == (ControlResponseCode.OK, 1, ARCHIVE_PROTOCOL_VERSION)
     raw.send(am.KeepAliveRequest(control_session_id=first.relevant_id, correlation_id=-1))
     world.advance(1100)
     assert {type(message) for message in raw.poll()} == {am.Ping}

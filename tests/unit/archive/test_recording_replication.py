@@ -13,8 +13,7 @@ from upheaval_node.archive.recording_replication import RecordingReplication, Re
 from upheaval_node.archive.snapshot_replication import SnapshotReplication
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal
-from upheaval_node.settings import S
-from upheaval_node.types import Now
+from upheaval_node.types import Now, S
 
 SOURCE = ReplicationSource(CONTROL)
 TIMEOUT_NS = 2 * S

@@ -8,8 +8,8 @@ from upheaval_node.archive.replay import ReplayLimit, ReplaySession, ReplayState
 from upheaval_node.archive.segments import SegmentReader, SegmentWriter
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED, Publication
 from upheaval_node.protocol.frames import FLAGS_UNFRAGMENTED, TYPE_DATA, DataHeader
-from upheaval_node.settings import KIB, S
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.settings import KIB
+from upheaval_node.types import MAX_POSITION, NEVER_NS, Now, S
 
 LENGTH = 64
 
@@ -57,9 +57,9 @@ def test_a_replay_that_is_held_back_after_a_lost_connection_asks_for_no_turns() 
     outlet = Outlet()
     session = replay(outlet)
     for seconds, result, deadline in (
-        (1, BACK_PRESSURED, MAX_POSITION),
+        (1, BACK_PRESSURED, NEVER_NS),
         (2, NOT_CONNECTED, 7 * S),
-        (3, BACK_PRESSURED, MAX_POSITION),
+        (3, BACK_PRESSURED, NEVER_NS),
         (60, NOT_CONNECTED, 65 * S),
     ):
         outlet.result = result

@@ -10,7 +10,7 @@ from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ClusterMarkHeader, read_mark_file
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
-from upheaval_node.types import MAX_POSITION, NULL_POSITION
+from upheaval_node.types import MAX_POSITION, NEVER_NS, NULL_POSITION
 
 
 def counter(bench: BackupBench, type_id: int) -> int:
@@ -345,5 +345,5 @@ def test_a_backup_that_ends_leaves_its_counters_to_nobody() -> None:
     bench.agent.close()
     assert bench.counters.find(BACKUP_STATE) is None
     assert bench.agent.do_work(bench.now) == 0
-    assert bench.agent.next_deadline_ns() == MAX_POSITION
+    assert bench.agent.next_deadline_ns() == NEVER_NS
     assert members_string(1) == "0,m0:1,m0:2,m0:3,m0:4,m0:5"

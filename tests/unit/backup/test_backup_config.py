@@ -15,7 +15,8 @@ from upheaval_node.backup.config import (
 )
 from upheaval_node.errors import UsageError
 from upheaval_node.runtime.backup import CONFIG_VARIABLE, read_backup_config_file
-from upheaval_node.settings import BackupNodeSettings, S, backup_profile_settings
+from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
+from upheaval_node.types import S
 
 FIELDS: dict[str, Any] = {
     "name": "backup-0",

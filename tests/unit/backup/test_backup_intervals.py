@@ -2,7 +2,8 @@
 
 from support.backup_bench import BackupBench
 from upheaval_node.backup.states import BackupState
-from upheaval_node.settings import MS, S, backup_profile_settings
+from upheaval_node.settings import backup_profile_settings
+from upheaval_node.types import MS, S
 
 STEP = 20 * MS
 

@@ -10,12 +10,13 @@ from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.runtimes.cluster_file import ClusterConfig, check_config
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import PROMISES, scenario_names
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted import main as test_build
 from upheaval_chaos.planted.bug import CATALOGUE, INVARIANTS, bug_named
+from upheaval_node.types import S
 
 BUG = "commit-without-a-quorum"
 NO_SUCH_BUG = f"unknown planted bug 'no-such-bug': use {', '.join(bug.name for bug in CATALOGUE)}"
@@ -49,11 +50,11 @@ def test_a_bug_stays_in_the_cluster_that_it_was_put_into() -> None:
                 cluster.kill(member_id)
     for cluster in clusters:
         # What was on its way when the followers died may still be answered.
-        cluster.world.run_for(SECOND // 10)
+        cluster.world.run_for(S // 10)
     before = [load.counts.ok for load in loads]
     for _ in range(5):
         for cluster in clusters:
-            cluster.world.run_for(SECOND // 10)
+            cluster.world.run_for(S // 10)
     right, wrong = (load.counts.ok - count for load, count in zip(loads, before, strict=True))
     assert right == 0
     assert wrong > 50

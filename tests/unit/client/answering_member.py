@@ -14,7 +14,7 @@ from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.service.services.workbench import Workbench
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 
 class Member:
@@ -53,7 +53,7 @@ class Member:
         return work
 
     def next_deadline_ns(self) -> int:
-        return 0 if self.owed else MAX_POSITION
+        return 0 if self.owed else NEVER_NS
 
     def release_reversed(self) -> None:
         """Send the answers that were held, the last one first."""

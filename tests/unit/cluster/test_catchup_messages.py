@@ -2,7 +2,7 @@
 
 from support.cluster_world import ClusterWorld, Member
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.settings import MS, S
+from upheaval_node.types import MS, S
 
 
 def behind(gap: int = 200) -> tuple[ClusterWorld, Member, Member]:

@@ -9,7 +9,8 @@ from support.cluster_world import Client, ClusterWorld
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.settings import MS, profile_settings
+from upheaval_node.settings import profile_settings
+from upheaval_node.types import MS
 
 SIZES = (0, 10, 500, 1300, 3000)
 

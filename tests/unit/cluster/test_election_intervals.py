@@ -18,7 +18,8 @@ from support.election_texts import (
 )
 from upheaval_node.cluster.election_states import Role
 from upheaval_node.errors import UsageError
-from upheaval_node.settings import MS, ClusterTimeouts, MemberSettings, S, profile_settings
+from upheaval_node.settings import ClusterTimeouts, MemberSettings, profile_settings
+from upheaval_node.types import MS, S
 
 
 def default_settings() -> MemberSettings:

@@ -7,9 +7,10 @@ what the second one's log does not have.
 
 import pytest
 
-from support.lone_member import MS, POSITION, TIMEOUTS, LoneMember
+from support.lone_member import POSITION, TIMEOUTS, LoneMember
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.types import MS
 
 
 def voter_for_two() -> LoneMember:

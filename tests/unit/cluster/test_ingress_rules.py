@@ -15,8 +15,7 @@ from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT64, Message
 from upheaval_node.protocol.session_header import pack_session_header
-from upheaval_node.settings import MS, S
-from upheaval_node.types import NULL_VALUE
+from upheaval_node.types import MS, NULL_VALUE, S
 
 
 class RawClient:

@@ -9,7 +9,6 @@ from support.cluster_world import ClusterWorld, EchoService, Member
 from unit.cluster.test_ingress import MAX_BLOCK, open_session
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.ingress import IngressAdapter, IngressExtension
-from upheaval_node.cluster.module_context import CONSENSUS_STREAM_ID
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.errors import StorageError, TerminationError
 from upheaval_node.media.api import Image
@@ -17,6 +16,7 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.service.api import Cluster
 from upheaval_node.types import Now

@@ -14,9 +14,9 @@ from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import ClusterTimeouts, profile_settings
+from upheaval_node.types import S
 
 CONTROL = "aeron:ipc?term-length=128k"
-SECOND = 1_000_000_000
 
 
 def test_a_leader_waits_ten_seconds_for_a_dead_follower() -> None:
@@ -29,7 +29,7 @@ def test_a_leader_waits_ten_seconds_for_a_dead_follower() -> None:
     begin_ns = world.ns
     toggle(leader, ControlToggle.ABORT)
     world.until(lambda: leader.ended is not None)
-    assert 10 * SECOND <= world.ns - begin_ns <= 10.3 * SECOND
+    assert 10 * S <= world.ns - begin_ns <= 10.3 * S
 
 
 def value_of(member: Member, type_id: int) -> int:

@@ -9,8 +9,7 @@ from upheaval_node.cluster.authentication import AcceptEveryone, SessionProxy
 from upheaval_node.cluster.session import LEGAL_MOVES, SessionState
 from upheaval_node.media.api import Image, Message, Subscription
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.settings import S
-from upheaval_node.types import Now
+from upheaval_node.types import Now, S
 
 
 class Refuse(AcceptEveryone):

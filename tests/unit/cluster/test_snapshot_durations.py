@@ -9,8 +9,9 @@ from unit.cluster.test_snapshots import snapshot_count, take_snapshot, toggle
 from upheaval_node import counters as counter_types
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import cluster_key
-from upheaval_node.settings import MS, profile_settings
+from upheaval_node.settings import profile_settings
 from upheaval_node.snapshot_durations import duration_text
+from upheaval_node.types import MS
 
 TOTAL = (counter_types.TOTAL_SNAPSHOT_DURATION, counter_types.TOTAL_SNAPSHOT_DURATION_EXCEEDED)
 SERVICE = (counter_types.SERVICE_SNAPSHOT_DURATION, counter_types.SERVICE_SNAPSHOT_DURATION_EXCEEDED)

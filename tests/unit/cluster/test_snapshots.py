@@ -8,7 +8,7 @@ from upheaval_node.counters import CONTROL_TOGGLE, SNAPSHOT_COUNT, cluster_key
 from upheaval_node.errors import DecodeError, StorageError
 from upheaval_node.files.recording_log import Entry
 from upheaval_node.service.api import Cluster, SnapshotImage, SnapshotPublication
-from upheaval_node.settings import MS
+from upheaval_node.types import MS
 
 
 def started(count: int = 1) -> tuple[ClusterWorld, Member]:

@@ -14,7 +14,7 @@ from unit.cluster.test_backup_requests import configured, started
 from upheaval_node.cluster.standby_notices import MAX_ENDPOINTS, MAX_NOTICES, StandbyNotices
 from upheaval_node.files.recording_log import Entry, EntryType
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.settings import S
+from upheaval_node.types import S
 
 Snapshot = cm.StandbySnapshotSnapshot
 

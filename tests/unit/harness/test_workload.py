@@ -9,7 +9,7 @@ from upheaval.records import WORKBENCH, Function, Operation, Outcome, decode_ope
 from upheaval.workload import APPENDS_A_LIST, Load, OperationDraw, WorkloadSettings
 from upheaval_node.ports import Buffer
 from upheaval_node.service.services.workbench import Workbench
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 BACK_PRESSURED = -2
 
@@ -31,7 +31,7 @@ class DirectSession:
         return 0
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION
+        return NEVER_NS
 
     def poll(self, handler: Callable[[int, Buffer], None], limit: int = 10) -> int:
         count = min(limit, len(self.responses))

@@ -13,7 +13,7 @@ from upheaval_node.errors import UsageError
 from upheaval_node.media.api import BACK_PRESSURED, CLOSED, NOT_CONNECTED, Image
 from upheaval_node.media.client import MediaClient
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.types import MAX_POSITION
+from upheaval_node.types import NEVER_NS
 
 SOCKET = "unix:/member/media.sock"
 CHANNEL = "aeron:tcp?endpoint=b:1"
@@ -158,7 +158,7 @@ def test_when_the_driver_dies_everything_of_the_client_closes() -> None:
     with pytest.raises(UsageError):
         client.add_publication("aeron:ipc", 104)
     assert client.do_work(world.now) == 0
-    assert client.next_deadline_ns() == MAX_POSITION
+    assert client.next_deadline_ns() == NEVER_NS
 
 
 def test_an_orderly_end_of_the_driver_also_ends_the_client() -> None:
@@ -259,8 +259,8 @@ def test_an_idle_split_member_sends_nothing() -> None:
     sent = sum(end.sent_bytes for end in world.network.connections)
     world.advance(5000, 100)
     assert sum(end.sent_bytes for end in world.network.connections) == sent
-    assert client.next_deadline_ns() == MAX_POSITION
-    assert world.main.next_deadline_ns() == MAX_POSITION
+    assert client.next_deadline_ns() == NEVER_NS
+    assert world.main.next_deadline_ns() == NEVER_NS
 
 
 @settings(max_examples=50, deadline=None)

@@ -10,7 +10,7 @@ from support.media_world import SETTINGS, World, collect, drain_blocks, offer
 from upheaval_node.errors import UsageError
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED, Image
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.settings import MS
+from upheaval_node.types import MS
 
 TERM = 64 * 1024
 CHANNEL = "aeron:tcp?endpoint=b:1"

@@ -4,7 +4,7 @@ import pytest
 
 from upheaval_node.errors import UsageError
 from upheaval_node.member_config import config_from_fields
-from upheaval_node.settings import MS, S
+from upheaval_node.types import MS, S
 
 MEMBERS = "0,a:1,a:2,a:3,a:4,a:5|1,b:1,b:2,b:3,b:4,b:5"
 LEAST: dict[str, object] = {"member_id": 1, "members": MEMBERS, "folder": "member-1"}

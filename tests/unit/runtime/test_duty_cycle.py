@@ -8,7 +8,7 @@ from upheaval_node.errors import TerminationError
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.duty_cycle import MAX_ROUNDS, DutyCycle
 from upheaval_node.runtime.loop import Loop
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 
 class Worker:
@@ -19,7 +19,7 @@ class Worker:
         self.calls = 0
         self.fired: list[int] = []
         self.interval_ns = interval_ns
-        self.deadline_ns = time.monotonic_ns() + interval_ns if interval_ns else MAX_POSITION
+        self.deadline_ns = time.monotonic_ns() + interval_ns if interval_ns else NEVER_NS
 
     def do_work(self, now: Now) -> int:
         self.calls += 1

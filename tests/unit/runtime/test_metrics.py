@@ -7,10 +7,9 @@ from upheaval_node.cluster.commit_latency import CommitLatency
 from upheaval_node.cluster.module_context import ModuleCounters
 from upheaval_node.counters import Counters, cluster_key, recording_position_key
 from upheaval_node.runtime.metrics import render
-from upheaval_node.types import Now
+from upheaval_node.types import MS, Now
 
 HISTOGRAM = "upheaval_commit_latency_seconds"
-MS = 1_000_000
 
 
 def exposition(counters: Counters) -> Exposition:

@@ -16,6 +16,7 @@ from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Agent, Connection, ConnectionHandler, Listener, Network
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message as Entry
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.service.api import (
     ClientSession,
@@ -27,11 +28,10 @@ from upheaval_node.service.api import (
     SnapshotImage,
 )
 from upheaval_node.service.container import ServiceContainer
-from upheaval_node.settings import MS, ClusterSettings, MediaSettings
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.settings import ClusterSettings, MediaSettings
+from upheaval_node.types import MAX_POSITION, MS, Now
 
 LOG_CHANNEL = "aeron:ipc?init-term-id=0|term-id=0|term-offset=0|term-length=64k|session-id=77"
-LOG_STREAM_ID = 100
 LOG_SESSION_ID = 77
 MAX_ROUNDS = 200
 

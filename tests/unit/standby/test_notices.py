@@ -10,10 +10,10 @@ from upheaval_node.counters import CONTROL_TOGGLE, cluster_key
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.constants import STANDBY_RESPONSE_STREAM_ID
 from upheaval_node.settings import profile_settings
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
-from upheaval_node.standby.notices import RESPONSE_STREAM_ID
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 
 class Challenger:
@@ -87,13 +87,13 @@ def told(member: Member) -> list[int]:
 def test_each_member_is_told_once_and_the_news_is_over() -> None:
     world, leader = started()
     standby = following(world, leader)
-    assert standby.notices.next_deadline_ns() == MAX_POSITION
+    assert standby.notices.next_deadline_ns() == NEVER_NS
     position = order(world, leader, standby)
     world.until(lambda: not standby.notices.is_busy)
     world.advance(5000)
     assert [told(member) for member in world.members.values()] == [[position, position]] * 3
     assert [member.module.counters.standby_snapshots.get() for member in world.members.values()] == [1, 1, 1]
-    assert standby.notices.next_deadline_ns() == MAX_POSITION
+    assert standby.notices.next_deadline_ns() == NEVER_NS
 
 
 def test_a_member_that_is_away_is_told_when_it_is_back() -> None:
@@ -203,7 +203,7 @@ def test_what_nobody_asked_for_changes_nothing() -> None:
     standby = following(world, leader)
     party = MediaDriver(world.network, StaticResolver(), world.settings.media, world.random)
     world.parties.append(party)
-    stream = party.add_publication("aeron:tcp?endpoint=s0:2", RESPONSE_STREAM_ID)
+    stream = party.add_publication("aeron:tcp?endpoint=s0:2", STANDBY_RESPONSE_STREAM_ID)
     world.until(lambda: stream.is_connected)
     for message in (
         cm.HeartbeatResponse(correlation_id=-1),

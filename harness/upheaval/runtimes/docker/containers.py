@@ -18,6 +18,7 @@ from upheaval.runtimes.docker.engine import Client, engine_errors, engine_host
 from upheaval.runtimes.ports import HOST
 from upheaval.security import policy as security
 from upheaval.system import SOURCE_FOLDER, SystemUnderTest
+from upheaval_node.types import S
 
 # Of 4096 small networks one is drawn: the engine's default pools run out after some thirty.
 _SUBNETS: Final = "10.213.0.0/16"
@@ -220,8 +221,7 @@ def _health_check(command: Sequence[str] | None) -> dict[str, Any]:
     """In place of the image's own, with its times; in nanoseconds, as the engine wants them."""
     if command is None:
         return {}
-    second = 1_000_000_000
-    times = {"interval": 2 * second, "timeout": 5 * second, "start_period": 10 * second, "retries": 3}
+    times = {"interval": 2 * S, "timeout": 5 * S, "start_period": 10 * S, "retries": 3}
     return {"healthcheck": {"test": ["CMD", *command], **times}}
 
 

@@ -67,15 +67,15 @@ from upheaval_node.ports import Agent
 from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
+from upheaval_node.types import S
 
-SECOND: Final = 1_000_000_000
 INGRESS_PORT: Final = 9000
 COUNTER_CAPACITY: Final = 1024
 WAIT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 5.0
-BYE_GRACE_NS: Final = 2 * SECOND
+BYE_GRACE_NS: Final = 2 * S
 """How long a consensus module may go on behind the time-out of a termination."""
-LAST_WORDS_NS: Final = SECOND // 10
+LAST_WORDS_NS: Final = S // 10
 """How long a member whose consensus module has ended goes on, so that what it said is sent."""
 
 
@@ -175,7 +175,7 @@ class SimulatedMember:
         if process is None or not process.alive:
             return
         process.post(lambda: self._close(process))
-        if not self._cluster.world.run_until(lambda: not process.alive, int(STOP_TIMEOUT_S * SECOND)):
+        if not self._cluster.world.run_until(lambda: not process.alive, int(STOP_TIMEOUT_S * S)):
             self.end(power_cut=False)
 
     def _on_ended(self, process: SimulatedProcess, agent: Agent) -> None:
@@ -328,7 +328,7 @@ class SimulatedCluster:
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Let time pass until `condition` holds. Raises `UnknownOutcome` when it does not in time, and
         `ProcessFailed` when a process ended by a defect."""
-        self.world.run_until(lambda: bool(self.failures) or condition(), int(timeout_s * SECOND))
+        self.world.run_until(lambda: bool(self.failures) or condition(), int(timeout_s * S))
         self.require_no_failure()
         if not condition():
             raise UnknownOutcome(f"seed {self.world.seed}: no {what} within {timeout_s:g} s\n{self.describe()}")
@@ -341,7 +341,7 @@ class SimulatedCluster:
 
     def converge(self, timeout_s: float = WAIT_S) -> Converge:
         """Wait until all members stand at one position in one term. There must be no load."""
-        reached = self.world.run_until(lambda: bool(self.failures) or self._is_converged(), int(timeout_s * SECOND))
+        reached = self.world.run_until(lambda: bool(self.failures) or self._is_converged(), int(timeout_s * S))
         self.require_no_failure()
         members = tuple(
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id)

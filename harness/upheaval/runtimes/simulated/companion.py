@@ -23,14 +23,13 @@ from upheaval_node.files import layout
 from upheaval_node.member import MemberPorts
 from upheaval_node.ports import Agent
 from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
-from upheaval_node.types import Now
+from upheaval_node.types import Now, S
 
 if TYPE_CHECKING:
     from upheaval.runtimes.simulated.cluster import SimulatedCluster
 
-SECOND: Final = 1_000_000_000
 COUNTER_CAPACITY: Final = 1024
-STOP_TIMEOUT_NS: Final = 5 * SECOND
+STOP_TIMEOUT_NS: Final = 5 * S
 CONSENSUS_PORT: Final = 9001
 CATCHUP_PORT: Final = 9003
 ARCHIVE_PORT: Final = 9004

@@ -22,13 +22,14 @@ from upheaval.runtimes.simulated.errors import ProcessDied
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import StorageError
 from upheaval_node.ports import Buffer
+from upheaval_node.types import MS, US, S
 
 PAGE: Final = 4096
 SECTOR: Final = 512
-SYNC_LATENCY_MIN_NS: Final = 100_000
-SYNC_LATENCY_SPREAD_NS: Final = 2_000_000
+SYNC_LATENCY_MIN_NS: Final = 100 * US
+SYNC_LATENCY_SPREAD_NS: Final = 2 * MS
 # Linux writes dirty pages back after some seconds (dirty_writeback_centisecs, dirty_expire_centisecs).
-WRITE_BACK_INTERVAL_NS: Final = 5_000_000_000
+WRITE_BACK_INTERVAL_NS: Final = 5 * S
 
 
 class Owner(Protocol):

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval.runtimes.simulated.world import World
+from upheaval_node.types import US
 
-LOCAL_LATENCY_NS: Final = 15_000
+LOCAL_LATENCY_NS: Final = 15 * US
 
 
 class Link:
@@ -70,9 +71,9 @@ class Link:
 class LinkProfile:
     """The range from which the links of a run are drawn."""
 
-    latency_min_ns: int = 30_000
-    latency_max_ns: int = 250_000
-    jitter_max_ns: int = 120_000
+    latency_min_ns: int = 30 * US
+    latency_max_ns: int = 250 * US
+    jitter_max_ns: int = 120 * US
 
 
 class Links:

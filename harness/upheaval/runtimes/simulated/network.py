@@ -22,16 +22,17 @@ from upheaval.runtimes.simulated.links import Link, LinkProfile, Links
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
+from upheaval_node.types import S
 
 # Send buffer and receive buffer of one direction together; what does not fit waits at the sender.
 PIPE_CAPACITY: Final = 512 * 1024
 SPLIT_PROBABILITY: Final = 0.06
 # The process runtime sets TCP_USER_TIMEOUT to this: unacknowledged bytes, SYN included, end the connection.
-UNACKNOWLEDGED_NS: Final = 5_000_000_000
+UNACKNOWLEDGED_NS: Final = 5 * S
 # Linux sends a SYN again after 1 and 3 seconds; the next would come after the time-out above.
-SYN_RETRIES_NS: Final = (1_000_000_000, 2_000_000_000)
+SYN_RETRIES_NS: Final = (S, 2 * S)
 # After an outage the next retransmission comes at an arbitrary time within the back-off reached so far.
-RETRANSMIT_MAX_NS: Final = 3_000_000_000
+RETRANSMIT_MAX_NS: Final = 3 * S
 FIRST_EPHEMERAL_PORT: Final = 40_000
 
 
@@ -382,7 +383,7 @@ class Fabric:
         for part in (link,) if link.whole is None else (link, link.whole):
             extra_ns += part.extra_latency_ns
             if part.bytes_per_second is not None:
-                start_ns = max(start_ns, part.free_at_ns) + length * 1_000_000_000 // part.bytes_per_second
+                start_ns = max(start_ns, part.free_at_ns) + length * S // part.bytes_per_second
                 part.free_at_ns = start_ns
         latency_ns = link.latency_ns + extra_ns + int(self.draw() * link.jitter_ns)
         return max(start_ns + latency_ns, not_before_ns)

@@ -14,11 +14,11 @@ from upheaval.runtimes.simulated.errors import ProcessDied, SimulationError
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import NodeError, TerminationError
 from upheaval_node.ports import Agent, Bell
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, US, Now
 
 MAX_ROUNDS: Final = 100
 # A cycle does not begin sooner than this after the one before, nor later than twice this after its input.
-TURN_NS: Final = 20_000
+TURN_NS: Final = 20 * US
 
 
 class _Turn:
@@ -61,7 +61,7 @@ class SimulatedProcess:
         self._turns: list[_Turn] = []
         self._is_told = True
         self._inbox: list[Action] = []
-        self._wake_ns = MAX_POSITION
+        self._wake_ns = NEVER_NS
         self._busy_until_ns = 0
         self._is_alive = True
         self._is_paused = False
@@ -141,9 +141,9 @@ class SimulatedProcess:
         # An event of an earlier plan that a sooner one replaced finds another time noted down.
         if self._world.now_ns != self._wake_ns or not self._is_alive or self._is_paused:
             if self._is_paused and self._world.now_ns == self._wake_ns:
-                self._wake_ns = MAX_POSITION
+                self._wake_ns = NEVER_NS
             return
-        self._wake_ns = MAX_POSITION
+        self._wake_ns = NEVER_NS
         self._in_cycle = True
         try:
             self._cycle()
@@ -206,7 +206,7 @@ class SimulatedProcess:
     def _plan_next(self) -> None:
         now_ns = self._world.now_ns
         self._busy_until_ns = now_ns + TURN_NS
-        deadline_ns = MAX_POSITION
+        deadline_ns = NEVER_NS
         if self._inbox or self._is_told:
             deadline_ns = now_ns
         for turn in self._turns:
@@ -214,7 +214,7 @@ class SimulatedProcess:
                 turn.is_stale = False
                 turn.deadline_ns = turn.agent.next_deadline_ns()
             deadline_ns = min(deadline_ns, now_ns if turn.is_waiting else turn.deadline_ns)
-        if deadline_ns < MAX_POSITION:
+        if deadline_ns < NEVER_NS:
             self._plan(deadline_ns)
 
     def _end(self, failure: BaseException | None) -> None:

@@ -20,16 +20,17 @@ from upheaval.records import (
     RunFolder,
 )
 from upheaval.runtimes.simulated import faults
-from upheaval.runtimes.simulated.cluster import SECOND, SimulatedCluster
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.faults import PlannedFault
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval.workload import LoadCounts, WorkloadSettings
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.settings import KIB, profile_settings
+from upheaval_node.types import S
 
 LOAD_END_S: Final = 30.0
-QUIET_NS: Final = SECOND
+QUIET_NS: Final = S
 """Load without faults, before the first and after the last one."""
 
 
@@ -134,13 +135,13 @@ class Runner:
         heapq.heappush(self._due, (time_ns, next(self._sequence), act))
 
     def _inject(self, fault: PlannedFault) -> None:
-        where, proof, heal = faults.inject(self.cluster, fault)
+        where, members, seen, heal = faults.inject(self.cluster, fault)
         begin_ns = self.world.now_ns
 
         def note() -> None:
-            healed = heal()
+            proofs = (Proof(True, seen), Proof(True, heal()))
             times = (begin_ns, begin_ns, self.world.now_ns, self.world.now_ns)
-            self.cluster.faults.append(FaultRecord(fault.kind.value, where, *times, f"{proof}; {healed}"))
+            self.cluster.faults.append(FaultRecord(fault.kind.value, where, *times, *proofs, members))
 
         self._plan(begin_ns + fault.duration_ns, note)
 
@@ -188,12 +189,12 @@ def main(arguments: list[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return error.exit_status
     counts = run.counts
-    print(f"seed {run.seed}: {run.duration_ns / SECOND:.1f} s, digest {run.digest}")
+    print(f"seed {run.seed}: {run.duration_ns / S:.1f} s, digest {run.digest}")
     print(
         f"operations: {counts.ok} ok, {counts.fail} fail, {counts.unknown} unknown; converged: {run.converge.reached}"
     )
     for fault in run.faults:
-        print(f"  {(fault.inject_begin_ns - START_NS) / SECOND:8.3f} s {fault.what} {fault.where}: {fault.proof}")
+        print(f"  {(fault.inject_begin_ns - START_NS) / S:8.3f} s {fault.what} {fault.where}: {fault.evidence}")
     return 0 if run.converge.reached else UnknownOutcome.exit_status
 
 

@@ -10,7 +10,7 @@ from upheaval.records import Function, Json, Operation, Outcome, decode_result, 
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import NEVER_NS, Now
 
 
 class SingleClient:
@@ -68,7 +68,7 @@ class SingleClient:
         return work
 
     def next_deadline_ns(self) -> int:
-        return MAX_POSITION if self._session is None else self._session.next_deadline_ns()
+        return NEVER_NS if self._session is None else self._session.next_deadline_ns()
 
     def _on_response(self, payload: Buffer) -> None:
         try:

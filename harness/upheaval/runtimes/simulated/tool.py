@@ -17,9 +17,9 @@ from upheaval_node.tool.answer import Answer
 from upheaval_node.tool.commands import run
 from upheaval_node.tool.node import MembersAnswer
 from upheaval_node.tool.query import MembersQuery
+from upheaval_node.types import MS
 
-QUERY_TURN_NS: Final = 1_000_000
-_NS_IN_MS: Final = 1_000_000
+QUERY_TURN_NS: Final = MS
 
 
 def run_tool(world: World, member: SimulatedMember, command: str, *arguments: str, timeout_ms: int = 0) -> Answer:
@@ -113,7 +113,7 @@ class SimulatedNode:
 
         plan()
         self._world.run_until(
-            lambda: not process.alive or (query is not None and query.answer is not None), timeout_ms * _NS_IN_MS
+            lambda: not process.alive or (query is not None and query.answer is not None), timeout_ms * MS
         )
         is_over = True
         if query is None:
@@ -126,5 +126,5 @@ class SimulatedNode:
             counter = counters.get(counter_id)
             return counter is not None and counter.get() == value
 
-        self._world.run_until(lambda: is_there() or not self._member.alive, timeout_ms * _NS_IN_MS)
+        self._world.run_until(lambda: is_there() or not self._member.alive, timeout_ms * MS)
         return is_there()

@@ -10,15 +10,16 @@ from random import Random
 from typing import Final
 
 from upheaval.runtimes.simulated.errors import SimulationError
+from upheaval_node.types import MS, US, S
 
 # A run begins here on the monotonic clock: not at 0, so that "never happened" and "at the start" stay different.
-START_NS: Final = 1_000_000_000
+START_NS: Final = S
 # The wall clock at the start of every run. Arbitrary and fixed, because it goes into messages and files.
 START_EPOCH_MS: Final = 1_700_000_000_000
 # More events than this without the clock moving is a livelock, not a busy instant.
 MAX_EVENTS_AT_ONE_INSTANT: Final = 200_000
 # How often, in virtual time, a wait looks at its condition.
-CONDITION_INTERVAL_NS: Final = 500_000
+CONDITION_INTERVAL_NS: Final = 500 * US
 
 Action = Callable[[], None]
 
@@ -36,12 +37,12 @@ class World:
     @property
     def epoch_ms(self) -> int:
         """The true wall clock; a host's own clock may be skewed against it."""
-        return START_EPOCH_MS + (self.now_ns - START_NS) // 1_000_000
+        return START_EPOCH_MS + (self.now_ns - START_NS) // MS
 
     @property
     def epoch_fraction_ns(self) -> int:
         """What has passed of the present millisecond of the wall clock."""
-        return (self.now_ns - START_NS) % 1_000_000
+        return (self.now_ns - START_NS) % MS
 
     def stream(self, purpose: str) -> Random:
         """A generator of its own for one purpose, so that a draw here never shifts the draws there.
