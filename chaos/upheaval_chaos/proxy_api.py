@@ -82,7 +82,7 @@ class ProxyApi:
                 return await self._handle_proxy(method, self._proxy(name), body)
             case _, ["proxies", name, "toxics", *rest]:
                 return await self._handle_toxics(method, self._proxy(name), rest, body)
-        raise _Refused(HTTPStatus.NOT_FOUND, f"there is no {method} {path}")
+        raise _Refused(HTTPStatus.NOT_FOUND, f"unknown {method} {path}")
 
     async def _handle_proxy(self, method: str, proxy: Proxy, body: bytes) -> Reply:
         if method == "DELETE":
@@ -234,5 +234,5 @@ def _object(body: bytes) -> Mapping[str, object]:
 def _address(text: object) -> str:
     host, separator, port = str(text).rpartition(":")
     if not separator or not port.isascii() or not port.isdigit() or len(port) > 5 or int(port) > 65535:
-        raise _Refused(HTTPStatus.BAD_REQUEST, f"{text!r} is no address of the form host:port")
+        raise _Refused(HTTPStatus.BAD_REQUEST, f"expected host:port, got {text!r}")
     return f"{host or '127.0.0.1'}:{port}"

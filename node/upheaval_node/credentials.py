@@ -187,7 +187,7 @@ def parse_verifier(text: str, where: str) -> Verifier:
     if not MIN_COUNT <= count <= MAX_COUNT:
         raise UsageError(f"{where}: the count must be {MIN_COUNT} to {MAX_COUNT}")
     if salt is None or key is None or len(salt) != SALT_LENGTH or len(key) != KEY_LENGTH:
-        raise UsageError(f"{where}: salt or key is no base64 of {SALT_LENGTH} and {KEY_LENGTH} bytes")
+        raise UsageError(f"{where}: salt or key is not base64 of {SALT_LENGTH} and {KEY_LENGTH} bytes")
     roles = frozenset(role for role in role_text.split(",") if role)
     return Verifier(salt, count, key, roles)
 

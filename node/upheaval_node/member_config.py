@@ -141,7 +141,7 @@ def apply_overrides(settings: Settings, overrides: Mapping[str, object], path: s
     for name, value in overrides.items():
         where = f"{path}.{name}"
         if name not in known:
-            raise UsageError(f"{where} is no setting: use one of {', '.join(sorted(known))}")
+            raise UsageError(f"{where} is not a setting: use one of {', '.join(sorted(known))}")
         old = getattr(settings, name)
         if is_dataclass(old):
             if not isinstance(value, Mapping):

@@ -19,14 +19,14 @@ def make_named(kind: str, name: str, alternatives: str = "") -> object:
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
-        raise UsageError(f"{kind} {name!r}: there is no module {error.name!r} on the Python path") from error
+        raise UsageError(f"{kind} {name!r}: no module {error.name!r} on the Python path") from error
     except Exception as error:
         raise UsageError(f"{kind} {name!r}: importing {module_name} failed: {_text(error)}") from error
     found = getattr(module, class_name, None)
     if found is None:
         raise UsageError(f"{kind} {name!r}: module {module_name} has no class {class_name!r}")
     if not isinstance(found, type):
-        raise UsageError(f"{kind} {name!r}: {class_name} is no class")
+        raise UsageError(f"{kind} {name!r}: {class_name} is not a class")
     try:
         return found()
     except Exception as error:

@@ -74,9 +74,9 @@ def _require_readable(run: RunTables, rows: _Rows) -> None:
 def _id_twice(name: str, file: Path | None, row: Evidence) -> tuple[int, str]:
     offset = row.number or 0
     if file is None:
-        return offset, f"{name}: operation id {row.key} is there twice, again at byte {offset} of the history"
+        return offset, f"{name}: duplicate operation id {row.key}, again at byte {offset} of the history"
     number = line_number(file, offset)
-    return number, f"{file}:{number}: operation id {row.key} is there twice"
+    return number, f"{file}:{number}: duplicate operation id {row.key}"
 
 
 def _told(rows: Sequence[Evidence]) -> list[tuple[Evidence, Any]]:
@@ -217,11 +217,11 @@ def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
 
 def _unjudgeable(rows: _Rows) -> str | None:
     if not rows.all("log"):
-        return "there is no readable log"
+        return "no readable log"
     start = int(json.loads(str(_longest(rows).text))["log_start"])
     if start > 0:
         return f"the log begins at position {start}: what came before it is gone"
-    return None if rows.all("traffic") else "there is no history"
+    return None if rows.all("traffic") else "no history"
 
 
 def _acknowledged(rows: _Rows) -> Finding:

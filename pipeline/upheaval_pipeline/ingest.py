@@ -36,7 +36,7 @@ def require_different_runs(folders: Sequence[Path]) -> None:
     seen: dict[str, Path] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"{folder} is not a run folder: there is no such folder")
+            raise UsageError(f"{folder} is not a run folder: no such folder")
         if not RunFolder(folder).manifest_file.exists():
             raise UsageError(f"{folder} is not a run folder: it has no manifest.json")
         other = seen.setdefault(tables.run_id(RunFolder(folder)), folder)

@@ -116,7 +116,7 @@ def _require_master(master: str) -> None:
     try:
         hosts = _hosts(master)
     except ValueError:
-        raise EnvironmentFault(f"{master!r} is no Spark master: it should be spark://HOST:PORT") from None
+        raise EnvironmentFault(f"expected spark://HOST:PORT as Spark master, got {master!r}") from None
     why = ""
     for address in hosts:
         try:

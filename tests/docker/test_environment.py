@@ -116,7 +116,7 @@ def test_an_engine_behind_ssh(tmp_path: Path) -> None:
 def test_an_address_that_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     line = said(upheaval("up", "--runtime", "docker", "--dir", str(folder), DOCKER_HOST="tcp://[::1"))
-    assert "DOCKER_HOST is no address of an engine: Invalid IPv6 URL" in line
+    assert "DOCKER_HOST is not the address of an engine: Invalid IPv6 URL" in line
     assert not folder.exists()
 
 

@@ -88,12 +88,12 @@ def test_a_base_without_python_is_one_line(engine: Client) -> None:
 
 
 def test_wrong_usage_is_one_line() -> None:
-    with pytest.raises(UsageError, match="no image 'nod': use node, toxiproxy"):
+    with pytest.raises(UsageError, match="unknown image 'nod': use node, toxiproxy"):
         images.image_named("nod")
     for arguments, line in (
-        (("build", "nod"), "there is no image 'nod'"),
+        (("build", "nod"), "unknown image 'nod'"),
         (("build", "--base", "x"), "--base is the base of one image: name it"),
-        (("check", "nod"), "there is no image 'nod'"),
+        (("check", "nod"), "unknown image 'nod'"),
     ):
         done = upheaval("images", *arguments)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)

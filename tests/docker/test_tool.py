@@ -61,6 +61,6 @@ def _look_at_a_dead_member(
 
 def test_a_member_that_is_none_is_one_line(cluster: DockerCluster, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tool", f"{cluster.folder}/member-7", "pid"]) == 1
-    assert capsys.readouterr().err == "upheaval tool: there is no member-7: this cluster has 3 members\n"
+    assert capsys.readouterr().err == "upheaval tool: unknown member-7: this cluster has 3 members\n"
     assert main(["tool", f"{cluster.folder}/elsewhere", "pid"]) == 1
-    assert "'elsewhere' is no backup and no standby" in capsys.readouterr().err
+    assert "'elsewhere' is not a node name" in capsys.readouterr().err

@@ -70,7 +70,7 @@ def test_what_makes_no_sense_is_one_line(tmp_path: Path, capsys: pytest.CaptureF
     assert "has no backup-0: start it first" in refused("backup")
     assert "has no backup-0: start it first" in refused("backup", "kill")
     assert "is not running: start it with `upheaval up`" in refused("backup", "start")
-    assert "--source is for `upheaval backup start`: leave it out" in refused("backup", "stop", "--source", "LEADER")
+    assert "--source is an option of `upheaval backup start` only" in refused("backup", "stop", "--source", "LEADER")
     with pytest.raises(SystemExit) as ended:
         refused("backup", "start", "--source", "NOBODY")
     assert ended.value.code == 2
@@ -95,7 +95,7 @@ def test_a_backup_that_cannot_start_is_one_line_and_leaves_nothing(
             assert "recording log entry 0 has the unknown type" in err
             assert not cluster.companion(BACKUP_NAME).is_running()
             assert main(["backup", "kill", "--dir", str(folder)]) == 2
-            assert "backup-0 is not running: nothing to kill" in capsys.readouterr().err
+            assert "backup-0 is not running: cannot kill it" in capsys.readouterr().err
         finally:
             cluster.down()
     wait_until(lambda: processes_of(cluster.config.run_id) == [], timeout_s=10, describe=lambda: "something is left")

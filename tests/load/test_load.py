@@ -92,7 +92,7 @@ def test_a_cluster_that_is_there_keeps_its_size(folder: Path, load: LoadCommands
     process = load.start("--members", "3")
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 2
-    assert errors == f"upheaval: {folder} holds a cluster with --members 1: leave it out\n"
+    assert errors == f"upheaval: {folder} holds a cluster with --members 1: remove --members\n"
 
 
 @pytest.mark.heavy

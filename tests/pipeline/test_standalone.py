@@ -168,7 +168,7 @@ def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "tmp").mkdir()
     for master, reason in (
         (f"spark://{HOST}:{port}", "no Spark master answers at"),
-        ("spark://nobody", "is no Spark master: it should be spark://HOST:PORT"),
+        ("spark://nobody", "expected spark://HOST:PORT as Spark master, got 'spark://nobody'"),
         ("sparkle://here", "Spark does not start with master"),
     ):
         done = upheaval(*command, master, settings=settings)

@@ -197,7 +197,7 @@ def test_an_operation_id_that_is_there_twice_is_the_same_error_in_both(tmp_path:
     built = good_run()
     built.operations += built.operations[20:22]
     built.write(tmp_path)
-    with pytest.raises(UsageError, match="operation id 20 is there twice") as here:
+    with pytest.raises(UsageError, match="duplicate operation id 20") as here:
         verify_run(tmp_path)
     with pytest.raises(UsageError) as there:
         verify(spark, tmp_path)

@@ -100,7 +100,7 @@ def test_a_restart_is_over_when_the_member_has_caught_up(cluster: Cluster) -> No
         (lambda chaos: chaos.partition(0, 1, kind="reset", one_way=True), "ends both directions"),
         (lambda chaos: chaos.cut(0, 1, channel="gossip"), "there is no channel 'gossip'"),
         (lambda chaos: chaos.slow(0, 1), "slow needs latency-ms or bytes-per-second"),
-        (lambda chaos: chaos.inject("slow 0 -> 1"), "fault 'slow 0 -> 1': '0' is no target"),
+        (lambda chaos: chaos.inject("slow 0 -> 1"), "fault 'slow 0 -> 1': unknown target '0'"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(cluster: Cluster, do: Callable[[Chaos], object], says: str) -> None:

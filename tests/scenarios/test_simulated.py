@@ -125,4 +125,4 @@ def test_a_replay_that_comes_out_differently_is_not_valid(tmp_path: Path, capsys
 
 def test_what_cannot_be_replayed_is_status_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(tmp_path)]) == 2
-    assert "is no run of a scenario" in capsys.readouterr().err
+    assert "is not a run of a scenario" in capsys.readouterr().err

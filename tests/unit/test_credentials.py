@@ -107,8 +107,8 @@ def test_roles_stand_behind_the_verifier() -> None:
         ("a" * 257 + ":x", "a principal has 1 to 256"),
         (" alice:x", "no blanks around it"),
         ("alice:$scram-sha-256$1$AAAA$AAAA", "the count must be 4096 to 1000000"),
-        ("alice:$scram-sha-256$4096$AAAA$AAAA", "salt or key is no base64 of 16 and 32 bytes"),
-        ("alice:$scram-sha-256$4096$!$?", "salt or key is no base64"),
+        ("alice:$scram-sha-256$4096$AAAA$AAAA", "salt or key is not base64 of 16 and 32 bytes"),
+        ("alice:$scram-sha-256$4096$!$?", "salt or key is not base64"),
         ("alice:$sha1$4096$AAAA$AAAA", "holds no verifier"),
     ],
 )
@@ -135,8 +135,8 @@ def test_credentials_that_cannot_be_read_are_one_line(tmp_path: Path) -> None:
     binary.write_bytes(b"\xff\xfe\x00")
     for source, complaint in [
         (str(tmp_path / "none"), "cannot read credentials in .*none: No such file"),
-        ("env:NOBODY_SETS_THIS", "there is no variable 'NOBODY_SETS_THIS'"),
-        (str(binary), "are no UTF-8 text"),
+        ("env:NOBODY_SETS_THIS", "expected credentials in the environment variable 'NOBODY_SETS_THIS'"),
+        (str(binary), "are not UTF-8 text"),
     ]:
         with pytest.raises(UsageError, match=complaint):
             read_source(source)

@@ -160,7 +160,7 @@ def bug_named(name: str) -> PlantedBug:
     for bug in CATALOGUE:
         if bug.name == name:
             return bug
-    raise UsageError(f"there is no planted bug {name!r}: use {', '.join(bug.name for bug in CATALOGUE)}")
+    raise UsageError(f"unknown planted bug {name!r}: use {', '.join(bug.name for bug in CATALOGUE)}")
 
 
 def build_with(planted: str | None) -> Build:

@@ -33,7 +33,7 @@ def parse_seeds(text: str) -> range:
         raise UsageError(f"a seed has at most {SEED_DIGITS} digits")
     seeds = range(int(first), int(last if separator else first) + 1)
     if not seeds:
-        raise UsageError(f"there is no seed in {text}")
+        raise UsageError(f"no seeds in {text}")
     return seeds
 
 

@@ -171,7 +171,7 @@ def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
 def _compare(copy: _Copy, members: _Members) -> str:
     """With the longest log of a member up to the commit position; a majority has what lies behind that."""
     if members.witness_id < 0:
-        raise _Broken(Verdict.UNKNOWN, f"there is no readable log of a member to compare {copy.name} with")
+        raise _Broken(Verdict.UNKNOWN, f"no readable log of a member to compare {copy.name} with")
     is_known = members.commit_position >= 0
     limit = min(copy.end, members.commit_position) if is_known else copy.end
     witness = members.log(members.witness_id)

@@ -52,7 +52,7 @@ def _texts(value: object, name: str) -> list[str] | None:
 
 def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None) -> Finding:
     if sessions is None:
-        return Finding(ONLY_CREDENTIALS, Verdict.UNKNOWN, "there is no log from its beginning")
+        return Finding(ONLY_CREDENTIALS, Verdict.UNKNOWN, "no log from its beginning")
     known = {name.encode() for name in principals}
     opened = 0
     for session_id in sorted(sessions):

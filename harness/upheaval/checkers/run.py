@@ -117,12 +117,12 @@ def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Findi
         witness.HISTORY_COMPLETE,
     )
     if logs.witness is None:
-        return [Finding(promise, Verdict.UNKNOWN, "there is no readable log") for promise in promises]
+        return [Finding(promise, Verdict.UNKNOWN, "no readable log") for promise in promises]
     if logs.witness.start_position > 0:
         why = f"the log begins at position {logs.witness.start_position}: what came before it is gone"
         return [Finding(promise, Verdict.UNKNOWN, why) for promise in promises]
     if not operations:
-        return [Finding(promise, Verdict.UNKNOWN, "there is no history") for promise in promises]
+        return [Finding(promise, Verdict.UNKNOWN, "no history") for promise in promises]
     entries = logs.witness.entries
     calls = [operation for operation in operations if operation.f is Function.CALL]
     shipped = operations if not calls else [operation for operation in operations if operation.f is not Function.CALL]

@@ -46,7 +46,7 @@ def _broken(facts: SessionFacts) -> str:
         if position < facts.opened[0]:
             return f"closed at position {position} and opened only at position {facts.opened[0]}"
         if reason not in _REASONS:
-            return f"closed at position {position} for reason {reason}, which is none"
+            return f"closed at position {position} for unknown reason {reason}"
         if facts.last_message > position:
             return f"closed at position {position} and has a message at position {facts.last_message}"
     return ""

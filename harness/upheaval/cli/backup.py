@@ -35,7 +35,7 @@ def companion(options: argparse.Namespace, name: str) -> int:
     )
     given = [field for field in OF_START if getattr(options, field) is not None]
     if given and options.action != companion_control.START:
-        raise UsageError(f"--{given[0].replace('_', '-')} is for `upheaval {wanted.kind} start`: leave it out")
+        raise UsageError(f"--{given[0].replace('_', '-')} is an option of `upheaval {wanted.kind} start` only")
     with open_cluster(options.dir) as cluster:
         said = _do(cluster, options, wanted)
         status = cluster.companion(name).status()

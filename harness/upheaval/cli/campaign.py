@@ -51,7 +51,7 @@ def _one(seeds: range, folder: Path, planted: str | None, *, has_out: bool) -> i
     if len(seeds) != 1:
         raise UsageError("--dir keeps the run of one seed: use --seeds N..N")
     if has_out:
-        raise UsageError("--dir keeps the run of one seed and writes no lines: leave --out out")
+        raise UsageError("--dir keeps the run of one seed and writes no lines: remove --out")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there already and not an empty folder: give another --dir")
     outcome = run_seed(seeds[0], planted, folder)

@@ -112,11 +112,11 @@ def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
 def _require_same(cluster: AnyCluster, options: argparse.Namespace) -> None:
     """Raises `UsageError` for options that are not those which the cluster was made with."""
     if options.runtime not in (None, cluster.runtime):
-        raise UsageError(f"{cluster.folder} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
+        raise UsageError(f"{cluster.folder} holds a cluster of the {cluster.runtime} runtime: remove --runtime")
     if options.service not in (None, cluster.config.service):
-        raise UsageError(f"{cluster.folder} holds a cluster with --service {cluster.config.service}: leave it out")
+        raise UsageError(f"{cluster.folder} holds a cluster with --service {cluster.config.service}: remove --service")
     if options.members not in (None, cluster.config.members):
-        raise UsageError(f"{cluster.folder} holds a cluster with --members {cluster.config.members}: leave it out")
+        raise UsageError(f"{cluster.folder} holds a cluster with --members {cluster.config.members}: remove --members")
     limit = cluster.config.max_sessions or _default_limit(cluster.config.profile)
     if options.users > limit:
         raise UsageError(

@@ -62,18 +62,18 @@ def _security(options: argparse.Namespace) -> dict[str, Path]:
 def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mapping[str, Any]) -> None:
     """Raises `UsageError` for options that are not those which the cluster of the folder was made with."""
     if options.runtime not in (None, cluster.runtime):
-        raise UsageError(f"{options.dir} holds a cluster of the {cluster.runtime} runtime: leave --runtime out")
+        raise UsageError(f"{options.dir} holds a cluster of the {cluster.runtime} runtime: remove --runtime")
     for name, value in given.items():
         kept = getattr(cluster.config, name)
         if value != kept:
             option = name.replace("_", "-")
-            raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: leave it out")
+            raise UsageError(f"{options.dir} holds a cluster with --{option} {kept}, not {value}: remove --{option}")
     if options.tls is not None and not cluster.config.tls:
-        raise UsageError(f"{options.dir} holds a cluster without --tls: leave it out")
+        raise UsageError(f"{options.dir} holds a cluster without --tls: remove --tls")
     if options.credentials is not None and not cluster.config.credentials:
-        raise UsageError(f"{options.dir} holds a cluster without --credentials: leave it out")
+        raise UsageError(f"{options.dir} holds a cluster without --credentials: remove --credentials")
     if options.trace and not cluster.config.protocol_trace:
-        raise UsageError(f"{options.dir} holds a cluster without --trace: leave it out")
+        raise UsageError(f"{options.dir} holds a cluster without --trace: remove --trace")
     cluster_file.check_kept(cluster.config)
 
 

@@ -28,10 +28,10 @@ def standby(options: argparse.Namespace) -> int:
         return backup.companion(options, NAME)
     for name in backup.OF_START:
         if getattr(options, name) is not None:
-            raise UsageError(f"--{name.replace('_', '-')} is for `upheaval standby start`: leave it out")
+            raise UsageError(f"--{name.replace('_', '-')} is an option of `upheaval standby start` only")
     with open_cluster(options.dir) as cluster:
         if order == control.STANDBY_SNAPSHOT and not cluster.companion(NAME).is_running():
-            raise UsageError(f"{NAME} is not running: nobody takes a snapshot that is left to standbys")
+            raise UsageError(f"{NAME} is not running: standby snapshots need a running standby")
         record = control.perform(LiveTarget(cluster), order, options.timeout)
     print(record.proof)
     return 0
@@ -50,7 +50,7 @@ def require_promotable(folder: Path) -> None:
     """Raises `UsageError` with one line for a folder that is none of a standby, or of one that did not end in order."""
     marks = [folder / layout.CLUSTER_MARK, folder / layout.service_mark(0)]
     if not all(mark.is_file() for mark in marks):
-        raise UsageError(f"{folder} is no folder of a standby: give one such as RUN/{NAME}")
+        raise UsageError(f"{folder} is not the folder of a standby: give one such as RUN/{NAME}")
     headers = [_header(mark) for mark in marks]
     if headers[0].component_type != ClusterComponentType.BACKUP:
         raise UsageError(f"{folder} is the folder of a member, not of a standby: give one such as RUN/{NAME}")

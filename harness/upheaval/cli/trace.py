@@ -12,12 +12,12 @@ def trace(options: argparse.Namespace) -> int:
     """Raises `UsageError` for a run that has no protocol trace, and for names that no message has."""
     names = frozenset(options.message or ())
     for name in sorted(names - MESSAGE_NAMES):
-        raise UsageError(f"there is no message {name!r}: names are those of the schemas, such as NewLeadershipTerm")
+        raise UsageError(f"unknown message {name!r}: use a name of the schemas, such as NewLeadershipTerm")
     run = RunFolder(options.run)
     members = frozenset(options.member or ())
     count = run.read_manifest().members
     for member_id in sorted(members - set(range(count))):
-        raise UsageError(f"there is no member {member_id}: this run has {count} members")
+        raise UsageError(f"unknown member {member_id}: this run has {count} members")
     entries = chosen(read_entries(run), Choice(members, names, options.from_s, options.to_s))
     if options.json:
         for _, entry in entries:

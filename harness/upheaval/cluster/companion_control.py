@@ -118,7 +118,7 @@ def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TI
 def _require_running(keeper: Keeper, name: str, action: str) -> Companion:
     companion = keeper.companion(name)
     if not companion.incarnation():
-        raise UsageError(f"{name} is not running: nothing to {action}")
+        raise UsageError(f"{name} is not running: cannot {action} it")
     return companion
 
 

@@ -96,7 +96,7 @@ class ProxiedLinks(ToxicHands):
         channel = channel_of_ping(link.channels)
         place = ProxyPlace(link.source, link.target, channel)
         if place not in self._listen:
-            raise UsageError(f"nobody dials along {link}")
+            raise UsageError(f"no connection uses {link}")
         stream = (place.name, UPSTREAM)
         before = self._api.sent_bytes().get(stream, 0)
         ping = ping_address(self._listen[place], ping_text(channel, extra_length), timeout_s)

@@ -140,7 +140,7 @@ def read_origin(folder: Path) -> RunOrigin:
     """Raises `UsageError` for a folder that was not made by a scenario."""
     scenario_file, result_file = folder / SCENARIO_FILE, folder / RESULT_FILE
     if not scenario_file.is_file() or not result_file.is_file():
-        raise UsageError(f"{folder} is no run of a scenario: it has no {SCENARIO_FILE} and {RESULT_FILE}")
+        raise UsageError(f"{folder} is not a run of a scenario: it has no {SCENARIO_FILE} and {RESULT_FILE}")
     try:
         fields = jsonfields.parse_object(jsonfields.read_text(result_file))
         name = _text_without_folders(fields, "scenario")

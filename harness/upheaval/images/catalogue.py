@@ -172,4 +172,4 @@ def image_named(name: str) -> Image:
     for image in IMAGES:
         if image.name == name:
             return image
-    raise UsageError(f"there is no image {name!r}: use {', '.join(image.name for image in IMAGES)}")
+    raise UsageError(f"unknown image {name!r}: use {', '.join(image.name for image in IMAGES)}")

@@ -81,7 +81,7 @@ def examine(folder: Path) -> Source:
     digest = whole_digest(log)
     end = log.end_position
     if end == log.start_position:
-        raise UsageError(f"the log in {folder} is empty: there is nothing to restore")
+        raise UsageError(f"the log in {folder} is empty: it cannot be restored")
     reached = tuple(sorted({entry.log_position for entry in snapshots if entry.log_position <= end}))
     unreached = tuple(entry for entry in snapshots if entry.log_position > end)
     if log.start_position > 0 and not any(position >= log.start_position for position in reached):

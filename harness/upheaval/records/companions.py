@@ -91,7 +91,7 @@ class CompanionStatus:
 def companion_name(text: str) -> str:
     """Raises `UsageError` for what is no name of a companion."""
     if not _NAME.fullmatch(text):
-        raise UsageError(f"{text!r} is no backup and no standby: use a name such as {BACKUP}-0")
+        raise UsageError(f"{text!r} is not a node name: use {BACKUP}-N or {STANDBY}-N")
     return text
 
 

@@ -165,7 +165,7 @@ def read_history(path: Path) -> Iterator[Operation]:
         except FieldError as error:
             raise UsageError(f"{path}:{number}: {error}") from None
         if operation.id in seen:
-            raise UsageError(f"{path}:{number}: operation id {operation.id} is there twice")
+            raise UsageError(f"{path}:{number}: duplicate operation id {operation.id}")
         seen.add(operation.id)
         yield operation
 

@@ -162,7 +162,7 @@ class _Parser:
     def _take_one_of(self, what: str, choices: tuple[str, ...]) -> str:
         word = self._take(what)
         if word not in choices:
-            self._fail(f"{word!r} is no {what}: use one of {', '.join(choices)}")
+            self._fail(f"unknown {what} {word!r}: use one of {', '.join(choices)}")
         return word
 
     def _take_number(self, what: str) -> int:
@@ -176,7 +176,7 @@ class _Parser:
     def _as_member(self, word: str) -> int:
         prefix, _, digits = word.rpartition("-")
         if prefix != "member" or digits not in map(str, range(self._members)):
-            self._fail(f"{word!r} is no member: use member-0 to member-{self._members - 1}")
+            self._fail(f"unknown member {word!r}: use member-0 to member-{self._members - 1}")
         return int(digits)
 
     def _take_members(self) -> tuple[int, ...]:
@@ -236,7 +236,7 @@ class _Parser:
     def _take_message(self) -> str:
         message = self._take("message")
         if message not in MESSAGE_NAMES:
-            self._fail(f"there is no message {message!r}")
+            self._fail(f"unknown message {message!r}")
         return message
 
     def _read_promise(self) -> None:

@@ -64,5 +64,5 @@ def _load(run: RunFolder) -> tuple[int, int]:
         begin_ns = operation.invoke_ns if begin_ns is None else min(begin_ns, operation.invoke_ns)
         acknowledged += operation.outcome is Outcome.OK
     if begin_ns is None:
-        raise UsageError(f"{run.history_file} holds no operation: there is nothing to replay")
+        raise UsageError(f"{run.history_file} holds no operation to replay")
     return begin_ns, acknowledged

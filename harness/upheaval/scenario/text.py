@@ -121,7 +121,7 @@ class _Line:
     def take_one_of(self, what: str, choices: Sequence[str]) -> str:
         word = self.take(what)
         if word not in choices:
-            self.fail(f"{word!r} is no {what}: use one of {', '.join(choices)}")
+            self.fail(f"unknown {what} {word!r}: use one of {', '.join(choices)}")
         return word
 
     def take_number(self, what: str) -> int:
@@ -150,7 +150,7 @@ class _Line:
             if not separator or not value:
                 self.fail(f"option {name} needs a value: {name}=VALUE")
             if name in options:
-                self.fail(f"option {name} is given twice")
+                self.fail(f"duplicate option {name}")
             options[name] = value
         return options
 
@@ -366,7 +366,7 @@ class _Parser:
         action = line.take_one_of("action", companion_control.ACTIONS)
         is_start = action == companion_control.START
         if is_start is self._backup_runs:
-            line.fail("the backup runs already" if is_start else f"no backup runs here: nothing to {action}")
+            line.fail("the backup is already running" if is_start else f"no backup is running: cannot {action} it")
         source = line.take_options(("source",) if is_start else ()).get("source", SOURCES[0])
         if source not in SOURCES:
             line.fail(f"source={source}: use one of {', '.join(SOURCES)}")
@@ -393,9 +393,9 @@ class _Parser:
             return Members(Selector(word))
         prefix, _, digits = word.rpartition("-")
         if prefix != "member" or not digits.isascii() or not digits.isdigit() or len(digits) > _DIGITS:
-            line.fail(f"{word!r} is no target: use one of {', '.join(Selector)}, member-N", column)
+            line.fail(f"unknown target {word!r}: use one of {', '.join(Selector)}, member-N", column)
         if int(digits) >= self._cluster.members:
-            line.fail(f"there is no {word}: this cluster has {self._cluster.members} members", column)
+            line.fail(f"unknown {word}: this cluster has {self._cluster.members} members", column)
         return Members(member_id=int(digits))
 
     def _take_fault(self, line: _Line, names: set[str]) -> str:
@@ -421,7 +421,7 @@ def load_scenario(name: str) -> Scenario:
     path = Path(name) if name.endswith(SUFFIX) else LIBRARY / f"{name}{SUFFIX}"
     if not path.is_file():
         known = ", ".join(scenario_names())
-        raise UsageError(f"there is no scenario {name!r}: use one of {known}, or the path of a {SUFFIX} file")
+        raise UsageError(f"unknown scenario {name!r}: use one of {known}, or the path of a {SUFFIX} file")
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -85,7 +85,7 @@ def create_certificates(folder: Path, names: Iterable[str], *, days: int = 365, 
     chosen = list(names)
     for name in chosen:
         if _NAME.fullmatch(name) is None or name == AUTHORITY:
-            raise UsageError(f"{name!r} is no name for a certificate: use letters, digits and dashes")
+            raise UsageError(f"{name!r} is not a name for a certificate: use letters, digits and dashes")
     if not (folder / f"{AUTHORITY}.key").exists():
         raise UsageError(f"{folder} holds no authority.key to make certificates with")
     for name in chosen:

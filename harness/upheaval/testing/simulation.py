@@ -161,7 +161,7 @@ class SimulatedClient(CallingClient):
         if answer is not None:
             return answer
         if not self._was_sent():
-            raise NotSent("nothing was sent within the time-out: there is no session with the cluster")
+            raise NotSent("not sent within the time-out: no session with the cluster")
         if self._session is not None:
             # A late answer must not be taken for that of the next request.
             session = self._session

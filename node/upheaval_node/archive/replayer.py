@@ -85,7 +85,7 @@ class Replayer:
         try:
             if entry.start_position < position < limit.current() and not reader.check_first_frame(position):
                 raise RequestError(
-                    f"position {position} is no beginning of a frame of recording {entry.recording_id}",
+                    f"position {position} is not the beginning of a frame of recording {entry.recording_id}",
                     ErrorCode.INVALID_POSITION,
                 )
             publication = self._publication(entry, position, params)

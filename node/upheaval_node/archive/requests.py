@@ -68,7 +68,7 @@ class Requests:
             return
         correlation_id: object = getattr(message, "correlation_id", None)
         if not isinstance(correlation_id, int):
-            session.abort(f"{type(message).__name__} is no request")
+            session.abort(f"{type(message).__name__} is not a request")
             return
         handler = _HANDLERS.get(type(message))
         try:

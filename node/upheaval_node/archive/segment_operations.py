@@ -160,7 +160,7 @@ class SegmentOperations:
             )
         for text, entry in (("source", source), ("destination", target)):
             if entry_segment_base(entry, join) != join:
-                raise RequestError(f"invalid migrate: {join} is no segment boundary of the {text}")
+                raise RequestError(f"invalid migrate: {join} is not a segment boundary of the {text}")
 
     def _files_to_move(self, source: RecordingEntry, target: RecordingEntry, bases: list[int]) -> list[int]:
         """Bases of the segments of the source, which are all there and may go under the id of the target."""

@@ -39,7 +39,7 @@ def truncate(
         )
     base = entry_segment_base(entry, position)
     if position != base and not is_frame_boundary(storage, directory, entry, position):
-        raise RequestError(f"position {position} is no frame boundary", ErrorCode.INVALID_POSITION)
+        raise RequestError(f"position {position} is not a frame boundary", ErrorCode.INVALID_POSITION)
     replayer.stop_all(recording_id)
     recorder.busy.add(recording_id)
 

@@ -278,7 +278,7 @@ class BackupAgent:
             snapshots=len(offer.snapshots),
         )
         if not is_acceptable(self._config.source, leader_id, member_id):
-            self._refuse_member(now, f"member {member_id} is no {self._config.source.value}")
+            self._refuse_member(now, f"member {member_id} is not a {self._config.source.value}")
             return
         if self._offer is not None and self.supplier_id != member_id:
             self._reset(now, f"member {member_id} answered instead of {self.supplier_id}")

@@ -75,11 +75,11 @@ class BackupConfig:
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isascii() or not self.name.isprintable() or "/" in self.name:
-            raise UsageError(f"{self.name!r} is no name of a backup")
+            raise UsageError(f"{self.name!r} is not the name of a backup")
         if not self.consensus_endpoints:
             raise UsageError("consensus_endpoints names no member")
         if len(set(self.consensus_endpoints)) != len(self.consensus_endpoints):
-            raise UsageError("consensus_endpoints names a member twice")
+            raise UsageError("duplicate member in consensus_endpoints")
         for endpoint in (*self.consensus_endpoints, self.endpoints.archive):
             if split_endpoint(endpoint)[1] == 0:
                 raise UsageError(f"{endpoint} needs a port")

@@ -84,7 +84,7 @@ def _check_snapshots(response: cm.BackupResponse) -> None:
     is_sound = term >= 0 and _is_position(base) and _is_position(position) and base <= position
     has_recordings = all(each.recording_id >= 0 for each in snapshots)
     if len(snapshots) > MAX_SNAPSHOTS or not (is_set and is_sound and has_recordings):
-        raise PeerError(f"backup response of member {response.member_id} with snapshots that are no set")
+        raise PeerError(f"backup response of member {response.member_id} with snapshots that do not form a set")
 
 
 def _is_position(position: int) -> bool:

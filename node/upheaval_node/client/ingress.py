@@ -24,7 +24,7 @@ def parse_ingress_endpoints(text: str) -> dict[int, str]:
             raise UsageError(f"ingress endpoint {part!r} is not of the form id=host:port")
         split_endpoint(endpoint)
         if int(member) in endpoints:
-            raise UsageError(f"member {member} is twice in the ingress endpoints")
+            raise UsageError(f"duplicate member {member} in the ingress endpoints")
         endpoints[int(member)] = endpoint
         if len(endpoints) > MAX_MEMBERS:
             raise UsageError(f"more than {MAX_MEMBERS} ingress endpoints")

@@ -82,7 +82,7 @@ class ConsensusAdapter:
         try:
             message = cm.SCHEMA.decode(received.payload)
         except DecodeError as error:
-            self._context.ignored.note(now, received.image.source_identity, "bytes that are no message", error)
+            self._context.ignored.note(now, received.image.source_identity, "bytes that are not a message", error)
             received.image.reject(str(error))
             return
         handle = None if message is None else self._handlers.get(type(message))

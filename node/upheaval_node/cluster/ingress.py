@@ -236,7 +236,7 @@ class IngressAdapter:
         if schema_id == cm.SCHEMA.table.schema_id:
             return False
         if self._extension is None:
-            self._report(image, f"schema {schema_id}, for which there is no extension")
+            self._report(image, f"schema {schema_id}, which has no extension")
         elif self._is_leader:
             template_id = int.from_bytes(message[2:4], "little")
             self._extension.on_ingress_extension_message(self._now, schema_id, template_id, message, image)

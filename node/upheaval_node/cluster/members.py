@@ -82,7 +82,7 @@ def parse_members(text: str) -> dict[int, ClusterMember]:
         except ValueError:
             raise UsageError(f"member id {attributes[0]!r} is not a number") from None
         if member_id in members:
-            raise UsageError(f"member id {member_id} stands twice")
+            raise UsageError(f"duplicate member id {member_id}")
         members[member_id] = ClusterMember(
             member_id, Endpoints(*attributes[1:6]), extra_endpoints=tuple(attributes[6:])
         )

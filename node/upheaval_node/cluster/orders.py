@@ -75,7 +75,7 @@ def give_order(counters: Counters, word: str) -> str:
     is_of_node = isinstance(order, NodeToggle)
     toggle = counters.find(counter_types.NODE_CONTROL_TOGGLE if is_of_node else counter_types.CONTROL_TOGGLE)
     if toggle is None:
-        return "there is no consensus module"
+        return "no consensus module"
     state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
     value = toggle.get()
     if order is ControlToggle.RESUME:

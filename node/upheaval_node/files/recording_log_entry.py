@@ -215,4 +215,4 @@ def _endpoint(content: bytes, offset: int, index: int) -> tuple[str, int] | None
     try:
         return content[start : start + size].decode("ascii"), length
     except UnicodeDecodeError as error:
-        raise DecodeError(f"recording log entry {index} has an endpoint that is no text") from error
+        raise DecodeError(f"recording log entry {index} has an endpoint that is not text") from error

@@ -294,7 +294,7 @@ class SubscriptionPort(ClientPort):
 
     def _destination(self, name: str, channel: str) -> None:
         if Channel.parse(channel).media != "tcp":
-            raise UsageError(f"{channel} is no destination: only aeron:tcp is")
+            raise UsageError(f"expected a destination on aeron:tcp, got {channel}")
         command = commands.encode(name, channel=channel)
         if self.was_connected:
             self.send(command)

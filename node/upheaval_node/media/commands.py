@@ -50,7 +50,7 @@ class Command:
     def int32(self, key: str) -> int:
         value = self.number(key)
         if not -(1 << 31) <= value < 1 << 31:
-            raise PeerError(f"{key} {value} is no int32")
+            raise PeerError(f"{key} {value} is not an int32")
         return value
 
     def optional_number(self, key: str) -> int | None:
@@ -95,7 +95,7 @@ def decode(payload: bytes) -> Command:
     try:
         fields = json.loads(payload)
     except (ValueError, RecursionError) as error:
-        raise PeerError(f"command is no JSON: {error}") from error
+        raise PeerError(f"command is not valid JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise PeerError("command is no JSON object")
+        raise PeerError("command is not a JSON object")
     return Command(fields)

@@ -186,7 +186,7 @@ class MediaDriver:
         registration_id = subscription.registration_id
         source: Source
         if channel.media != "tcp":
-            raise UsageError(f"{channel} is no destination: only aeron:tcp is")
+            raise UsageError(f"expected a destination on aeron:tcp, got {channel}")
         if channel.get(CONTROL_MODE) == CONTROL_MODE_RESPONSE:
             token = response_token(channel)
             source = ("token", token)

@@ -77,7 +77,7 @@ class Destination:
 
     def __init__(self, stream: "OutboundStream", channel: Channel, *, windowed: bool) -> None:
         if channel.media != "tcp":
-            raise UsageError(f"{channel} is no destination: only aeron:tcp is")
+            raise UsageError(f"expected a destination on aeron:tcp, got {channel}")
         is_response = channel.get(CONTROL_MODE) == CONTROL_MODE_RESPONSE
         self.token = response_token(channel) if is_response else None
         if not is_response and not channel.endpoint:

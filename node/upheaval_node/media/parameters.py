@@ -69,7 +69,7 @@ def _term_length(channel: Channel, settings: MediaSettings) -> int:
     if term_length is None:
         return default
     if not is_valid_term_length(term_length):
-        raise UsageError(f"{channel} names a term length that is no power of two between 64 KiB and 1 GiB")
+        raise UsageError(f"{channel} names a term length that is not a power of two between 64 KiB and 1 GiB")
     return term_length
 
 

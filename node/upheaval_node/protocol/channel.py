@@ -78,7 +78,7 @@ class Channel:
             for part in query.split("|"):
                 key, equals, value = part.partition("=")
                 if not key or not equals:
-                    raise UsageError(f"channel {uri!r} has a parameter {part!r} that is no key=value")
+                    raise UsageError(f"channel {uri!r} has a malformed parameter: expected key=value, got {part!r}")
                 params[key] = value
         return cls(media, params, is_spy)
 
@@ -101,7 +101,7 @@ class Channel:
         if value is None:
             return None
         if not _INTEGER.fullmatch(value) or not low <= int(value) <= high:
-            raise UsageError(f"{key}={value} is no integer between {low} and {high}")
+            raise UsageError(f"{key}: expected an integer between {low} and {high}, got {value}")
         return int(value)
 
     def get_int32(self, key: str) -> int | None:
@@ -114,7 +114,7 @@ class Channel:
             return None
         match = _SIZE.fullmatch(value)
         if match is None:
-            raise UsageError(f"{key}={value} is no size such as 64k")
+            raise UsageError(f"{key}: expected a size such as 64k, got {value}")
         return int(match[1]) * _SIZE_UNITS[match[2].lower()]
 
     def get_duration_ns(self, key: str) -> int | None:
@@ -124,7 +124,7 @@ class Channel:
             return None
         match = _DURATION.fullmatch(value)
         if match is None:
-            raise UsageError(f"{key}={value} is no duration such as 5s")
+            raise UsageError(f"{key}: expected a duration such as 5s, got {value}")
         return int(match[1]) * _DURATION_UNITS[match[2]]
 
     def get_bool(self, key: str, *, default: bool) -> bool:
@@ -158,7 +158,7 @@ def client_channel(response_channel: str) -> str:
     """
     channel = Channel.parse(response_channel)
     if channel.is_spy or channel.media == "ipc":
-        raise UsageError(f"{response_channel!r} is no channel to a client")
+        raise UsageError(f"expected a channel to a client, got {response_channel!r}")
     if channel.get(CONTROL_MODE) not in (None, CONTROL_MODE_RESPONSE):
         raise UsageError(f"{response_channel!r} has a control mode that is not for clients")
     params = {key: value for key in _OF_CLIENTS if (value := channel.get(key)) is not None}
@@ -172,7 +172,7 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
     """Host and port of `host:port`; an IPv6 host keeps no brackets. Raises `UsageError`."""
     host, colon, port = endpoint.rpartition(":")
     if not colon or not host or not _PORT.fullmatch(port) or int(port) > 65535:
-        raise UsageError(f"{endpoint!r} is no host:port")
+        raise UsageError(f"expected host:port, got {endpoint!r}")
     if host.startswith("[") and host.endswith("]"):
         return host[1:-1], int(port)
     if ":" in host:

@@ -262,7 +262,7 @@ def _to_bool(value: int) -> bool:
         return True
     if value in (0, NULL_INT32):
         return False
-    raise DecodeError(f"{value} is no boolean")
+    raise DecodeError(f"expected a boolean, got {value}")
 
 
 def _to_member(enum: type[IntEnum]) -> _Converter:
@@ -366,7 +366,7 @@ def _text(content: bytes, name: str) -> str:
     try:
         return content.decode("ascii")
     except UnicodeDecodeError as error:
-        raise DecodeError(f"{name} is no US-ASCII text") from error
+        raise DecodeError(f"{name} is not US-ASCII text") from error
 
 
 class MessageSchema:
@@ -449,7 +449,7 @@ class MessageSchema:
     def _lookup(self, cls: type[Message]) -> tuple[_Mapped, bytes]:
         known = self._by_class.get(cls)
         if known is None:
-            raise UsageError(f"{cls.__name__} is no message of schema {self.table.schema_id}")
+            raise UsageError(f"{cls.__name__} is not a message of schema {self.table.schema_id}")
         return known
 
     @staticmethod

@@ -273,7 +273,7 @@ def is_valid_mtu(mtu: int) -> bool:
 def position_bits_to_shift(term_length: int) -> int:
     """log2 of a valid term length. Raises `UsageError` for any other length."""
     if not is_valid_term_length(term_length):
-        raise UsageError(f"term length {term_length} is no power of two between 64 KiB and 1 GiB")
+        raise UsageError(f"term length: expected a power of two between 64 KiB and 1 GiB, got {term_length}")
     return term_length.bit_length() - 1
 
 

@@ -42,7 +42,7 @@ def host_and_port(address: str) -> tuple[str, int]:
     host = host.removeprefix("[").removesuffix("]")
     is_number = port_text.isascii() and port_text.isdigit() and len(port_text) <= 5
     if not separator or not host or not is_number or int(port_text) > 65535:
-        raise NetworkError(f"{address!r} is no address of the form host:port")
+        raise NetworkError(f"expected host:port, got {address!r}")
     return host, int(port_text)
 
 

@@ -20,7 +20,7 @@ def read_source(source: str) -> str:
         name = source.removeprefix(ENVIRONMENT_PREFIX)
         text = os.environ.get(name)
         if text is None:
-            raise UsageError(f"there is no variable {name!r} in the environment, which should hold credentials")
+            raise UsageError(f"expected credentials in the environment variable {name!r}, which is not set")
         return text
     try:
         with open(source, encoding="utf-8") as stream:
@@ -28,7 +28,7 @@ def read_source(source: str) -> str:
     except OSError as error:
         raise UsageError(f"cannot read credentials in {source}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"credentials in {source} are no UTF-8 text") from error
+        raise UsageError(f"credentials in {source} are not UTF-8 text") from error
     if len(text) > MAX_LENGTH:
         raise UsageError(f"credentials in {source} take more than {MAX_LENGTH} characters")
     return text

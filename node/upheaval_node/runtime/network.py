@@ -272,5 +272,5 @@ def _listen_error(address: str, error: OSError) -> NetworkError:
     if error.errno == errno.EADDRINUSE:
         return NetworkError(f"cannot listen on {address}: the address is in use by another process")
     if error.errno == errno.EADDRNOTAVAIL:
-        return NetworkError(f"cannot listen on {address}: it is no address of this machine")
+        return NetworkError(f"cannot listen on {address}: it is not an address of this machine")
     return NetworkError(f"cannot listen on {address}: {reason_of(error)}")

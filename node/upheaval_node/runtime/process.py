@@ -82,7 +82,7 @@ def service_id_of(component: str) -> int | None:
         number = component.removeprefix(f"{SERVICE}-")
         if number.isascii() and number.isdigit():
             return int(number)
-        raise UsageError(f"{component!r} is no component: services are service-0, service-1, ...")
+        raise UsageError(f"unknown component {component!r}: services are service-0, service-1, ...")
     return None
 
 
@@ -93,7 +93,7 @@ class MemberProcess:
         self._config = config
         self._service_id = service_id_of(component)
         if self._service_id is None and component not in (ALL, ARCHIVE, CONSENSUS):
-            raise UsageError(f"{component!r} is no component: use all, archive, consensus, service or service-N")
+            raise UsageError(f"unknown component {component!r}: use all, archive, consensus, service or service-N")
         if self._service_id is not None and self._service_id >= len(config.services):
             raise UsageError(f"{component!r}: this member has {len(config.services)} services")
         self._component = f"{SERVICE}-{self._service_id}" if self._service_id is not None else component

@@ -102,7 +102,7 @@ def read_json_object(path: str) -> Mapping[str, object]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{path} is no JSON: {error}") from error
+        raise UsageError(f"{path} is not valid JSON: {error}") from error
 
 
 def parse_json_object(text: str, name: str) -> Mapping[str, object]:
@@ -110,7 +110,7 @@ def parse_json_object(text: str, name: str) -> Mapping[str, object]:
     try:
         values = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
+        raise UsageError(f"{name} is not valid JSON: {error}") from error
     if not isinstance(values, Mapping):
         raise UsageError(f"{name} holds no JSON object")
     return values

@@ -43,7 +43,7 @@ class ClusterView:
         self._check_may_send("closing a session")
         session = self.sessions.get(session_id)
         if session is None:
-            raise UsageError(f"there is no client session {session_id}")
+            raise UsageError(f"unknown client session {session_id}")
         if not session.is_closing:
             session.is_closing = self._module.close_session(session_id)
         return session.is_closing

@@ -122,10 +122,10 @@ def decode_snapshot(messages: Iterable[bytes]) -> ServiceSnapshot:
         match decoded:
             case cm.SnapshotMarker():
                 if decoded.type_id != SERVICE_SNAPSHOT_TYPE:
-                    raise DecodeError(f"snapshot of type {decoded.type_id} is none of a service")
+                    raise DecodeError(f"snapshot of type {decoded.type_id} is not one of a service")
                 if decoded.mark == cm.SnapshotMark.BEGIN:
                     if begin is not None:
-                        raise DecodeError("snapshot begins twice")
+                        raise DecodeError("snapshot has a second beginning")
                     begin = decoded
                 elif decoded.mark == cm.SnapshotMark.END:
                     if begin is None:

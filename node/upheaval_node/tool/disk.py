@@ -84,7 +84,7 @@ class DiskNode:
             try:
                 found = Path(path).stat()
                 if not stat.S_ISREG(found.st_mode) or found.st_size > MAX_FILE_LENGTH:
-                    raise StorageError(f"{path} is none of a node's files: too long, or no file at all")
+                    raise StorageError(f"{path} is not a file of a node: too long, or not a regular file")
                 return Path(path).read_bytes()
             except FileNotFoundError:
                 return None
@@ -258,4 +258,4 @@ def _storage_errors(path: str) -> Iterator[None]:
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise StorageError(f"{path!r} is no path: {error}") from error
+        raise StorageError(f"{path!r} is not a path: {error}") from error

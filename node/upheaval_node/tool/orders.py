@@ -215,7 +215,7 @@ def _duration_ms(text: str) -> int:
     """Aeron's durations: a number and ns (the default), us, ms or s."""
     found = _DURATION.fullmatch(text.lower())
     if found is None:
-        raise ToolFault(f"the delay {text[:30]!r} is no number of ns, us, ms or s")
+        raise ToolFault(f"expected a delay in ns, us, ms or s, got {text[:30]!r}")
     return int(found[1]) * _NS_IN[found[2]] // MS
 
 

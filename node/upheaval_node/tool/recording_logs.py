@@ -174,7 +174,7 @@ def _terms(entries: Sequence[Entry]) -> dict[int, int]:
 
 def _service_count(text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= 3 and int(text) <= MAX_SERVICES):
-        raise ToolFault(f"the service count {text[:20]!r} is no number from 0 to {MAX_SERVICES}")
+        raise ToolFault(f"expected a service count from 0 to {MAX_SERVICES}, got {text[:20]!r}")
     return int(text)
 
 

@@ -265,7 +265,7 @@ def test_recordings_that_meet_within_a_segment_are_not_migrated() -> None:
     target = recorded.record(0, PER_SEGMENT + 3)
     source = recorded.record(PER_SEGMENT + 3, 9)
     code, text = recorded.world.refused(recorded.client.migrate_segments(source, target))
-    assert (code, "no segment boundary" in text) == (ErrorCode.GENERIC, True), text
+    assert (code, "not a segment boundary" in text) == (ErrorCode.GENERIC, True), text
 
 
 def test_segments_never_replace_files_of_the_other_recording() -> None:

@@ -72,7 +72,7 @@ def test_everything_can_be_set() -> None:
     ("changes", "named"),
     [
         ({"consensus_endpoints": []}, "consensus_endpoints"),
-        ({"consensus_endpoints": ["a:1", "a:1"]}, "twice"),
+        ({"consensus_endpoints": ["a:1", "a:1"]}, "duplicate member in consensus_endpoints"),
         ({"consensus_endpoints": ["a"]}, "'a'"),
         ({"consensus_endpoints": ["a:0"]}, "a:0 needs a port"),
         ({"consensus_endpoints": 3}, "consensus_endpoints"),

@@ -19,7 +19,7 @@ from upheaval_chaos.planted.bug import CATALOGUE, INVARIANTS, bug_named
 from upheaval_node.types import S
 
 BUG = "commit-without-a-quorum"
-NO_SUCH_BUG = f"there is no planted bug 'no-such-bug': use {', '.join(bug.name for bug in CATALOGUE)}"
+NO_SUCH_BUG = f"unknown planted bug 'no-such-bug': use {', '.join(bug.name for bug in CATALOGUE)}"
 
 
 def test_the_catalogue_names_promises_and_scenarios_that_there_are(capsys: pytest.CaptureFixture[str]) -> None:
@@ -83,7 +83,7 @@ def test_an_unknown_bug_is_one_line_before_anything_is_made(tmp_path: Path, caps
         assert capsys.readouterr() == ("", f"upheaval: {NO_SUCH_BUG}\n")
     assert not folder.exists()
     config = ClusterConfig("run-1", 3, "together", "test", 0, "workbench", 0, planted="no-such-bug")
-    with pytest.raises(UsageError, match="no planted bug"):
+    with pytest.raises(UsageError, match="unknown planted bug"):
         check_config(config)
 
 

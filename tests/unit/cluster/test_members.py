@@ -51,7 +51,7 @@ def test_a_members_string_survives_parsing_and_encoding() -> None:
         ("0,a:1,a:2,a:3,a:4", "needs id"),
         ("0,a:1,a:2,a:3,a:4,a:5,a:6,a:7,a:8", "needs id"),
         ("x,a:1,a:2,a:3,a:4,a:5", "not a number"),
-        ("0,a:1,a:2,a:3,a:4,a:5|0,a:1,a:2,a:3,a:4,a:5", "stands twice"),
+        ("0,a:1,a:2,a:3,a:4,a:5|0,a:1,a:2,a:3,a:4,a:5", "duplicate member id 0"),
     ],
 )
 def test_a_wrong_members_string_is_refused_with_its_reason(text: str, reason: str) -> None:

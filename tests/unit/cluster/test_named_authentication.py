@@ -152,9 +152,9 @@ def test_a_member_is_configured_with_names() -> None:
     ("name", "complaint"),
     [
         ("ByPassword", "authenticator 'ByPassword' is not of the form package.module:Class"),
-        ("no.such:Thing", "there is no module 'no'"),
+        ("no.such:Thing", "no module 'no'"),
         (f"{HERE}:Nobody", f"module {HERE} has no class 'Nobody'"),
-        (f"{HERE}:connect", "connect is no class"),
+        (f"{HERE}:connect", "connect is not a class"),
         (f"{HERE}:Says", r"Says\(\) failed: TypeError"),
         (f"{HERE}:Lame", "lacks a method"),
     ],

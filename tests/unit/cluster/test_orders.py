@@ -44,7 +44,7 @@ def test_an_order_that_does_not_suit_says_why(toggle: ControlToggle, state: Modu
 
 def test_an_order_to_a_node_goes_through_its_own_toggle() -> None:
     counters, leaders = module(ControlToggle.INACTIVE, ModuleState.ACTIVE)
-    assert give_order(counters, "replicate-standby-snapshot") == "there is no consensus module"
+    assert give_order(counters, "replicate-standby-snapshot") == "no consensus module"
     own = counters.allocate(NODE_CONTROL_TOGGLE, b"", "node", NodeToggle.INACTIVE)
     refused = "the node control toggle is INACTIVE, not NEUTRAL"
     assert give_order(counters, "replicate-standby-snapshot") == refused
@@ -55,4 +55,4 @@ def test_an_order_to_a_node_goes_through_its_own_toggle() -> None:
 
 
 def test_without_a_module_nothing_takes_an_order() -> None:
-    assert give_order(Counters.in_memory(1), "snapshot") == "there is no consensus module"
+    assert give_order(Counters.in_memory(1), "snapshot") == "no consensus module"

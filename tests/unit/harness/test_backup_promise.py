@@ -321,7 +321,7 @@ def test_an_origin_that_cannot_be_read_is_one_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [(("backup-0", "backup-x"), "'backup-x' is no backup"), (("ANY", "SOME"), "source 'SOME': use one of ANY")],
+    [(("backup-0", "backup-x"), "'backup-x' is not a node name"), (("ANY", "SOME"), "source 'SOME': use one of ANY")],
     ids=["name", "source"],
 )
 def test_companions_that_cannot_be_read_are_one_line(tmp_path: Path, change: tuple[str, str], said: str) -> None:

@@ -241,8 +241,8 @@ def test_the_older_of_two_files_comes_first(run: RunFolder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--message", "Nothing"], "there is no message 'Nothing'"),
-        (["--member", "3"], "there is no member 3: this run has 3 members"),
+        (["--message", "Nothing"], "unknown message 'Nothing'"),
+        (["--member", "3"], "unknown member 3: this run has 3 members"),
     ],
 )
 def test_names_that_are_none_are_said(

@@ -87,7 +87,7 @@ def with_a_file_for_a_folder(backup: Path) -> None:
         (without_the_log, "names recording 5: backup-0 has no recording 5: 5-0.rec is missing in its archive"),
         (without_a_catalog, "names recording 5: cannot read "),
         (without_a_snapshot, "has no recording 8"),
-        (with_an_empty_log, "is empty: there is nothing to restore"),
+        (with_an_empty_log, "is empty: it cannot be restored"),
         (with_a_file_for_a_folder, "is not a folder: give the folder of a backup"),
     ],
 )

@@ -130,7 +130,7 @@ def test_a_machine_without_openssl_is_told_so(tmp_path: Path, monkeypatch: pytes
 
 def test_a_bad_name_is_no_name_for_a_certificate(tmp_path: Path) -> None:
     for name in ("", "../x", "authority", "a b", "DNS:x", "a\nb"):
-        with pytest.raises(UsageError, match="is no name for a certificate"):
+        with pytest.raises(UsageError, match="is not a name for a certificate"):
             create_certificates(certificates(), [name])
 
 

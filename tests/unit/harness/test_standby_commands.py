@@ -46,14 +46,14 @@ def promote(source: Path, target: Path, capsys: pytest.CaptureFixture[str]) -> s
 
 
 def test_a_folder_that_is_none_of_a_standby_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert "is no folder of a standby" in promote(tmp_path, tmp_path / "new", capsys)
-    assert "is no folder of a standby" in promote(tmp_path / "nothing", tmp_path / "new", capsys)
+    assert "is not the folder of a standby" in promote(tmp_path, tmp_path / "new", capsys)
+    assert "is not the folder of a standby" in promote(tmp_path / "nothing", tmp_path / "new", capsys)
 
 
 def test_a_backup_s_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = standby_folder(tmp_path / "backup-0", is_ended=True)
     (folder / layout.service_mark(0)).unlink()
-    assert "is no folder of a standby" in promote(folder, tmp_path / "new", capsys)
+    assert "is not the folder of a standby" in promote(folder, tmp_path / "new", capsys)
 
 
 def test_a_member_s_folder_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -90,7 +90,7 @@ def test_what_is_for_the_start_only_is_refused(
     action: str, option: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = refused(["standby", "--dir", str(tmp_path), action, option], capsys)
-    assert f"{option.partition('=')[0]} is for `upheaval standby start`" in text
+    assert f"{option.partition('=')[0]} is an option of `upheaval standby start` only" in text
 
 
 def test_without_a_cluster_there_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,7 +66,7 @@ def test_every_field_reaches_its_place() -> None:
         ({"sync_level": 3}, "sync level must be 0, 1 or 2"),
         ({"names": ["a"]}, "names must be an object"),
         ({"names": {"a": 1}}, "names.a must be a text"),
-        ({"settings": {"media": {"speed": 1}}}, "settings.media.speed is no setting"),
+        ({"settings": {"media": {"speed": 1}}}, "settings.media.speed is not a setting"),
         ({"settings": {"media": {"mtu": "big"}}}, "settings.media.mtu must be of type int"),
         ({"settings": {"media": 1}}, "settings.media must be an object"),
         ({"settings": {"cluster": {"timeouts": {"startup_canvass_ns": S}}}}, "startup canvass"),

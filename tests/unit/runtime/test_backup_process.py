@@ -130,7 +130,7 @@ def test_everything_lies_in_the_folder_that_it_is_given(backup: BackupProcess) -
     [
         (["--config", "missing.json"], "cannot read missing.json"),
         ([], "no --config FILE, and no UPHEAVAL_BACKUP_CONFIG"),
-        (["--config", "bad.json"], "bad.json is no JSON"),
+        (["--config", "bad.json"], "bad.json is not valid JSON"),
     ],
 )
 def test_a_configuration_that_cannot_be_used_is_one_line(

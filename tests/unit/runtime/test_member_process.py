@@ -31,13 +31,13 @@ def split(tmp_path: Path) -> Iterator[Members]:
 @pytest.mark.parametrize(
     ("content", "component", "text"),
     [
-        ("{", "all", "is no JSON"),
+        ("{", "all", "is not valid JSON"),
         ("[]", "all", "holds no JSON object"),
         ('{"member_id": 0}', "all", "members is missing"),
         (None, "all", "cannot read"),
-        ("same", "engine", "'engine' is no component"),
+        ("same", "engine", "unknown component 'engine'"),
         ("same", "service-7", "this member has 1 services"),
-        ("service", "all", "service 'no.module:Class': there is no module 'no' on the Python path"),
+        ("service", "all", "service 'no.module:Class': no module 'no' on the Python path"),
     ],
 )
 def test_wrong_usage_is_one_line_and_status_2(members: Members, content: str | None, component: str, text: str) -> None:

@@ -43,7 +43,7 @@ def test_a_service_is_named_by_module_and_class() -> None:
         ("no_such_module_here:Service", "no module 'no_such_module_here'"),
         (f"{HERE}:Missing", "no class 'Missing'"),
         (f"{HERE}:NoService", "not a subclass of ClusteredService"),
-        (f"{HERE}:HERE", "HERE is no class"),
+        (f"{HERE}:HERE", "HERE is not a class"),
         (f"{HERE}:WantsAnArgument", "WantsAnArgument() failed"),
         ("upheaval_node.service.api:ClusteredService", "failed"),
     ],

@@ -48,9 +48,9 @@ def test_settings_of_the_cluster_stand_beside_those_of_the_backup() -> None:
         ({"service": []}, "0 services named"),
         ({"settings": {"cluster": {"service_count": 3}}}, "1 services named, 3 set"),
         ({"settings": {"cluster": {"cluster_id": 4}}}, "cluster id 3, but 4"),
-        ({"settings": {"cluster": {"nothing": 3}}}, "settings.cluster.nothing is no setting"),
+        ({"settings": {"cluster": {"nothing": 3}}}, "settings.cluster.nothing is not a setting"),
         ({"settings": {"cluster": 3}}, "cluster must be an object"),
-        ({"settings": {"nothing": {}}}, "settings.nothing is no setting"),
+        ({"settings": {"nothing": {}}}, "settings.nothing is not a setting"),
         ({"settings": 3}, "settings must be an object"),
         ({"nothing": 1}, "unknown field 'nothing'"),
         ({"consensus_endpoints": []}, "names no member"),
@@ -80,7 +80,7 @@ def test_it_can_stand_in_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("{", "no JSON"), ("[]", "no JSON object"), (json.dumps({**FIELDS, "service": ["nobody"]}), "nobody")],
+    [("{", "not valid JSON"), ("[]", "no JSON object"), (json.dumps({**FIELDS, "service": ["nobody"]}), "nobody")],
 )
 def test_the_program_ends_with_one_line(
     content: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -176,9 +176,9 @@ def test_a_recovery_plan_says_where_the_log_of_a_killed_archive_ends(tmp_path: P
 @pytest.mark.parametrize(
     ("count", "told"),
     [
-        ("x", "'x' is no number from 0 to 127"),
-        ("-1", "'-1' is no number"),
-        ("9" * 30, "is no number"),
+        ("x", "expected a service count from 0 to 127, got 'x'"),
+        ("-1", "got '-1'"),
+        ("9" * 30, "expected a service count"),
         ("4", "no recovery plan: 4 services, but only"),
     ],
 )

@@ -44,7 +44,7 @@ def connect() -> Client:
             client.ping()
             version = str(client.version()["ApiVersion"])
     except ValueError as error:
-        raise EnvironmentFault(f"DOCKER_HOST is no address of an engine: {error}") from error
+        raise EnvironmentFault(f"DOCKER_HOST is not the address of an engine: {error}") from error
     except (docker.errors.DockerException, requests.exceptions.RequestException) as error:
         raise EnvironmentFault(_why_unreachable(error)) from error
     if tuple(int(part) for part in version.split(".")[:2]) < OLDEST_API:

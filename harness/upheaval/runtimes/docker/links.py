@@ -88,7 +88,7 @@ class DockerLinks(ToxicHands):
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         if link.target == CLIENTS:
-            raise UsageError(f"nobody dials along {link}")
+            raise UsageError(f"no connection uses {link}")
         channel = channel_of_ping(link.channels)
         text = ping_text(channel, extra_length)
         place = ProxyPlace(link.source, link.target, channel)

@@ -50,7 +50,7 @@ def _container(cluster: DockerCluster, name: str) -> Any | None:
     if name.startswith(_MEMBER):
         number = name.removeprefix(_MEMBER)
         if not (number.isascii() and number.isdigit() and int(number) < len(cluster.members)):
-            raise UsageError(f"there is no {name}: this cluster has {len(cluster.members)} members")
+            raise UsageError(f"unknown {name}: this cluster has {len(cluster.members)} members")
         return cluster.members[int(number)].container()
     companion = cluster.companion(companion_name(name))
     assert isinstance(companion, DockerCompanion)

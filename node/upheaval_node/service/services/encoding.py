@@ -93,7 +93,7 @@ def encode_request(request: Request) -> bytes:
     if len(key) > MAX_KEY_LENGTH or longest > MAX_VALUE_LENGTH:
         raise UsageError(f"key of {len(key)}, value of {longest} bytes: at most {MAX_KEY_LENGTH}, {MAX_VALUE_LENGTH}")
     if not 0 <= request.operation <= 0xFF:
-        raise UsageError(f"operation {request.operation} is no operation code")
+        raise UsageError(f"unknown operation code {request.operation}")
     head = _REQUEST.pack(
         request.operation_id,
         request.operation,
@@ -137,7 +137,7 @@ def decode_request(payload: Buffer) -> Request:
     try:
         key = str(payload[_REQUEST.size : value_start], "utf-8") if key_length else ""
     except UnicodeDecodeError:
-        raise DecodeError("key is no UTF-8 text") from None
+        raise DecodeError("key is not UTF-8 text") from None
     return Request(
         operation_id,
         operation,
@@ -205,7 +205,7 @@ def decode_response(payload: Buffer) -> Response:
         try:
             return Response(operation_id, operation, Status.ERROR, position, error=values[0].decode())
         except UnicodeDecodeError:
-            raise DecodeError("error text is no UTF-8") from None
+            raise DecodeError("error text is not UTF-8") from None
     return Response(
         operation_id,
         operation,

@@ -103,7 +103,7 @@ class Ledger(OperationService):
 
     def load(self, record: Record) -> None:
         if record.kind not in (ACCOUNT_KIND, FLIGHT_KIND) or len(record.value) != _LONG.size:
-            raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is none of a ledger")
+            raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not one of a ledger")
         (number,) = _LONG.unpack(record.value)
         if record.kind == ACCOUNT_KIND:
             self.accounts[record.key] = number
@@ -123,4 +123,4 @@ def _name(value: bytes | None) -> str:
     try:
         return (value or b"").decode()
     except UnicodeDecodeError:
-        raise OperationError("the name of an account is no UTF-8 text") from None
+        raise OperationError("the name of an account is not UTF-8 text") from None

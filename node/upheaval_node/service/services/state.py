@@ -79,6 +79,6 @@ def _records(message: bytes) -> Iterator[tuple[Record, bytes]]:
         try:
             key = message[offset + _HEAD.size : value_start].decode()
         except UnicodeDecodeError:
-            raise DecodeError("key of a state record is no UTF-8 text") from None
+            raise DecodeError("key of a state record is not UTF-8 text") from None
         yield Record(kind, key, message[value_start:end]), message[offset:end]
         offset = end

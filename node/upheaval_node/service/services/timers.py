@@ -110,7 +110,7 @@ class Timers(OperationService):
 
     def load(self, record: Record) -> None:
         if record.kind != _TIMER_KIND or len(record.value) != FIRED.size + 1:
-            raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is no timer")
+            raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not a timer")
         timer_id, deadline, fired_at, count = FIRED.unpack_from(record.value)
         self.timers[timer_id] = _Timer(deadline, record.key, fired_at, count, bool(record.value[-1]))
 
