@@ -12,8 +12,8 @@ from upheaval.checkers import run as in_process
 from upheaval.checkers import witness
 from upheaval.checkers.calls import CallCount, CallEntry, judge_counts, shown_digest
 from upheaval.checkers.faults import faults_proved
-from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
-from upheaval.checkers.logs import LOGS_COMPLETE, LOGS_EQUAL
+from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.errors import UsageError
@@ -24,10 +24,10 @@ from upheaval_pipeline.run_tables import RunTables
 from upheaval_pipeline.tables import line_number
 
 _PROMISES = (
-    witness.ACKNOWLEDGED_NOT_LOST,
-    witness.APPLIED_ONCE,
-    witness.LINEARIZABLE,
-    witness.HISTORY_COMPLETE,
+    Promise.ACKNOWLEDGED_NOT_LOST,
+    Promise.APPLIED_ONCE,
+    Promise.LINEARIZABLE,
+    Promise.HISTORY_COMPLETE,
 )
 
 
@@ -107,7 +107,7 @@ def _leaders(run: RunTables, rows: _Rows) -> Finding:
         return one_leader_a_term(min(contradictions)[1])
     for member_id in range(run.manifest.members):
         if member_id not in run.traced:
-            return Finding(ONE_LEADER_A_TERM, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
+            return Finding(Promise.ONE_LEADER_A_TERM, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
     return one_leader_a_term(claims)
 
 
@@ -121,13 +121,13 @@ def _complete(manifest: Manifest, rows: _Rows) -> Finding:
                 f"the log of member {final.member_id} ends at position {end}, "
                 f"its final position is {final.append_position}{why}{_what_follows(rows, told.get('next'))}"
             )
-            return Finding(LOGS_COMPLETE, Verdict.INVALID, detail)
+            return Finding(Promise.LOGS_COMPLETE, Verdict.INVALID, detail)
     problem = _problem(manifest, rows)
     if problem:
-        return Finding(LOGS_COMPLETE, Verdict.UNKNOWN, problem)
+        return Finding(Promise.LOGS_COMPLETE, Verdict.UNKNOWN, problem)
     positions = sorted({end for end, _ in ends.values()})
     where = f"position {positions[0]}" if len(positions) == 1 else f"positions {positions[0]} to {positions[-1]}"
-    return Finding(LOGS_COMPLETE, Verdict.VALID, f"{len(ends)} logs end at {where}")
+    return Finding(Promise.LOGS_COMPLETE, Verdict.VALID, f"{len(ends)} logs end at {where}")
 
 
 def _what_follows(rows: _Rows, entry: Any) -> str:
@@ -157,13 +157,13 @@ def _equal(manifest: Manifest, rows: _Rows) -> Finding:
     differences = _told(rows.all("difference"))
     if differences:
         detail = min(_in_segments(rows, row, told) for row, told in differences)[-1]
-        return Finding(LOGS_EQUAL, Verdict.INVALID if finals else Verdict.UNKNOWN, detail)
+        return Finding(Promise.LOGS_EQUAL, Verdict.INVALID if finals else Verdict.UNKNOWN, detail)
     problem = _problem(manifest, rows)
     if problem:
-        return Finding(LOGS_EQUAL, Verdict.UNKNOWN, problem)
+        return Finding(Promise.LOGS_EQUAL, Verdict.UNKNOWN, problem)
     low = min(final.commit_position for final in finals)
     count = len(rows.all("log"))
-    return Finding(LOGS_EQUAL, Verdict.VALID, f"{count} logs compared frame by frame up to position {low}")
+    return Finding(Promise.LOGS_EQUAL, Verdict.VALID, f"{count} logs compared frame by frame up to position {low}")
 
 
 def _in_segments(rows: _Rows, row: Evidence, told: Any) -> tuple[int, int, str]:
@@ -228,7 +228,7 @@ def _acknowledged(rows: _Rows) -> Finding:
     row, told = rows.one("acknowledged"), rows.told("acknowledged")
     if told is None:
         detail = f"{row.number} acknowledged operations found in the log"
-        return Finding(witness.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, detail)
+        return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, detail)
     entries = {told["id"]: _entry(told)} if "position" in told else {}
     return _broken(witness.acknowledged_not_lost([_operation(told)], entries), "is in the log in other words")
 
@@ -236,7 +236,7 @@ def _acknowledged(rows: _Rows) -> Finding:
 def _applied_once(rows: _Rows) -> Finding:
     row, told = rows.one("applied once"), rows.told("applied once")
     if told is None:
-        return Finding(witness.APPLIED_ONCE, Verdict.VALID, f"{row.number} operations in the log, each once")
+        return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{row.number} operations in the log, each once")
     entry = _entry(told)
     if told.get("first", entry.position) < entry.position:
         return witness.applied_once([], [LogEntry(told["first"], entry.id, entry.f, entry.key, None), entry])
@@ -247,16 +247,16 @@ def _linearizable(rows: _Rows) -> Finding:
     row, told = rows.one("results"), rows.told("real time")
     late = None if told is None else witness.overtaken(_operation(told), told["at"], told["later"])
     if row.text is not None and (told is None or (row.key or 0) <= told["at"]):
-        return Finding(witness.LINEARIZABLE, Verdict.INVALID, row.text)
+        return Finding(Promise.LINEARIZABLE, Verdict.INVALID, row.text)
     detail = f"{row.number or 0} results agree with the order of the log"
-    return late or Finding(witness.LINEARIZABLE, Verdict.VALID, detail)
+    return late or Finding(Promise.LINEARIZABLE, Verdict.VALID, detail)
 
 
 def _explained(rows: _Rows) -> Finding:
     row, told = rows.one("explained"), rows.told("explained")
     if told is None:
         detail = f"all {row.number} operations in the log are in the history"
-        return Finding(witness.HISTORY_COMPLETE, Verdict.VALID, detail)
+        return Finding(Promise.HISTORY_COMPLETE, Verdict.VALID, detail)
     return witness.history_complete([], [_entry(told)])
 
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import orders_proved
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_identities, judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
@@ -47,7 +48,7 @@ def aside_of(run: RunFolder) -> Aside:
 def _parse_aside(text: str | None) -> Aside:
     """Of a lake that was made before there were any: nothing."""
     orders, snapshots, controls = json.loads(text or "[[], [], []]")
-    found = [tuple(Finding(p, Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)]
+    found = [tuple(Finding(Promise(p), Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)]
     return Aside(found[0], found[1], tuple(map(parse_control, controls)))
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from support.docker_runs import command, left_of, upheaval
 from support.library import planned_faults, promises_in_the_simulation, scenarios_of
-from upheaval.checkers.faults import FAULTS_PROVED
+from upheaval.checkers.promises import Promise
 from upheaval.records import RunFolder
 from upheaval.runtimes.docker.engine import Client
 from upheaval.waits import wait_until
@@ -51,7 +51,7 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(
     result = json.loads(done.stdout)
     assert (result["scenario"], result["runtime"], result["verdict"]) == (name, "docker", "valid")
     assert [promise["promise"] for promise in result["promises"]] == promises
-    assert FAULTS_PROVED in promises
+    assert Promise.FAULTS_PROVED in promises
     faults = list(RunFolder(folder).read_faults())
     assert len(faults) == planned_faults(name)
     assert all(fault.is_proved and fault.heal_end_ns is not None for fault in faults)

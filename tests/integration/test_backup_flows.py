@@ -8,8 +8,7 @@ import pytest
 from support.flows import SERVICE, SOURCE, Books
 from support.flows_backup import backup_under_load_and_restore
 from upheaval import Verdict
-from upheaval.checkers.backups import BACKED_UP
-from upheaval.checkers.witness import LINEARIZABLE
+from upheaval.checkers.promises import Promise
 from upheaval.records import read_origin
 from upheaval.testing.cluster import Cluster
 
@@ -37,7 +36,7 @@ def test_a_backup_that_begins_at_the_latest_snapshot_is_restored(tmp_path: Path)
         cluster.backup.start(source="FOLLOWER", replay_start="LATEST_SNAPSHOT")
         books.deposit("live")
         position = cluster.backup.wait_until_caught_up()
-        assert cluster.verify().finding(BACKED_UP).verdict is Verdict.VALID
+        assert cluster.verify().finding(Promise.BACKED_UP).verdict is Verdict.VALID
     folder = tmp_path / "second"
     backup = cluster.backup.folder
     with Cluster(SERVICE, SOURCE, runtime="simulated", folder=folder, seed=4, restore_from=backup) as cluster:
@@ -46,8 +45,8 @@ def test_a_backup_that_begins_at_the_latest_snapshot_is_restored(tmp_path: Path)
     origin = read_origin(folder)
     assert origin is not None
     assert (origin.start_position, origin.snapshots, origin.position >= position) == (snapshot, (snapshot,), True)
-    assert report.finding(BACKED_UP).verdict is Verdict.VALID
-    assert report.finding(LINEARIZABLE).verdict is Verdict.UNKNOWN
+    assert report.finding(Promise.BACKED_UP).verdict is Verdict.VALID
+    assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.nightly

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.page_commands import blocks_of, run_block
-from upheaval.checkers.backups import BACKED_UP
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.runtimes.process import ProcessCluster
@@ -38,7 +38,7 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path) -> None:
     assert lines.count("6") == 1, told
     assert "verdict: valid" in lines
     for name in ("shop", "restored", "a-scenario"):
-        assert verify_run(tmp_path / name).finding(BACKED_UP).verdict is Verdict.VALID
+        assert verify_run(tmp_path / name).finding(Promise.BACKED_UP).verdict is Verdict.VALID
 
 
 def test_the_test_of_the_page_passes(tmp_path: Path) -> None:
@@ -50,4 +50,4 @@ def test_the_test_of_the_page_passes(tmp_path: Path) -> None:
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert verify_run(tmp_path / "runs" / "restored").finding(BACKED_UP).verdict is Verdict.VALID
+    assert verify_run(tmp_path / "runs" / "restored").finding(Promise.BACKED_UP).verdict is Verdict.VALID

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers import leaders, logs, run, witness
+from upheaval.checkers import logs
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
@@ -96,7 +97,7 @@ def test_an_entry_dropped_from_one_members_log_is_found(copy: RunFolder) -> None
     data = bytearray(segment.read_bytes())
     data[offset + 6 : offset + 8] = b"\0\0"  # the frame becomes padding
     segment.write_bytes(data)
-    finding = verify_run(copy.path).finding(logs.LOGS_EQUAL)
+    finding = verify_run(copy.path).finding(Promise.LOGS_EQUAL)
     assert finding.verdict is Verdict.INVALID
     assert f"id={victim.id} " in finding.detail
     assert "position" in finding.detail
@@ -107,7 +108,7 @@ def test_an_acknowledged_write_that_never_happened_is_found(copy: RunFolder) -> 
     operations = operations_of(copy)
     known = chosen(operations, lambda operation: operation.f is Function.WRITE)
     rewrite_history(copy, [*operations, replace(known, id=1 << 59, value=-1)])
-    finding = verify_run(copy.path).finding(witness.ACKNOWLEDGED_NOT_LOST)
+    finding = verify_run(copy.path).finding(Promise.ACKNOWLEDGED_NOT_LOST)
     assert finding.verdict is Verdict.INVALID
     assert f"id={1 << 59} " in finding.detail
     assert f"position {known.position}" in finding.detail
@@ -123,7 +124,7 @@ def test_two_swapped_results_are_found(copy: RunFolder) -> None:
     )
     swapped = {first.id: second.result, second.id: first.result}
     rewrite_history(copy, [replace(o, result=swapped.get(o.id, o.result)) for o in operations])
-    finding = verify_run(copy.path).finding(witness.LINEARIZABLE)
+    finding = verify_run(copy.path).finding(Promise.LINEARIZABLE)
     assert finding.verdict is Verdict.INVALID
     assert any(f"id={o.id} " in finding.detail and f"position {o.position}" in finding.detail for o in (first, second))
     assert main(["verify", str(copy.path)]) == 1
@@ -133,7 +134,7 @@ def test_a_changed_read_value_is_found(copy: RunFolder) -> None:
     operations = operations_of(copy)
     victim = chosen(operations, lambda operation: operation.f is Function.READ and operation.result is not None)
     rewrite_history(copy, [replace(o, result=123_456_789) if o is victim else o for o in operations])
-    finding = verify_run(copy.path).finding(witness.LINEARIZABLE)
+    finding = verify_run(copy.path).finding(Promise.LINEARIZABLE)
     assert finding.verdict is Verdict.INVALID
     assert f"id={victim.id} " in finding.detail
     assert f"position {victim.position}" in finding.detail
@@ -148,7 +149,7 @@ def test_two_leaders_in_a_term_are_found(copy: RunFolder) -> None:
     line = {"ts": 1, "event": "role", "role": "LEADER", "leadership_term_id": term.leadership_term_id}
     with other.trace.open("a") as stream:
         stream.write(json.dumps(line) + "\n")
-    finding = verify_run(copy.path).finding(leaders.ONE_LEADER_A_TERM)
+    finding = verify_run(copy.path).finding(Promise.ONE_LEADER_A_TERM)
     assert finding.verdict is Verdict.INVALID
     assert f"term {term.leadership_term_id} has leader" in finding.detail
     assert f"member-{other.member_id}/trace.jsonl" in finding.detail
@@ -161,7 +162,7 @@ def test_a_recording_cut_below_the_final_positions_is_found(copy: RunFolder) -> 
     assert last.position is not None
     segment, offset = frame_place(copy, 2, last.position)
     segment.write_bytes(segment.read_bytes()[:offset])
-    finding = verify_run(copy.path).finding(logs.LOGS_COMPLETE)
+    finding = verify_run(copy.path).finding(Promise.LOGS_COMPLETE)
     assert finding.verdict is Verdict.INVALID
     assert "member 2" in finding.detail
     assert main(["verify", str(copy.path)]) == 1
@@ -169,5 +170,5 @@ def test_a_recording_cut_below_the_final_positions_is_found(copy: RunFolder) -> 
 
 def test_without_the_converge_phase_the_same_run_is_unknown(copy: RunFolder) -> None:
     copy.write_manifest(replace(copy.read_manifest(), converge=None))
-    assert verify_run(copy.path).finding(run.RUN_CONVERGED).verdict is Verdict.UNKNOWN
+    assert verify_run(copy.path).finding(Promise.RUN_CONVERGED).verdict is Verdict.UNKNOWN
     assert main(["verify", str(copy.path)]) == 3

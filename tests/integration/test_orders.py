@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
@@ -47,7 +47,7 @@ def test_a_leader_in_several_processes_waits_for_a_dead_follower_and_writes_down
         assert main(["shutdown", "--dir", folder]) == 0
     finally:
         main(["down", "--dir", folder])
-    finding = verify_run(folder).finding(ENDS_AT_ONE_POSITION)
+    finding = verify_run(folder).finding(Promise.ENDS_AT_ONE_POSITION)
     assert finding.verdict is Verdict.VALID, finding
     others = ", ".join(str(member_id) for member_id in range(3) if member_id != dead)
     assert finding.detail.startswith(f"members {others} at ")

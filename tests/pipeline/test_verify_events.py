@@ -5,9 +5,8 @@ from typing import Any
 
 from support.built_events import ledger_log, timers_log
 from support.built_runs import good_run
-from upheaval.checkers.backups import BACKED_UP
-from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
-from upheaval.checkers.identities import ONLY_CREDENTIALS, SECURITY_FILE
+from upheaval.checkers.identities import SECURITY_FILE
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import CompanionConfig, ControlRecord, note_companion
@@ -51,7 +50,7 @@ def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Pat
     expected = verify_run(tmp_path)
     broken = [finding for finding in expected.findings if finding.verdict is Verdict.INVALID]
     assert len(broken) == 4, expected.findings
-    assert "member 0 ended at 64, member 1 at 96" in expected.finding(ENDS_AT_ONE_POSITION).detail
+    assert "member 0 ended at 64, member 1 at 96" in expected.finding(Promise.ENDS_AT_ONE_POSITION).detail
     assert verify(spark, tmp_path) == expected
     figures = measure_run(run)
     assert figures.timers is not None
@@ -67,5 +66,5 @@ def test_who_was_let_in_and_what_was_backed_up_is_judged_without_a_log_as_well(t
         path.unlink()
     report = verify(spark, tmp_path)
     assert report == verify_run(tmp_path)
-    assert report.finding(ONLY_CREDENTIALS).verdict is Verdict.UNKNOWN
-    assert report.finding(BACKED_UP).verdict is Verdict.INVALID
+    assert report.finding(Promise.ONLY_CREDENTIALS).verdict is Verdict.UNKNOWN
+    assert report.finding(Promise.BACKED_UP).verdict is Verdict.INVALID

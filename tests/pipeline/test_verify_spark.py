@@ -17,6 +17,7 @@ from support.built_runs import (
     session_message,
     trace_line,
 )
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
@@ -116,24 +117,24 @@ INVALID, UNKNOWN = Verdict.INVALID, Verdict.UNKNOWN
         (
             (wrong_read, lost_everywhere, two_leaders, unexplained_entry),
             {
-                "linearizable": INVALID,
-                "acknowledged operations are not lost": INVALID,
-                "one leader a term": INVALID,
-                "the history explains the log": UNKNOWN,
+                Promise.LINEARIZABLE: INVALID,
+                Promise.ACKNOWLEDGED_NOT_LOST: INVALID,
+                Promise.ONE_LEADER_A_TERM: INVALID,
+                Promise.HISTORY_COMPLETE: UNKNOWN,
             },
         ),
         (
             (applied_twice, out_of_time, announced_otherwise, lost_on_one, unproved_fault),
             {
-                "no operation is applied twice": INVALID,
-                "linearizable": INVALID,
-                "one leader a term": INVALID,
-                "logs are equal up to the commit position": INVALID,
-                "every fault took effect and was healed": UNKNOWN,
+                Promise.APPLIED_ONCE: INVALID,
+                Promise.LINEARIZABLE: INVALID,
+                Promise.ONE_LEADER_A_TERM: INVALID,
+                Promise.LOGS_EQUAL: INVALID,
+                Promise.FAULTS_PROVED: UNKNOWN,
             },
         ),
-        ((never_sent, not_converged), {"no operation is applied twice": INVALID, "the run converged": UNKNOWN}),
-        ((no_history,), {"linearizable": UNKNOWN}),
+        ((never_sent, not_converged), {Promise.APPLIED_ONCE: INVALID, Promise.RUN_CONVERGED: UNKNOWN}),
+        ((no_history,), {Promise.LINEARIZABLE: UNKNOWN}),
     ],
 )
 def test_both_engines_say_the_same_of_the_damage(
@@ -157,7 +158,7 @@ def test_a_log_that_was_cut_is_invalid_in_both(tmp_path: Path, spark: Any) -> No
     finals = tuple(FinalPosition(i, built.end_positions[0], built.end_positions[0], 1) for i in range(3))
     RunFolder(tmp_path).write_manifest(replace(built.manifest, converge=Converge(True, 1, finals)))
     report = verify(spark, tmp_path)
-    assert report.finding("every log reaches its final position").verdict is INVALID
+    assert report.finding(Promise.LOGS_COMPLETE).verdict is INVALID
     assert report == verify_run(tmp_path)
 
 
@@ -167,7 +168,7 @@ def test_a_corrupt_catalog_is_unknown_in_both(tmp_path: Path, spark: Any) -> Non
     catalog.write_bytes(b"\xff" * 64)
     (tmp_path / "member-2" / "trace.jsonl").unlink()
     report = verify(spark, tmp_path)
-    finding = report.finding("every log reaches its final position")
+    finding = report.finding(Promise.LOGS_COMPLETE)
     assert finding.verdict is UNKNOWN
     assert "archive.catalog" in finding.detail
     assert report == verify_run(tmp_path)

@@ -7,6 +7,7 @@ import pytest
 
 from support.live_clusters import end_without_trace
 from support.planted_runs import LIVE_BUGS, broken, named_bugs, run, says_so
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster
@@ -40,7 +41,7 @@ def test_a_member_that_refuses_to_go_on_leaves_no_valid_run(tmp_path: Path) -> N
     options = ["--planted", "commit-without-a-quorum", "--dir", str(folder)]
     assert main(["run", "leader-isolated-blackhole", *options]) in (1, 3)
     first = json.loads((folder / "result.json").read_text())["promises"][0]
-    assert (first["promise"], first["verdict"]) == ("the scenario ran to its end", Verdict.UNKNOWN.text)
+    assert (first["promise"], first["verdict"]) == (Promise.RUN_ENDED, Verdict.UNKNOWN.text)
     assert "below the commit position" in first["detail"]
 
 

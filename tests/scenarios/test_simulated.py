@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.faults import FAULTS_PROVED
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.execution.run import ScenarioResult, run_scenario
@@ -69,7 +69,7 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Pa
 def test_a_fault_that_was_not_done_makes_no_valid_run(name: str, tmp_path: Path, impatient: None) -> None:
     result = perform(name, tmp_path, NothingDone)
     assert result.verdict is Verdict.UNKNOWN
-    finding = result.report.finding(FAULTS_PROVED)
+    finding = result.report.finding(Promise.FAULTS_PROVED)
     assert finding.verdict is Verdict.UNKNOWN
     assert "not proved" in finding.detail
 
@@ -87,19 +87,19 @@ wait operations 50
 def test_a_limit_of_bandwidth_is_proved(stage_type: type[SimulatedStage], verdict: Verdict, tmp_path: Path) -> None:
     scenario = parse_scenario(THIN, name="thin", where="thin")
     result = run_scenario(scenario, stage_type(scenario, 1, tmp_path), runtime="simulated", seed=1, say=lambda _: None)
-    assert result.report.finding(FAULTS_PROVED).verdict is verdict, result.report.findings
+    assert result.report.finding(Promise.FAULTS_PROVED).verdict is verdict, result.report.findings
 
 
 @pytest.mark.parametrize("name", ["one-way-partition", "slow-link"])
 def test_a_fault_of_the_wrong_link_makes_no_valid_run(name: str, tmp_path: Path, impatient: None) -> None:
     result = perform(name, tmp_path, WrongLink)
-    assert result.report.finding(FAULTS_PROVED).verdict is Verdict.UNKNOWN
+    assert result.report.finding(Promise.FAULTS_PROVED).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize("name", ["one-way-partition", "slow-link", "leader-isolated-reset"])
 def test_a_fault_that_was_not_healed_makes_no_valid_run(name: str, tmp_path: Path, impatient: None) -> None:
     result = perform(name, tmp_path, NotHealed)
-    assert result.report.finding(FAULTS_PROVED).verdict is Verdict.UNKNOWN
+    assert result.report.finding(Promise.FAULTS_PROVED).verdict is Verdict.UNKNOWN
 
 
 def test_run_and_replay_are_the_same_execution(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,9 @@ import pytest
 
 from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
 from upheaval.campaign.invariants import Invariants
-from upheaval.campaign.seed import JUDGED, SeedOutcome, SeedRun, run_seed, try_seed
+from upheaval.campaign.seed import SeedOutcome, SeedRun, run_seed, try_seed
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, draw_swarm
+from upheaval.checkers.promises import Promise
 from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
@@ -16,7 +17,6 @@ from upheaval.records import Function, Operation, Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import World
-from upheaval_chaos.planted.bug import INVARIANTS
 from upheaval_node import counters as counter_types
 from upheaval_node.types import S
 
@@ -113,7 +113,7 @@ def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -
     """With the protocol trace, and as the same execution as without it."""
     bug = "commit-position-goes-back"
     outcome = run_seed(1, bug, tmp_path / "kept")
-    assert (outcome.promise, outcome.detail) == (INVARIANTS, try_seed(1, bug, tmp_path).detail)
+    assert (outcome.promise, outcome.detail) == (Promise.INVARIANTS, try_seed(1, bug, tmp_path).detail)
     assert RunFolder(tmp_path / "kept").read_manifest().planted == bug
     assert main(["trace", str(tmp_path / "kept"), "--message", "CommitPosition"]) == 0
 
@@ -123,14 +123,14 @@ def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
     run.cluster.write()
     run.cluster.run.history_file.write_text("no history\n")
     run._judge()
-    assert (run.outcome.verdict, run.outcome.promise) == ("unknown", JUDGED)
+    assert (run.outcome.verdict, run.outcome.promise) == ("unknown", Promise.FOLDER_JUDGED)
     assert "history.jsonl:1" in run.outcome.detail
 
 
 def test_a_seed_is_the_same_execution_again(tmp_path: Path) -> None:
     bug = "commit-position-goes-back"
     first, second = (try_seed(1, bug, tmp_path) for _ in range(2))
-    assert (first.verdict, first.promise) == ("invalid", INVARIANTS)
+    assert (first.verdict, first.promise) == ("invalid", Promise.INVARIANTS)
     assert (first.detail, first.seconds, first.moves) == (second.detail, second.seconds, second.moves)
     assert list(tmp_path.iterdir()) == []
 

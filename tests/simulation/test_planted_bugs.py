@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.seed import try_seed
-from upheaval_chaos.planted.bug import CATALOGUE, INVARIANTS, PlantedBug
+from upheaval.checkers.promises import Promise
+from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
 
 QUICK = ("commit-position-goes-back", "vote-not-persisted", "uncommitted-entries-applied")
 """Caught within a few simulated seconds; the others are looked for once a night."""
@@ -19,4 +20,4 @@ def test_a_seed_catches_it(bug: PlantedBug, tmp_path: Path) -> None:
     outcome = try_seed(bug.seed, bug.name, tmp_path)
     assert outcome.verdict == "invalid"
     # On virtual time it may be seen before any folder is judged.
-    assert outcome.promise in (bug.caught_by, INVARIANTS), outcome.detail
+    assert outcome.promise in (bug.caught_by, Promise.INVARIANTS), outcome.detail

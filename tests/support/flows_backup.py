@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from upheaval import Verdict
-from upheaval.checkers.backups import BACKED_UP
+from upheaval.checkers.promises import Promise
 from upheaval.testing.cluster import Cluster
 
 OPERATIONS = 100
@@ -22,7 +22,7 @@ def backup_under_load_and_restore(make: Make, folder: Path) -> None:
         position = back_up_under_load(cluster)
         report = cluster.verify()
     assert report.verdict is Verdict.VALID, report.findings
-    assert report.finding(BACKED_UP).verdict is Verdict.VALID, report.finding(BACKED_UP)
+    assert report.finding(Promise.BACKED_UP).verdict is Verdict.VALID, report.finding(Promise.BACKED_UP)
     restore_and_go_on(make, cluster.backup.folder, folder / "second", position)
 
 
@@ -57,6 +57,6 @@ def restore_and_go_on(make: Make, backup: Path, folder: Path, position: int) -> 
         cluster.workload.wait_for(OPERATIONS)
         report = cluster.verify()
     assert report.verdict is Verdict.VALID, report.findings
-    finding = report.finding(BACKED_UP)
+    finding = report.finding(Promise.BACKED_UP)
     assert "restored from backup-0" in finding.detail
     assert finding.verdict is Verdict.VALID, finding

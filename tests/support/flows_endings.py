@@ -13,7 +13,7 @@ from typing import Final
 
 from support.flows import SOURCE, Books
 from upheaval import Client, NotSent, OutcomeUnknown
-from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.records import MemberFolder, TraceEvent
 
@@ -86,7 +86,7 @@ ENDINGS: Final[tuple[Callable[[Books], None], ...]] = (abort, without_a_follower
 def require_judged(books: Books, report: Report) -> None:
     """The run is valid, its ends by order among what was looked at; the service that quit was told of its end once."""
     assert report.verdict is Verdict.VALID, report.findings
-    ended = report.finding(ENDS_AT_ONE_POSITION).detail.split("; ")
+    ended = report.finding(Promise.ENDS_AT_ONE_POSITION).detail.split("; ")
     ordered = [control for control in books.cluster.run.read_controls() if control.what in ("shutdown", "abort")]
     assert ordered
     assert [len(each.partition(" at ")[0].split(",")) for each in ended] == [len(each.members) for each in ordered]

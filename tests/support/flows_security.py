@@ -14,7 +14,8 @@ from typing import Final
 import pytest
 
 from support.tls_world import certificates, files_of, own_copy
-from upheaval.checkers.identities import AUTHORITIES, ONLY_AUTHORITY, ONLY_CREDENTIALS, PRINCIPALS, SECURITY_FILE
+from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.security import add
@@ -174,8 +175,8 @@ def the_run_is_valid_and_says_who_was_there(guarded: Guarded) -> None:
     report = verify_run(run.path)
     found = {finding.promise: finding for finding in report.findings}
     assert report.verdict is Verdict.VALID, report.findings
-    assert "all of 3 principals" in found[ONLY_CREDENTIALS].detail
-    assert "client, member-0, member-1, member-2" in found[ONLY_AUTHORITY].detail
+    assert "all of 3 principals" in found[Promise.ONLY_CREDENTIALS].detail
+    assert "client, member-0, member-1, member-2" in found[Promise.ONLY_AUTHORITY].detail
     for member_id in range(3):
         events = list(run.member(member_id).read_trace())
         ends = [str(event.fields["not_after"]) for event in events if event.event == "certificates-read"]
@@ -192,8 +193,8 @@ def a_run_with_somebody_else_in_it_is_invalid(guarded: Guarded, folder: Path) ->
     path = run / SECURITY_FILE
     fields: dict[str, Json] = json.loads(path.read_text(encoding="utf-8"))
     for broken, promise, complaint in (
-        ({**fields, PRINCIPALS: ["alice"]}, ONLY_CREDENTIALS, "for 'bob', who is not in the book"),
-        ({**fields, AUTHORITIES: ["another one"]}, ONLY_AUTHORITY, "not of our authority"),
+        ({**fields, PRINCIPALS: ["alice"]}, Promise.ONLY_CREDENTIALS, "for 'bob', who is not in the book"),
+        ({**fields, AUTHORITIES: ["another one"]}, Promise.ONLY_AUTHORITY, "not of our authority"),
     ):
         path.write_text(json.dumps(broken), encoding="utf-8")
         report = verify_run(run)

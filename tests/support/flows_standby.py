@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from upheaval import Verdict
-from upheaval.checkers.backups import BACKED_UP
-from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
+from upheaval.checkers.promises import Promise
 from upheaval.testing.cluster import Cluster
 
 OPERATIONS = 60
@@ -27,9 +26,9 @@ def standby_snapshot_and_promotion(make: Make, folder: Path, *, deaths: bool = T
         position = snapshots_under_load(cluster, deaths=deaths)
         report = cluster.verify()
     assert report.verdict is Verdict.VALID, report.findings
-    for promise in (STATES_AGREE, SNAPSHOT_IS_REPLAY, BACKED_UP):
+    for promise in (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY, Promise.BACKED_UP):
         assert report.finding(promise).verdict is Verdict.VALID, report.finding(promise)
-    assert "standby-0 has" in report.finding(BACKED_UP).detail
+    assert "standby-0 has" in report.finding(Promise.BACKED_UP).detail
     promote_and_go_on(make, cluster.standby.folder, folder / "second", position)
 
 
@@ -75,6 +74,6 @@ def promote_and_go_on(make: Make, standby: Path, folder: Path, position: int) ->
         cluster.workload.wait_for(OPERATIONS)
         report = cluster.verify()
     assert report.verdict is Verdict.VALID, report.findings
-    finding = report.finding(BACKED_UP)
+    finding = report.finding(Promise.BACKED_UP)
     assert "restored from standby-0" in finding.detail
     assert finding.verdict is Verdict.VALID, finding

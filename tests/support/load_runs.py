@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST
+from upheaval.checkers.promises import Promise
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system.process_table import processes_of
@@ -98,7 +98,7 @@ def require_agreement(result: dict[str, Any], *, earlier: int = 0) -> int:
     assert total["successes"] == total["requests"] - total["failures"] == history["ok"]
     assert total["failures"] == history["fail"] + history["unknown"]
     assert sum(row["requests"] for row in rows) == total["requests"]
-    found = next(finding for finding in result["promises"] if finding["promise"] == ACKNOWLEDGED_NOT_LOST)
+    found = next(finding for finding in result["promises"] if finding["promise"] == Promise.ACKNOWLEDGED_NOT_LOST)
     succeeded: int = history["ok"]
     assert succeeded == 0 or found["detail"].startswith(f"{earlier + succeeded} acknowledged "), found
     return succeeded

@@ -21,8 +21,8 @@ Build = Callable[[MemberConfig, MemberPorts, Sequence[ClusteredService]], list[M
 class PlantedBug:
     """`plant` gets the agents of a process of a member before they take their first turn.
 
-    `caught_by` is the promise (docs/guarantees.md) that the bug makes invalid: in a run of `scenario`, which shows it
-    on every runtime, or else in the campaign. `seed` is one of the campaign that catches the bug.
+    `caught_by` is the id of the promise (docs/guarantees.md) that the bug makes invalid: in a run of `scenario`, which
+    shows it on every runtime, or else in the campaign. `seed` is one of the campaign that catches the bug.
     """
 
     name: str
@@ -33,7 +33,8 @@ class PlantedBug:
     seed: int
 
 
-INVARIANTS: Final = "invariants of the simulation"
+INVARIANTS: Final = "invariants"
+"""Broken while the simulation runs, before a folder is judged."""
 
 CATALOGUE: Final = (
     PlantedBug(
@@ -47,7 +48,7 @@ CATALOGUE: Final = (
     PlantedBug(
         "cancelled-timer-fires",
         "a timer that its service cancelled fires all the same",
-        "timers fire once, in time, and not after a cancel",
+        "timers-kept",
         None,
         services.cancelled_timer_fires,
         19,
@@ -63,7 +64,7 @@ CATALOGUE: Final = (
     PlantedBug(
         "commit-without-a-quorum",
         "a leader commits, applies and answers what it alone has recorded",
-        "acknowledged operations are not lost",
+        "acknowledged-not-lost",
         "leader-left-alone",
         quorum.commit_without_a_quorum,
         2,
@@ -79,7 +80,7 @@ CATALOGUE: Final = (
     PlantedBug(
         "session-ids-reused",
         "a member does not count on from the ids of sessions that it reads",
-        "sessions open and close once and say nothing after",
+        "sessions-kept",
         None,
         services.session_ids_reused,
         1,
@@ -87,7 +88,7 @@ CATALOGUE: Final = (
     PlantedBug(
         "session-not-closed-in-replay",
         "the end of a session is heeded only by the leader that wrote it",
-        "sessions open and close once and say nothing after",
+        "sessions-kept",
         None,
         services.session_not_closed_in_replay,
         1,
@@ -103,7 +104,7 @@ CATALOGUE: Final = (
     PlantedBug(
         "snapshot-misses-a-session",
         "the session that was opened last is not in the module's snapshot",
-        "a snapshot equals the replay of the log",
+        "snapshot-is-replay",
         None,
         services.snapshot_misses_a_session,
         1,
@@ -111,7 +112,7 @@ CATALOGUE: Final = (
     PlantedBug(
         "timer-fires-again",
         "a timer that has expired is still there for the next leader",
-        "timers fire once, in time, and not after a cancel",
+        "timers-kept",
         None,
         services.timer_fires_again,
         149,
@@ -119,7 +120,7 @@ CATALOGUE: Final = (
     PlantedBug(
         "timer-fires-early",
         "a leader takes a timer for due long before its time",
-        "timers fire once, in time, and not after a cancel",
+        "timers-kept",
         None,
         services.timer_fires_early,
         19,
@@ -127,7 +128,7 @@ CATALOGUE: Final = (
     PlantedBug(
         "timer-lost-over-a-restart",
         "a start from a snapshot leaves its timers alone",
-        "timers fire once, in time, and not after a cancel",
+        "timers-kept",
         None,
         services.timer_lost_over_a_restart,
         173,

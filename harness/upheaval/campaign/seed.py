@@ -16,6 +16,7 @@ from typing import Final
 from upheaval.campaign.faults import inject
 from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import SECONDS, Swarm, SwarmFault, draw_swarm
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import HarnessError
@@ -27,7 +28,6 @@ from upheaval.records import (
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS, World
-from upheaval_chaos.planted.bug import INVARIANTS
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.cluster.election_states import MOVE_WATCHERS, ElectionState
 from upheaval_node.types import S
@@ -39,13 +39,11 @@ RESTART_S: Final = 9.0
 SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
 FAULTS_MIN: Final = 3
-ENDED: Final = "the seed ran to its end"
-JUDGED: Final = "the seed's run folder can be judged"
 
 
 @dataclass(slots=True)
 class SeedOutcome:
-    """How one seed went. `promise` and `detail` say what was broken; `verdict` is valid when nothing was."""
+    """How one seed went. `promise` (its id) and `detail` say what was broken; `verdict` is valid when nothing was."""
 
     swarm: Swarm
     verdict: str = Verdict.VALID.text
@@ -129,10 +127,10 @@ class SeedRun:
             cluster.write()
             self._judge()
         except PromiseBroken as error:
-            self._fail(Verdict.INVALID, INVARIANTS, str(error))
+            self._fail(Verdict.INVALID, Promise.INVARIANTS, str(error))
             cluster.write()
         except HarnessError as error:
-            self._fail(Verdict.UNKNOWN, ENDED, str(error))
+            self._fail(Verdict.UNKNOWN, Promise.RUN_ENDED, str(error))
             cluster.write()
             self._judge()
         except Exception as defect:
@@ -245,12 +243,12 @@ class SeedRun:
         try:
             findings = verify_run(self.cluster.run.path).findings
         except HarnessError as error:
-            self._fail(Verdict.UNKNOWN, JUDGED, str(error))
+            self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
         for finding in findings:
             self._fail(finding.verdict, finding.promise, finding.detail)
 
-    def _fail(self, verdict: Verdict, promise: str, detail: str) -> None:
+    def _fail(self, verdict: Verdict, promise: Promise, detail: str) -> None:
         outcome = self.outcome
         if verdict > Verdict[outcome.verdict.upper()]:
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())

@@ -14,6 +14,7 @@ from typing import Final
 
 from upheaval.checkers.log_pieces import first_difference, log_digest
 from upheaval.checkers.logs import WitnessLog, describe_frame, read_entries
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import (
@@ -31,8 +32,6 @@ from upheaval.records import (
 )
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
-
-BACKED_UP: Final = "nothing acknowledged before the backup's position is missing"
 
 _MODULE_ID: Final = -1
 _MARKERS: Final = 2
@@ -88,14 +87,14 @@ def check_backups(
     worst = max(found, key=lambda finding: finding.verdict)
     if worst.verdict is not Verdict.VALID:
         return [worst]
-    return [Finding(BACKED_UP, Verdict.VALID, "; ".join(finding.detail for finding in found))]
+    return [Finding(Promise.BACKED_UP, Verdict.VALID, "; ".join(finding.detail for finding in found))]
 
 
 def _judged(judge: Callable[[], str]) -> Finding:
     try:
-        return Finding(BACKED_UP, Verdict.VALID, judge())
+        return Finding(Promise.BACKED_UP, Verdict.VALID, judge())
     except _Broken as broken:
-        return Finding(BACKED_UP, broken.verdict, str(broken))
+        return Finding(Promise.BACKED_UP, broken.verdict, str(broken))
 
 
 # --- a backup ---

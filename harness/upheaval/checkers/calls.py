@@ -7,8 +7,8 @@ one was acknowledged, sent, and recorded. This module knows nothing of files; it
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST, APPLIED_ONCE, HISTORY_COMPLETE
 from upheaval.records import Operation, Outcome
 
 _SHOWN_DIGITS = 16
@@ -73,10 +73,10 @@ def _not_lost(counts: Mapping[str, CallCount]) -> Finding:
                 f"call {count.name} with payload {shown_digest(digest)} was acknowledged {count.acknowledged} times "
                 f"and lies in the log {count.in_log} times"
             )
-            return Finding(ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, detail)
+            return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, detail)
     total = sum(count.acknowledged for count in counts.values())
     return Finding(
-        ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{total} acknowledged calls found in the log by their payload"
+        Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{total} acknowledged calls found in the log by their payload"
     )
 
 
@@ -89,9 +89,9 @@ def _once(counts: Mapping[str, CallCount]) -> Finding:
                 f"log {count.in_log} times, last at position {count.last_position}: the cluster made one of them, "
                 "or its sender is not in the history"
             )
-            return Finding(APPLIED_ONCE, Verdict.UNKNOWN, detail)
+            return Finding(Promise.APPLIED_ONCE, Verdict.UNKNOWN, detail)
     total = sum(count.in_log for count in counts.values())
-    return Finding(APPLIED_ONCE, Verdict.VALID, f"{total} calls in the log, none more often than it was sent")
+    return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{total} calls in the log, none more often than it was sent")
 
 
 def _explained(counts: Mapping[str, CallCount], unexplained: CallEntry | None) -> Finding:
@@ -100,6 +100,6 @@ def _explained(counts: Mapping[str, CallCount], unexplained: CallEntry | None) -
             f"the message with payload {shown_digest(unexplained.digest)} at position {unexplained.position} "
             "is not in the history"
         )
-        return Finding(HISTORY_COMPLETE, Verdict.UNKNOWN, detail)
+        return Finding(Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, detail)
     total = sum(count.in_log for count in counts.values())
-    return Finding(HISTORY_COMPLETE, Verdict.VALID, f"all {total} calls in the log are in the history")
+    return Finding(Promise.HISTORY_COMPLETE, Verdict.VALID, f"all {total} calls in the log are in the history")

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import (
@@ -19,8 +20,6 @@ from upheaval.records import (
     TraceEvent,
 )
 from upheaval_chaos.record import FaultRecord
-
-ENDS_AT_ONE_POSITION: Final = "a cluster that was ended ends at one position"
 
 _CLUSTER_END: Final = "cluster-end"
 _SHUTDOWN: Final = "shutdown"
@@ -97,11 +96,11 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
             _require_recorded(run, life, is_latest=id(life) in latest)
         _require_ordered(orders, groups)
     except _Broken as broken:
-        return [Finding(ENDS_AT_ONE_POSITION, broken.verdict, str(broken))]
+        return [Finding(Promise.ENDS_AT_ONE_POSITION, broken.verdict, str(broken))]
     shown = "; ".join(
         f"members {', '.join(str(life.member_id) for life in group)} at {group[0].position}" for group in groups
     )
-    return [Finding(ENDS_AT_ONE_POSITION, Verdict.VALID, shown)]
+    return [Finding(Promise.ENDS_AT_ONE_POSITION, Verdict.VALID, shown)]
 
 
 def _names_an_end(trace: Path) -> bool:

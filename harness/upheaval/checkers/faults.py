@@ -4,17 +4,14 @@ This module knows no fault; it reads proofs.
 """
 
 from collections.abc import Iterable
-from typing import Final
 
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import (
     ControlRecord,
     Manifest,
 )
 from upheaval_chaos.record import FaultRecord
-
-FAULTS_PROVED: Final = "every fault took effect and was healed"
-ORDERS_PROVED: Final = "every order of an operator took effect"
 
 
 def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
@@ -27,11 +24,11 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
     for fault in faults:
         said = f"{fault.what} of {fault.where}: {fault.evidence}"
         if not fault.is_proved:
-            return Finding(FAULTS_PROVED, Verdict.UNKNOWN, said)
+            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said)
         if fault.heal_end_ns is None and not has_converged:
-            return Finding(FAULTS_PROVED, Verdict.UNKNOWN, f"{fault.what} of {fault.where} was not healed")
+            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, f"{fault.what} of {fault.where} was not healed")
         shown.append(said)
-    return Finding(FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")
+    return Finding(Promise.FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")
 
 
 def orders_proved(controls: Iterable[ControlRecord]) -> list[Finding]:
@@ -40,6 +37,6 @@ def orders_proved(controls: Iterable[ControlRecord]) -> list[Finding]:
     for control in controls:
         said = f"{control.what}: {control.proof}"
         if not control.proof.holds:
-            return [Finding(ORDERS_PROVED, Verdict.UNKNOWN, said)]
+            return [Finding(Promise.ORDERS_PROVED, Verdict.UNKNOWN, said)]
         shown.append(said)
-    return [Finding(ORDERS_PROVED, Verdict.VALID, "; ".join(shown))] if shown else []
+    return [Finding(Promise.ORDERS_PROVED, Verdict.VALID, "; ".join(shown))] if shown else []

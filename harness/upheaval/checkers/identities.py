@@ -8,13 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from upheaval.checkers.events import SessionFacts
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, Manifest, RunFolder, TraceEvent, jsonfields
 from upheaval_node.tls_files import member_name
-
-ONLY_CREDENTIALS: Final = "only those with credentials were served"
-ONLY_AUTHORITY: Final = "only holders of the authority's certificates had connections"
 
 SECURITY_FILE: Final = "security.json"
 PRINCIPALS: Final = "principals"
@@ -52,7 +50,7 @@ def _texts(value: object, name: str) -> list[str] | None:
 
 def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None) -> Finding:
     if sessions is None:
-        return Finding(ONLY_CREDENTIALS, Verdict.UNKNOWN, "no log from its beginning")
+        return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no log from its beginning")
     known = {name.encode() for name in principals}
     opened = 0
     for session_id in sorted(sessions):
@@ -62,10 +60,12 @@ def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFac
             if principal not in known:
                 who = principal[:100].decode("utf-8", "replace") or "nobody"
                 detail = f"session {session_id} opened at position {position} for {who!r}, who is not in the book"
-                return Finding(ONLY_CREDENTIALS, Verdict.INVALID, detail)
+                return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail)
     if not opened:
-        return Finding(ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
-    return Finding(ONLY_CREDENTIALS, Verdict.VALID, f"{opened} sessions, all of {len(known)} principals of the book")
+        return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
+    return Finding(
+        Promise.ONLY_CREDENTIALS, Verdict.VALID, f"{opened} sessions, all of {len(known)} principals of the book"
+    )
 
 
 def _judge_connections(run: RunFolder, manifest: Manifest, authorities: list[str]) -> Finding:
@@ -74,18 +74,18 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: list[str
     for member_id in range(manifest.members):
         folder = run.member(member_id)
         if not folder.trace.exists():
-            return Finding(ONLY_AUTHORITY, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
+            return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
         events = list(folder.read_trace())
         broken = _first_broken(member_id, events, authorities)
         if broken:
-            return Finding(ONLY_AUTHORITY, Verdict.INVALID, f"member-{member_id}/trace.jsonl:{broken}")
+            return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, f"member-{member_id}/trace.jsonl:{broken}")
         peers = [str(event.fields.get("name")) for event in events if event.event == _PEER]
         if not peers:
-            return Finding(ONLY_AUTHORITY, Verdict.UNKNOWN, f"member {member_id} had no connections at all")
+            return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, f"member {member_id} had no connections at all")
         names |= set(peers)
         count += len(peers)
     detail = f"{count} connections, with {', '.join(sorted(names)[:12])}"
-    return Finding(ONLY_AUTHORITY, Verdict.VALID, detail)
+    return Finding(Promise.ONLY_AUTHORITY, Verdict.VALID, detail)
 
 
 def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: list[str]) -> str:

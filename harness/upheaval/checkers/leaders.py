@@ -6,9 +6,8 @@ This module knows nothing of files; it gets claims.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
-
-ONE_LEADER_A_TERM = "one leader a term"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +29,9 @@ def one_leader_a_term(claims: Iterable[LeaderClaim]) -> Finding:
                 f"term {claim.leadership_term_id} has leader {known.leader_member_id} ({known.source}) "
                 f"and leader {claim.leader_member_id} ({claim.source})"
             )
-            return Finding(ONE_LEADER_A_TERM, Verdict.INVALID, detail)
+            return Finding(Promise.ONE_LEADER_A_TERM, Verdict.INVALID, detail)
     if not first:
-        return Finding(ONE_LEADER_A_TERM, Verdict.UNKNOWN, "no leader was traced and no log announces one")
+        return Finding(Promise.ONE_LEADER_A_TERM, Verdict.UNKNOWN, "no leader was traced and no log announces one")
     leaders = ", ".join(f"{term}: {claim.leader_member_id}" for term, claim in sorted(first.items())[:8])
     more = ", ..." if len(first) > 8 else ""
-    return Finding(ONE_LEADER_A_TERM, Verdict.VALID, f"{len(first)} terms ({leaders}{more})")
+    return Finding(Promise.ONE_LEADER_A_TERM, Verdict.VALID, f"{len(first)} terms ({leaders}{more})")

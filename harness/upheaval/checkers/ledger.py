@@ -6,16 +6,14 @@ each answer must be. This module knows nothing of files.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
 
 from upheaval.checkers.events import Clock, ServiceMessage
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.requests_and_events import Broken, judge_in_log_order, require_answer
 from upheaval.checkers.verdict import Finding
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, Function, Json, Operation, Outcome
 from upheaval_node.service.services.ledger import INITIAL_BALANCE, MAX_ACCOUNTS, MAX_AMOUNT
-
-MONEY_CONSERVED: Final = "money is conserved"
 
 
 def judge_ledger(
@@ -26,7 +24,7 @@ def judge_ledger(
 ) -> list[Finding]:
     """One finding; none for a log without requests to the service. Entries and messages are in log order."""
     requests = [entry for entry in entries if entry.f in LEDGER]
-    return judge_in_log_order(MONEY_CONSERVED, _Judge(operations), requests, messages, time_unit)
+    return judge_in_log_order(Promise.MONEY_CONSERVED, _Judge(operations), requests, messages, time_unit)
 
 
 class _Judge:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from upheaval.checkers.calls import CallEntry, shown_digest
 from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, Segment, messages
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
@@ -16,9 +17,6 @@ from upheaval.records import FinalPosition, RunFolder, call_digest, decode_credi
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
-
-LOGS_COMPLETE = "every log reaches its final position"
-LOGS_EQUAL = "logs are equal up to the commit position"
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,13 +211,13 @@ def _completeness(
                 f"the log of member {final.member_id} ends at position {log.end_position}, "
                 f"its final position is {final.append_position}{why}{_what_follows(longest, log.end_position)}"
             )
-            return Finding(LOGS_COMPLETE, Verdict.INVALID, detail)
+            return Finding(Promise.LOGS_COMPLETE, Verdict.INVALID, detail)
     if missing:
-        return Finding(LOGS_COMPLETE, Verdict.UNKNOWN, missing)
+        return Finding(Promise.LOGS_COMPLETE, Verdict.UNKNOWN, missing)
     if not finals:
-        return Finding(LOGS_COMPLETE, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
+        return Finding(Promise.LOGS_COMPLETE, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
     ends = {log.end_position for log in by_member.values()}
-    return Finding(LOGS_COMPLETE, Verdict.VALID, f"{len(by_member)} logs end at {_range(ends)}")
+    return Finding(Promise.LOGS_COMPLETE, Verdict.VALID, f"{len(by_member)} logs end at {_range(ends)}")
 
 
 def _what_follows(longest: _Reading | None, position: int) -> str:
@@ -243,13 +241,13 @@ def _equality(
     positions = {final.commit_position for final in finals}
     if difference is not None:
         # Behind the commit position logs may differ; without final positions it is not known where that is.
-        return Finding(LOGS_EQUAL, Verdict.INVALID if finals else Verdict.UNKNOWN, difference)
+        return Finding(Promise.LOGS_EQUAL, Verdict.INVALID if finals else Verdict.UNKNOWN, difference)
     if missing:
-        return Finding(LOGS_EQUAL, Verdict.UNKNOWN, missing)
+        return Finding(Promise.LOGS_EQUAL, Verdict.UNKNOWN, missing)
     if not finals:
-        return Finding(LOGS_EQUAL, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
+        return Finding(Promise.LOGS_EQUAL, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
     frames = f"{len(readings)} logs compared frame by frame up to position {min(positions)}"
-    return Finding(LOGS_EQUAL, Verdict.VALID, frames)
+    return Finding(Promise.LOGS_EQUAL, Verdict.VALID, frames)
 
 
 def _range(positions: set[int]) -> str:

@@ -10,6 +10,7 @@ from typing import Protocol, TypeVar
 
 from upheaval.checkers.events import Clock
 from upheaval.checkers.model import same
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import Json, Operation
@@ -47,7 +48,7 @@ class Judge(Protocol[E_contra]):
 
 
 def judge_in_log_order(
-    promise: str, judge: Judge[E], requests: Sequence[LogEntry], events: Iterable[E], time_unit: int
+    promise: Promise, judge: Judge[E], requests: Sequence[LogEntry], events: Iterable[E], time_unit: int
 ) -> list[Finding]:
     """One finding; none without requests. Both are in log order, their timestamps in `time_unit`."""
     if not requests:

@@ -13,9 +13,10 @@ from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
 from upheaval.checkers.faults import faults_proved, orders_proved
 from upheaval.checkers.identities import SECURITY_FILE, check_identities
-from upheaval.checkers.leaders import ONE_LEADER_A_TERM, LeaderClaim, one_leader_a_term
+from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.logs import LogFindings, check_logs
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.timers import judge_timers
@@ -33,9 +34,6 @@ from upheaval.records import (
     load_companions,
     read_origin,
 )
-
-RUN_CONVERGED = "the run converged"
-ENOUGH_TRAFFIC = "enough traffic to judge by"
 
 # Fewer acknowledged operations than this show nothing: a run that did almost nothing must not look good.
 ACKNOWLEDGED_MIN = 100
@@ -77,17 +75,19 @@ def converged(manifest: Manifest) -> Finding:
     """Whether the manifest says that the run ended at one position."""
     converge = manifest.converge
     if converge is None:
-        return Finding(RUN_CONVERGED, Verdict.UNKNOWN, "the manifest has no converge phase")
+        return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, "the manifest has no converge phase")
     if not converge.reached:
         seen = ", ".join(f"{final.member_id}: {final.commit_position}" for final in converge.members)
-        return Finding(RUN_CONVERGED, Verdict.TIMEOUT, f"the members did not reach one position in time ({seen})")
+        return Finding(
+            Promise.RUN_CONVERGED, Verdict.TIMEOUT, f"the members did not reach one position in time ({seen})"
+        )
     missing = set(range(manifest.members)) - {final.member_id for final in converge.members}
     if missing:
-        return Finding(RUN_CONVERGED, Verdict.UNKNOWN, f"no final position of member {min(missing)}")
+        return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, f"no final position of member {min(missing)}")
     positions = {final.commit_position for final in converge.members}
     if len(positions) > 1:
-        return Finding(RUN_CONVERGED, Verdict.UNKNOWN, f"the final positions differ: {sorted(positions)}")
-    return Finding(RUN_CONVERGED, Verdict.VALID, f"{manifest.members} members at position {min(positions)}")
+        return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, f"the final positions differ: {sorted(positions)}")
+    return Finding(Promise.RUN_CONVERGED, Verdict.VALID, f"{manifest.members} members at position {min(positions)}")
 
 
 def _enough_traffic(operations: list[Operation]) -> Finding:
@@ -105,16 +105,16 @@ def traffic(counts: Mapping[Function, int], unknown: int) -> Finding:
     shown = ", ".join(f"{count} {function}" for function, count in counts.items() if count)
     detail = f"{acknowledged} acknowledged operations ({shown or 'none'}), {unknown} unknown"
     if acknowledged < ACKNOWLEDGED_MIN:
-        return Finding(ENOUGH_TRAFFIC, Verdict.UNKNOWN, f"{detail}: at least {ACKNOWLEDGED_MIN} are needed")
-    return Finding(ENOUGH_TRAFFIC, Verdict.VALID, detail)
+        return Finding(Promise.ENOUGH_TRAFFIC, Verdict.UNKNOWN, f"{detail}: at least {ACKNOWLEDGED_MIN} are needed")
+    return Finding(Promise.ENOUGH_TRAFFIC, Verdict.VALID, detail)
 
 
 def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Finding]:
     promises = (
-        witness.ACKNOWLEDGED_NOT_LOST,
-        witness.APPLIED_ONCE,
-        witness.LINEARIZABLE,
-        witness.HISTORY_COMPLETE,
+        Promise.ACKNOWLEDGED_NOT_LOST,
+        Promise.APPLIED_ONCE,
+        Promise.LINEARIZABLE,
+        Promise.HISTORY_COMPLETE,
     )
     if logs.witness is None:
         return [Finding(promise, Verdict.UNKNOWN, "no readable log") for promise in promises]
@@ -211,7 +211,7 @@ def _leaders(run: RunFolder, manifest: Manifest, logs: LogFindings) -> Finding:
             found = one_leader_a_term(_claims(run, manifest, logs))
             if found.verdict is Verdict.INVALID:
                 return found
-            return Finding(ONE_LEADER_A_TERM, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
+            return Finding(Promise.ONE_LEADER_A_TERM, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
     return one_leader_a_term(_claims(run, manifest, logs))
 
 

@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from upheaval.checkers.model import apply_to_key, same
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
 from upheaval_node.types import NEVER_NS
-
-LINEARIZABLE_BY_SEARCH = "linearizable (search)"
 
 # A configuration costs about a microsecond and 200 bytes; more than this is better judged by the log.
 CONFIGURATIONS_MAX = 1_000_000
@@ -37,11 +36,11 @@ def linearizable_by_search(operations: Iterable[Operation], *, limit: int = CONF
         if not search.run():
             if search.exhausted:
                 detail = f"key {key}: gave up after {limit} configurations of {len(part)} operations"
-                return Finding(LINEARIZABLE_BY_SEARCH, Verdict.UNKNOWN, detail)
+                return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail)
             stuck = search.operations[search.stuck_at]
             detail = f"key {key}: no order of its {len(part)} operations explains {stuck}"
-            return Finding(LINEARIZABLE_BY_SEARCH, Verdict.INVALID, detail)
-    return Finding(LINEARIZABLE_BY_SEARCH, Verdict.VALID, f"an order was found for each of {len(parts)} keys")
+            return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail)
+    return Finding(Promise.LINEARIZABLE, Verdict.VALID, f"an order was found for each of {len(parts)} keys")
 
 
 @dataclass(slots=True)

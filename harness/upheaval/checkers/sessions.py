@@ -8,11 +8,9 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from upheaval.checkers.events import ServiceMessage, SessionFacts
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval_node.protocol.cluster_messages import CloseReason
-
-SESSIONS_KEPT: Final = "sessions open and close once and say nothing after"
-SERVICE_MESSAGES_ONCE: Final = "each message of a service is in the log once"
 
 _REASONS: Final = {int(reason): reason.name for reason in CloseReason}
 _SERVICE_SHIFT: Final = 56
@@ -25,11 +23,11 @@ def judge_sessions(sessions: Mapping[int, SessionFacts]) -> list[Finding]:
     for session_id in sorted(sessions):
         broken = _broken(sessions[session_id])
         if broken:
-            return [Finding(SESSIONS_KEPT, Verdict.INVALID, f"session {session_id} {broken}")]
+            return [Finding(Promise.SESSIONS_KEPT, Verdict.INVALID, f"session {session_id} {broken}")]
     reasons = Counter(reason for facts in sessions.values() for _, reason in facts.closed)
     closed = ", ".join(f"{count} by {_REASONS[reason]}" for reason, count in sorted(reasons.items()))
     opened = sum(bool(facts.opened) for facts in sessions.values())
-    return [Finding(SESSIONS_KEPT, Verdict.VALID, f"{opened} sessions opened, closed: {closed or 'none'}")]
+    return [Finding(Promise.SESSIONS_KEPT, Verdict.VALID, f"{opened} sessions opened, closed: {closed or 'none'}")]
 
 
 def _broken(facts: SessionFacts) -> str:
@@ -67,9 +65,11 @@ def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Finding]:
         if message.number != before + 1:
             what = "is there again" if message.number <= before else f"comes after message {before - first}"
             detail = f"message {number} of service {service_id} at position {message.position} {what}"
-            return [Finding(SERVICE_MESSAGES_ONCE, Verdict.INVALID, detail)]
+            return [Finding(Promise.SERVICE_MESSAGES_ONCE, Verdict.INVALID, detail)]
         last[service_id] = message.number
         count += 1
     if not count:
         return []
-    return [Finding(SERVICE_MESSAGES_ONCE, Verdict.VALID, f"{count} messages of {len(last)} services, in order")]
+    return [
+        Finding(Promise.SERVICE_MESSAGES_ONCE, Verdict.VALID, f"{count} messages of {len(last)} services, in order")
+    ]

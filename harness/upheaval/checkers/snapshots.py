@@ -13,15 +13,13 @@ from typing import Final
 
 from upheaval.checkers.divergence import first_divergence
 from upheaval.checkers.events import LogEvents
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
-
-STATES_AGREE: Final = "members' states agree at equal positions"
-SNAPSHOT_IS_REPLAY: Final = "a snapshot equals the replay of the log"
 
 _MODULE_ID: Final = -1
 _REPLAYED_SERVICE: Final = 0
@@ -185,15 +183,15 @@ def _states_agree(
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
-        return Finding(STATES_AGREE, Verdict.INVALID, detail)
+        return Finding(Promise.STATES_AGREE, Verdict.INVALID, detail)
     if found.unreadable:
-        return Finding(STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
+        return Finding(Promise.STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
     compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
     if not compared:
-        return Finding(STATES_AGREE, Verdict.VALID, "no position at which two members have a snapshot")
+        return Finding(Promise.STATES_AGREE, Verdict.VALID, "no position at which two members have a snapshot")
     (position, service_id), group = compared[-1]
     last = f"the last one {group[0].hash[:_SHOWN_DIGITS]} of service {service_id} at position {position}"
-    return Finding(STATES_AGREE, Verdict.VALID, f"{len(compared)} states of {len(group)} members each, {last}")
+    return Finding(Promise.STATES_AGREE, Verdict.VALID, f"{len(compared)} states of {len(group)} members each, {last}")
 
 
 def _equal_replay(found: Snapshots, events: LogEvents, expected: Mapping[int, ExpectedState], log_end: int) -> Finding:
@@ -201,24 +199,26 @@ def _equal_replay(found: Snapshots, events: LogEvents, expected: Mapping[int, Ex
     for position in sorted({each.position for each in every}):
         if position > log_end:
             detail = f"there is a snapshot at position {position}, but the log ends at {log_end}"
-            return Finding(SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail)
+            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail)
         if position not in events.snapshots:
             detail = f"there is a snapshot at position {position}, where the log asks for none"
-            return Finding(SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail)
+            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail)
         opened = tuple(sorted(facts.session_id for facts in events.sessions.values() if facts.is_open_at(position)))
         for snapshot in every:
             if snapshot.position == position:
                 broken = _difference(snapshot, opened, expected.get(position))
                 if broken:
-                    return Finding(SNAPSHOT_IS_REPLAY, Verdict.INVALID, broken)
+                    return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, broken)
     if found.unreadable:
-        return Finding(SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
+        return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
     whole = [each for each in found.services if expected and each.service_id == _REPLAYED_SERVICE]
     how = "sessions, timers, messages and states" if whole else "sessions"
     others = len(found.services) - len(whole) if whole else 0
     count = len(found.services) + len(found.modules) - others
     rest = f", of {others} recordings of other services the sessions" if others else ""
-    return Finding(SNAPSHOT_IS_REPLAY, Verdict.VALID, f"{how} of {count} recordings are as the log gives them{rest}")
+    return Finding(
+        Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, f"{how} of {count} recordings are as the log gives them{rest}"
+    )
 
 
 def _difference(

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.events import Clock, TimerFired
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.requests_and_events import Broken, judge_in_log_order, require_answer
 from upheaval.checkers.verdict import Finding
 from upheaval.checkers.witness import LogEntry
@@ -20,8 +21,6 @@ from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 
 CROSSING_MS: Final = 100
 """How long a cancellation may take from a service to its consensus module after the client had its answer."""
-
-TIMERS_KEPT: Final = "timers fire once, in time, and not after a cancel"
 
 
 @dataclass(slots=True)
@@ -40,7 +39,7 @@ def judge_timers(
 ) -> list[Finding]:
     """One finding; none for a log without requests to the service. Entries and events are in log order."""
     requests = [entry for entry in entries if entry.f in TIMERS]
-    return judge_in_log_order(TIMERS_KEPT, _Judge(operations, time_unit), requests, fired, time_unit)
+    return judge_in_log_order(Promise.TIMERS_KEPT, _Judge(operations, time_unit), requests, fired, time_unit)
 
 
 class _Judge:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from upheaval.checkers.promises import Promise
+
 
 class Verdict(IntEnum):
     """Ordered by how bad it is. UNKNOWN: too little to judge by; TIMEOUT: the run did not end in time."""
@@ -34,9 +36,18 @@ _EXIT_STATUS = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3, Verdic
 class Finding:
     """The verdict on one promise, and in one line what it rests on or which operation and position broke it."""
 
-    promise: str
+    promise: Promise
     verdict: Verdict
     detail: str
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON shows it: the promise by its id, and everything in words, too."""
+        return {
+            "promise": self.promise,
+            "sentence": self.promise.sentence,
+            "verdict": self.verdict.text,
+            "detail": self.detail,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +64,13 @@ class Report:
 
     def to_fields(self) -> dict[str, Any]:
         """What every command that judges prints as JSON."""
-        promises = [{"promise": f.promise, "verdict": f.verdict.text, "detail": f.detail} for f in self.findings]
+        promises = [finding.to_fields() for finding in self.findings]
         return {"run": self.run, "verdict": self.verdict.text, "promises": promises}
 
-    def finding(self, promise: str) -> Finding:
-        """The finding on a promise by its name. Raises `KeyError` when it was not checked."""
+    def finding(self, promise: Promise) -> Finding:
+        """The finding on a promise. Raises `KeyError` when it was not checked."""
         for finding in self.findings:
-            if finding.promise == promise:
+            if finding.promise is promise:
                 return finding
         raise KeyError(promise)
 

@@ -9,13 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from upheaval.checkers.model import Model, same
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
-
-ACKNOWLEDGED_NOT_LOST = "acknowledged operations are not lost"
-APPLIED_ONCE = "no operation is applied twice"
-LINEARIZABLE = "linearizable"
-HISTORY_COMPLETE = "the history explains the log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +36,23 @@ def acknowledged_not_lost(operations: Iterable[Operation], log: Mapping[int, Log
         acknowledged += 1
         entry = log.get(operation.id)
         if entry is None:
-            return _invalid(ACKNOWLEDGED_NOT_LOST, f"{operation} was acknowledged at {_at(operation)} and is not there")
+            return _invalid(
+                Promise.ACKNOWLEDGED_NOT_LOST, f"{operation} was acknowledged at {_at(operation)} and is not there"
+            )
         if (entry.f, entry.key) != (operation.f, operation.key) or not same(entry.value, operation.value):
             return _invalid(
-                ACKNOWLEDGED_NOT_LOST,
+                Promise.ACKNOWLEDGED_NOT_LOST,
                 f"{operation} was acknowledged, the log has {entry.f} {entry.key} {entry.value!r} "
                 f"at position {entry.position}",
             )
         if operation.position is not None and operation.position != entry.position:
             return _invalid(
-                ACKNOWLEDGED_NOT_LOST,
+                Promise.ACKNOWLEDGED_NOT_LOST,
                 f"{operation} was reported at position {operation.position} and lies at position {entry.position}",
             )
-    return Finding(ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{acknowledged} acknowledged operations found in the log")
+    return Finding(
+        Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{acknowledged} acknowledged operations found in the log"
+    )
 
 
 def applied_once(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
@@ -62,18 +62,18 @@ def applied_once(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
     for entry in entries:
         if entry.id in first:
             return _invalid(
-                APPLIED_ONCE,
+                Promise.APPLIED_ONCE,
                 f"operation id={entry.id} {entry.f} {entry.key} lies at position {first[entry.id].position} "
                 f"and again at position {entry.position}",
             )
         if entry.id in never_sent:
             return _invalid(
-                APPLIED_ONCE,
+                Promise.APPLIED_ONCE,
                 f"operation id={entry.id} {entry.f} {entry.key} failed before it was sent "
                 f"and yet lies at position {entry.position}",
             )
         first[entry.id] = entry
-    return Finding(APPLIED_ONCE, Verdict.VALID, f"{len(entries)} operations in the log, each once")
+    return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{len(entries)} operations in the log, each once")
 
 
 def history_complete(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
@@ -82,11 +82,13 @@ def history_complete(operations: Iterable[Operation], entries: Sequence[LogEntry
     for entry in entries:
         if entry.id not in known:
             return Finding(
-                HISTORY_COMPLETE,
+                Promise.HISTORY_COMPLETE,
                 Verdict.UNKNOWN,
                 f"operation id={entry.id} {entry.f} {entry.key} at position {entry.position} is not in the history",
             )
-    return Finding(HISTORY_COMPLETE, Verdict.VALID, f"all {len(entries)} operations in the log are in the history")
+    return Finding(
+        Promise.HISTORY_COMPLETE, Verdict.VALID, f"all {len(entries)} operations in the log are in the history"
+    )
 
 
 def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
@@ -112,19 +114,20 @@ def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
             judged += 1
             if is_modelled and not same(operation.result, expected):
                 return _invalid(
-                    LINEARIZABLE, f"{operation} at position {entry.position}: the log before it gives {expected!r}"
+                    Promise.LINEARIZABLE,
+                    f"{operation} at position {entry.position}: the log before it gives {expected!r}",
                 )
             if latest is not None and operation.complete_ns < latest.invoke_ns:
                 return overtaken(operation, entry.position, latest.id)
         if latest is None or operation.invoke_ns > latest.invoke_ns:
             latest = operation
-    return Finding(LINEARIZABLE, Verdict.VALID, f"{judged} results agree with the order of the log")
+    return Finding(Promise.LINEARIZABLE, Verdict.VALID, f"{judged} results agree with the order of the log")
 
 
 def overtaken(operation: Operation, position: int, later_id: int) -> Finding:
     """The finding on an operation that lies behind one in the log which was invoked only after it had completed."""
     return _invalid(
-        LINEARIZABLE,
+        Promise.LINEARIZABLE,
         f"{operation} at position {position} had completed before operation id={later_id} "
         "was invoked, which lies before it in the log",
     )
@@ -134,5 +137,5 @@ def _at(operation: Operation) -> str:
     return "no position" if operation.position is None else f"position {operation.position}"
 
 
-def _invalid(promise: str, detail: str) -> Finding:
+def _invalid(promise: Promise, detail: str) -> Finding:
     return Finding(promise, Verdict.INVALID, detail)

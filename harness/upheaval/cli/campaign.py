@@ -9,6 +9,7 @@ from pathlib import Path
 
 from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
 from upheaval.campaign.seed import SeedOutcome, run_seed
+from upheaval.checkers.promises import Promise
 from upheaval.cli.progress import BAR_LENGTH, ProgressLine
 from upheaval.errors import UsageError
 from upheaval_chaos.planted.bug import bug_named
@@ -65,7 +66,7 @@ def _failure(outcome: SeedOutcome, planted: str | None) -> str:
     seed = outcome.swarm.seed
     bug = "" if planted is None else f" --planted {planted}"
     again = f"upheaval campaign --seeds {seed}..{seed}{bug} --dir runs/seed-{seed}"
-    return f"seed {seed}: {outcome.verdict}, {outcome.promise}: {outcome.detail}\n  again: {again}"
+    return f"seed {seed}: {outcome.verdict}, {Promise(outcome.promise).sentence}: {outcome.detail}\n  again: {again}"
 
 
 def _progress(summary: Summary, seeds: int, elapsed_s: float) -> str:

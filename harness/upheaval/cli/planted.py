@@ -2,6 +2,7 @@
 
 import json
 
+from upheaval.checkers.promises import Promise
 from upheaval.cli.tables import table
 from upheaval_chaos.planted.bug import CATALOGUE
 
@@ -14,6 +15,8 @@ def planted(*, as_json: bool) -> int:
         ]
         print(json.dumps(rows, indent=2))
     else:
-        rows_of_text = [[bug.name, bug.breaks, bug.caught_by, bug.scenario or "campaign"] for bug in CATALOGUE]
+        rows_of_text = [
+            [bug.name, bug.breaks, Promise(bug.caught_by).sentence, bug.scenario or "campaign"] for bug in CATALOGUE
+        ]
         print(table([["bug", "what goes wrong", "promise that finds it", "in scenario"], *rows_of_text]))
     return 0

@@ -42,7 +42,7 @@ def show_several(reports: Sequence[Report], *, as_json: bool) -> int:
 def print_report(report: Report) -> None:
     """The table, then the verdict as the last line but one and the run folder as the last."""
     rows = [["promise", "verdict", "evidence"]]
-    rows.extend([finding.promise, finding.verdict.text, finding.detail] for finding in report.findings)
+    rows.extend([finding.promise.sentence, finding.verdict.text, finding.detail] for finding in report.findings)
     print(table(rows))
     print(f"verdict: {report.verdict.text}")
     print(Path(report.run).absolute(), flush=True)

@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UnknownOutcome, UsageError
@@ -42,7 +43,6 @@ from upheaval_node.protocol_trace import Observation
 from upheaval_node.settings import profile_settings
 from upheaval_node.types import S
 
-AS_EXPECTED: Final = "the members sent the expected messages"
 STEP_TIMEOUT_S: Final = 60.0
 SESSION_MESSAGE: Final = 64
 """Headers of a request in the log: that of its frame, and that of its session."""
@@ -78,7 +78,7 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
     whole = verify_run(folder)
     findings += [finding for finding in whole.findings if finding.promise in wanted.promises]
     if failure:
-        findings.insert(0, Finding("the script ran to its end", Verdict.UNKNOWN, " ".join(failure.split())))
+        findings.insert(0, Finding(Promise.RUN_ENDED, Verdict.UNKNOWN, " ".join(failure.split())))
     result = ScenarioResult(wanted.name, SIMULATED, seed, Report(whole.run, tuple(findings)), performer.digest())
     write_atomically(folder / SCENARIO_FILE, wanted.text)
     write_atomically(folder / RESULT_FILE, result.to_json())
@@ -114,15 +114,16 @@ def _sent(run: RunFolder, expected: Expected) -> Iterator[tuple[int, Entry]]:
 
 
 def _compare(run: RunFolder, expected: Expected) -> Finding:
-    promise = f"{AS_EXPECTED}: {expected.message}"
     found = [_canonical(line) for line in seed_lines(_sent(run, expected), masked=expected.masked)]
     wanted = [_canonical(line) for line in expected.lines]
     for number, (line, other) in enumerate(zip(found, wanted, strict=False), start=1):
         if line != other:
-            return Finding(promise, Verdict.INVALID, f"message {number} is {line!r}, expected was {other!r}")
+            detail = f"{expected.message}: message {number} is {line!r}, expected was {other!r}"
+            return Finding(Promise.AS_EXPECTED, Verdict.INVALID, detail)
     if len(found) != len(wanted):
-        return Finding(promise, Verdict.INVALID, f"{len(found)} messages were sent, {len(wanted)} were expected")
-    return Finding(promise, Verdict.VALID, f"{len(found)} messages, field by field")
+        detail = f"{expected.message}: {len(found)} messages were sent, {len(wanted)} were expected"
+        return Finding(Promise.AS_EXPECTED, Verdict.INVALID, detail)
+    return Finding(Promise.AS_EXPECTED, Verdict.VALID, f"{expected.message}: {len(found)} messages, field by field")
 
 
 def _canonical(line: str) -> str:

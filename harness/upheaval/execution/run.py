@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.faults import FAULTS_PROVED
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cluster import SNAPSHOT, companion_control, perform
@@ -118,22 +118,22 @@ def judge(scenario: Scenario, run: RunFolder, failure: str = "") -> Report:
     A run that did not get to its end leaves what could not be seen unknown; what it broke before stays broken.
     """
     whole = verify_run(run.path)
-    wanted = {FAULTS_PROVED, *(scenario.promises or (finding.promise for finding in whole.findings))}
+    wanted = {Promise.FAULTS_PROVED, *(scenario.promises or (finding.promise for finding in whole.findings))}
     findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
     if failure:
-        findings.insert(0, Finding("the scenario ran to its end", Verdict.UNKNOWN, " ".join(failure.split())))
+        findings.insert(0, Finding(Promise.RUN_ENDED, Verdict.UNKNOWN, " ".join(failure.split())))
     return Report(whole.run, tuple(findings))
 
 
 def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:
     """A fault that was planned and not done was not proved either."""
-    if finding.promise != FAULTS_PROVED or finding.verdict is not Verdict.VALID:
+    if finding.promise != Promise.FAULTS_PROVED or finding.verdict is not Verdict.VALID:
         return finding
     planned = sum(isinstance(step, Inject) for step in scenario.steps)
     done = sum(1 for _ in run.read_faults())
     if done >= planned:
         return finding
-    return Finding(FAULTS_PROVED, Verdict.UNKNOWN, f"{planned} faults were planned, {done} were done")
+    return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, f"{planned} faults were planned, {done} were done")
 
 
 def read_origin(folder: Path) -> RunOrigin:

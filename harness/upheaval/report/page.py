@@ -158,7 +158,8 @@ def _section(title: str, content: str) -> str:
 
 def _promises(report: Report) -> str:
     rows = [
-        f'<tr><td>{escape(f.promise)}</td><td class="v {f.verdict.text}">{_MARKS[f.verdict]} {f.verdict.text}</td>'
+        f"<tr><td>{escape(f.promise.sentence)}</td>"
+        f'<td class="v {f.verdict.text}">{_MARKS[f.verdict]} {f.verdict.text}</td>'
         f"<td>{escape(f.detail)}</td></tr>"
         for f in report.findings
     ]

@@ -13,7 +13,7 @@ from upheaval.scenario.exact_script import (
     parse_exact,
 )
 from upheaval.scenario.recorded import realised_scenario
-from upheaval.scenario.text import PROMISES, load_scenario, parse_scenario, scenario_names
+from upheaval.scenario.text import load_scenario, parse_scenario, scenario_names
 from upheaval.scenario.values import (
     SIMULATED,
     ClusterPlan,
@@ -32,7 +32,6 @@ from upheaval.scenario.values import (
 )
 
 __all__ = [
-    "PROMISES",
     "SIMULATED",
     "ClusterPlan",
     "ExactScript",

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
 
+from upheaval.checkers.promises import Promise, promise_named
 from upheaval.errors import UsageError
 from upheaval.records import MEMBERS_MAX
-from upheaval.scenario.text import PROMISES
 from upheaval.scenario.values import LIBRARY, SUFFIX
 from upheaval_node.protocol_trace import MESSAGE_NAMES
 
@@ -240,9 +240,10 @@ class _Parser:
         return message
 
     def _read_promise(self) -> None:
-        promise = self._take_rest()
-        if promise not in PROMISES:
-            self._fail(f"unknown promise {promise!r}: use one of {'; '.join(PROMISES)}")
+        text = self._take_rest()
+        promise = promise_named(text)
+        if promise is None:
+            self._fail(f"unknown promise {text!r}: use one of {', '.join(Promise)}")
         self._promises.append(promise)
 
     def _read_expect(self) -> None:

@@ -9,16 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
-from upheaval.checkers.backups import BACKED_UP
-from upheaval.checkers.faults import FAULTS_PROVED, ORDERS_PROVED
-from upheaval.checkers.leaders import ONE_LEADER_A_TERM
-from upheaval.checkers.ledger import MONEY_CONSERVED
-from upheaval.checkers.logs import LOGS_COMPLETE, LOGS_EQUAL
-from upheaval.checkers.run import ENOUGH_TRAFFIC, RUN_CONVERGED
-from upheaval.checkers.sessions import SERVICE_MESSAGES_ONCE, SESSIONS_KEPT
-from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
-from upheaval.checkers.timers import TIMERS_KEPT
-from upheaval.checkers.witness import ACKNOWLEDGED_NOT_LOST, APPLIED_ONCE, HISTORY_COMPLETE, LINEARIZABLE
+from upheaval.checkers.promises import Promise, promise_named
 from upheaval.cluster import ENDINGS, ORDERS, START, companion_control
 from upheaval.errors import UsageError
 from upheaval.records import BACKUP, MEMBERS_MAX, SOURCES
@@ -45,26 +36,6 @@ from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Me
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind, Means
 
-PROMISES: Final = (
-    RUN_CONVERGED,
-    ENOUGH_TRAFFIC,
-    FAULTS_PROVED,
-    ONE_LEADER_A_TERM,
-    LOGS_COMPLETE,
-    LOGS_EQUAL,
-    ACKNOWLEDGED_NOT_LOST,
-    APPLIED_ONCE,
-    LINEARIZABLE,
-    HISTORY_COMPLETE,
-    ORDERS_PROVED,
-    SESSIONS_KEPT,
-    SERVICE_MESSAGES_ONCE,
-    TIMERS_KEPT,
-    MONEY_CONSERVED,
-    STATES_AGREE,
-    SNAPSHOT_IS_REPLAY,
-    BACKED_UP,
-)
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
 BOTH_WAYS: Final = "<->"
 ONE_WAY: Final = "->"
@@ -374,9 +345,10 @@ class _Parser:
         self._steps.append(KeepBackup(action, source))
 
     def _read_promise(self, line: _Line) -> None:
-        promise = line.take_rest("promise")
-        if promise not in PROMISES:
-            line.fail(f"unknown promise {promise!r}: use one of {'; '.join(PROMISES)}")
+        text = line.take_rest("promise")
+        promise = promise_named(text)
+        if promise is None:
+            line.fail(f"unknown promise {text!r}: use one of {', '.join(Promise)}")
         self._promises.append(promise)
         while line.has_more:
             line.take("promise")

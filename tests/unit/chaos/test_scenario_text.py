@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.scenario import (
@@ -45,12 +46,18 @@ promise one leader a term
 """
 
 
+@pytest.mark.parametrize("promise", Promise)
+def test_every_promise_can_be_named_by_its_id_and_by_its_sentence(promise: Promise) -> None:
+    for named in (promise, promise.sentence):
+        assert parse_scenario(f"{GOOD}promise {named}\n", name="x", where="x").promises[2:] == (promise,)
+
+
 def test_every_statement_is_read() -> None:
     scenario = parse_scenario(GOOD, name="all", where="all.scenario")
     assert scenario.title == "Everything  at once"
     assert scenario.cluster == ClusterPlan(5, "split", 2)
     assert (scenario.workload.rate, scenario.workload.slots, scenario.workload.keys) == (50, 4, 2)
-    assert scenario.promises == ("linearizable", "one leader a term")
+    assert scenario.promises == (Promise.LINEARIZABLE, Promise.ONE_LEADER_A_TERM)
     assert scenario.runtimes == ("process", "docker")
     assert scenario.steps == (
         WaitOperations(10),

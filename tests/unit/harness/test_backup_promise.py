@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, LogBuilder, good_run, new_term, operation_index, payload_index, write_log
-from upheaval.checkers.backups import BACKED_UP
 from upheaval.checkers.log_pieces import log_digest
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
@@ -40,7 +40,7 @@ def write_backup(run: Path, payloads: Sequence[bytes], *, noted: int | None = No
 
 
 def judged(run: Path) -> Finding:
-    return verify_run(run).finding(BACKED_UP)
+    return verify_run(run).finding(Promise.BACKED_UP)
 
 
 def segment(run: Path) -> Path:
@@ -49,7 +49,7 @@ def segment(run: Path) -> Path:
 
 def test_a_run_without_backups_has_no_such_line(tmp_path: Path) -> None:
     built(tmp_path)
-    assert BACKED_UP not in [finding.promise for finding in verify_run(tmp_path).findings]
+    assert Promise.BACKED_UP not in [finding.promise for finding in verify_run(tmp_path).findings]
 
 
 @pytest.mark.parametrize("held", [1, HELD, None])

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, built_calls, session_message
-from upheaval.checkers import witness
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
@@ -21,9 +21,9 @@ def test_calls_alone_are_valid_and_no_result_is_judged(tmp_path: Path) -> None:
     built.write(tmp_path)
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.VALID, report.findings
-    assert witness.LINEARIZABLE not in {finding.promise for finding in report.findings}
+    assert Promise.LINEARIZABLE not in {finding.promise for finding in report.findings}
     acknowledged = sum(call.outcome is Outcome.OK for call in built.operations)
-    detail = report.finding(witness.ACKNOWLEDGED_NOT_LOST).detail
+    detail = report.finding(Promise.ACKNOWLEDGED_NOT_LOST).detail
     assert detail == f"{acknowledged} acknowledged calls found in the log by their payload"
 
 
@@ -31,8 +31,8 @@ def test_calls_beside_operations_of_a_shipped_service_are_judged_with_them(tmp_p
     built_calls(beside_operations=True).write(tmp_path)
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.VALID, report.findings
-    assert "operations found in the log; " in report.finding(witness.ACKNOWLEDGED_NOT_LOST).detail
-    assert report.finding(witness.LINEARIZABLE).verdict is Verdict.VALID
+    assert "operations found in the log; " in report.finding(Promise.ACKNOWLEDGED_NOT_LOST).detail
+    assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.VALID
 
 
 def _drop(run: BuiltRun, index: int) -> None:
@@ -72,17 +72,17 @@ def an_operation_of_somebody_else(run: BuiltRun) -> None:
 @pytest.mark.parametrize(
     ("damage", "promise", "verdict", "text"),
     [
-        (lost, witness.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "acknowledged 1 times and lies in the log 0 times"),
+        (lost, Promise.ACKNOWLEDGED_NOT_LOST, Verdict.INVALID, "acknowledged 1 times and lies in the log 0 times"),
         (
             one_of_two_equal_ones_lost,
-            witness.ACKNOWLEDGED_NOT_LOST,
+            Promise.ACKNOWLEDGED_NOT_LOST,
             Verdict.INVALID,
             "acknowledged 2 times and lies in the log 1 times",
         ),
-        (once_more, witness.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 1 times and lies in the log 2 times"),
-        (never_sent, witness.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 0 times and lies in the log 1 times"),
-        (from_somebody_else, witness.HISTORY_COMPLETE, Verdict.UNKNOWN, "is not in the history"),
-        (an_operation_of_somebody_else, witness.HISTORY_COMPLETE, Verdict.UNKNOWN, "is not in the history"),
+        (once_more, Promise.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 1 times and lies in the log 2 times"),
+        (never_sent, Promise.APPLIED_ONCE, Verdict.UNKNOWN, "was sent 0 times and lies in the log 1 times"),
+        (from_somebody_else, Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, "is not in the history"),
+        (an_operation_of_somebody_else, Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, "is not in the history"),
     ],
 )
 def test_damage_is_found_and_named(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, good_run
-from upheaval.checkers.endings import ENDS_AT_ONE_POSITION
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import (
@@ -46,9 +46,10 @@ class Ended:
             order = self.order
             run.add_control(ControlRecord(order.what, 1, 2, 0, dict(self.seen), order.proof))  # type: ignore[arg-type]
         report = verify_run(path)
-        others = [f for f in report.findings if f.promise != ENDS_AT_ONE_POSITION and "one leader" not in f.promise]
+        asked = (Promise.ENDS_AT_ONE_POSITION, Promise.ONE_LEADER_A_TERM)
+        others = [finding for finding in report.findings if finding.promise not in asked]
         assert {finding.verdict for finding in others} == {Verdict.VALID}, others
-        return report.finding(ENDS_AT_ONE_POSITION)
+        return report.finding(Promise.ENDS_AT_ONE_POSITION)
 
     def _trace(self) -> list[dict[str, object]]:
         at = self.position
@@ -83,12 +84,12 @@ def event(ended: Ended, member_id: int, name: str) -> dict[str, object]:
 def test_an_end_at_one_position_is_valid(tmp_path: Path) -> None:
     ended = Ended()
     finding = ended.write(tmp_path, lambda _: None)
-    assert finding == Finding(ENDS_AT_ONE_POSITION, Verdict.VALID, f"members 0, 1, 2 at {ended.position}")
+    assert finding == Finding(Promise.ENDS_AT_ONE_POSITION, Verdict.VALID, f"members 0, 1, 2 at {ended.position}")
 
 
 def test_a_run_that_ended_no_cluster_says_nothing_of_it(tmp_path: Path) -> None:
     good_run().write(tmp_path)
-    assert ENDS_AT_ONE_POSITION not in {finding.promise for finding in verify_run(tmp_path).findings}
+    assert Promise.ENDS_AT_ONE_POSITION not in {finding.promise for finding in verify_run(tmp_path).findings}
 
 
 def test_an_end_that_nobody_wrote_down_is_judged_as_well(tmp_path: Path) -> None:
@@ -241,7 +242,7 @@ def test_a_dead_follower_is_asked_for_nothing(tmp_path: Path) -> None:
         del ended.seen["2"]
 
     finding = Ended().write(tmp_path, change)
-    assert finding == Finding(ENDS_AT_ONE_POSITION, Verdict.VALID, finding.detail)
+    assert finding == Finding(Promise.ENDS_AT_ONE_POSITION, Verdict.VALID, finding.detail)
     assert finding.detail.startswith("members 0, 1 at")
 
 
@@ -249,6 +250,6 @@ def test_a_missing_trace_makes_it_unknown(tmp_path: Path) -> None:
     ended = Ended()
     ended.write(tmp_path, lambda _: None)
     RunFolder(tmp_path).member(1).trace.unlink()
-    finding = verify_run(tmp_path).finding(ENDS_AT_ONE_POSITION)
+    finding = verify_run(tmp_path).finding(Promise.ENDS_AT_ONE_POSITION)
     assert finding.verdict is Verdict.UNKNOWN
     assert "trace of member 1 is missing" in finding.detail

@@ -8,12 +8,9 @@ from pathlib import Path
 import pytest
 
 from support.built_events import FIRST_NUMBER, SEVERAL, EventLog, ledger_log, timers_log, workbench_log
-from upheaval.checkers.ledger import MONEY_CONSERVED
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.replay import LoggedMessage, Replay
 from upheaval.checkers.run import verify_run
-from upheaval.checkers.sessions import SERVICE_MESSAGES_ONCE, SESSIONS_KEPT
-from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
-from upheaval.checkers.timers import TIMERS_KEPT
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Function
 from upheaval_node.protocol import cluster_messages as cm
@@ -27,9 +24,18 @@ def judged(log: EventLog, path: Path, promise: str) -> Finding:
 @pytest.mark.parametrize(
     ("make", "promises"),
     [
-        (ledger_log, [SESSIONS_KEPT, SERVICE_MESSAGES_ONCE, MONEY_CONSERVED, STATES_AGREE, SNAPSHOT_IS_REPLAY]),
-        (timers_log, [SESSIONS_KEPT, TIMERS_KEPT, STATES_AGREE, SNAPSHOT_IS_REPLAY]),
-        (workbench_log, [SESSIONS_KEPT, STATES_AGREE, SNAPSHOT_IS_REPLAY]),
+        (
+            ledger_log,
+            [
+                Promise.SESSIONS_KEPT,
+                Promise.SERVICE_MESSAGES_ONCE,
+                Promise.MONEY_CONSERVED,
+                Promise.STATES_AGREE,
+                Promise.SNAPSHOT_IS_REPLAY,
+            ],
+        ),
+        (timers_log, [Promise.SESSIONS_KEPT, Promise.TIMERS_KEPT, Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY]),
+        (workbench_log, [Promise.SESSIONS_KEPT, Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY]),
     ],
 )
 def test_a_good_log_keeps_every_promise(make: Callable[[], EventLog], promises: list[str], tmp_path: Path) -> None:
@@ -38,7 +44,7 @@ def test_a_good_log_keeps_every_promise(make: Callable[[], EventLog], promises: 
     found = {finding.promise: finding for finding in report.findings}
     assert [promise for promise in found if promise in promises] == promises
     assert all(found[promise].verdict is Verdict.VALID for promise in promises), report.findings
-    assert report.finding("linearizable").verdict is Verdict.VALID
+    assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.VALID
 
 
 # --- sessions ---
@@ -79,7 +85,7 @@ def test_what_a_session_may_not_do_is_found(damage: Callable[[EventLog], str], t
     log.open()
     log.ask(Function.WRITE, "k", 0)
     expected = damage(log)
-    finding = judged(log, tmp_path, SESSIONS_KEPT)
+    finding = judged(log, tmp_path, Promise.SESSIONS_KEPT)
     assert finding.verdict is Verdict.INVALID
     assert expected in finding.detail
 
@@ -102,13 +108,13 @@ def test_a_message_of_a_service_that_is_doubled_or_missing_is_found(number: int,
     log = ledger_log()
     log.number = number
     log.credit(0, "a", 5)
-    finding = judged(log, tmp_path, SERVICE_MESSAGES_ONCE)
+    finding = judged(log, tmp_path, Promise.SERVICE_MESSAGES_ONCE)
     assert finding.verdict is Verdict.INVALID
     assert expected in finding.detail
 
 
 def test_a_second_credit_makes_money(tmp_path: Path) -> None:
-    finding = judged(broken_ledger(lambda log: log.credit(0, "a", 5)), tmp_path, MONEY_CONSERVED)
+    finding = judged(broken_ledger(lambda log: log.credit(0, "a", 5)), tmp_path, Promise.MONEY_CONSERVED)
     assert finding.verdict is Verdict.INVALID
     assert "5 for account a by transfer 0" in finding.detail
     assert "money was made" in finding.detail
@@ -123,7 +129,7 @@ def test_a_credit_that_never_comes_is_lost_money(tmp_path: Path) -> None:
             log.tick(60)
         assert lost
 
-    finding = judged(broken_ledger(lose), tmp_path, MONEY_CONSERVED)
+    finding = judged(broken_ledger(lose), tmp_path, Promise.MONEY_CONSERVED)
     assert finding.verdict is Verdict.INVALID
     assert "never came to account b" in finding.detail
 
@@ -132,7 +138,7 @@ def test_a_read_of_too_much_money_is_found(tmp_path: Path) -> None:
     log = ledger_log()
     index = next(i for i, o in enumerate(log.operations) if o.f is Function.BALANCES and i > SEVERAL)
     log.operations[index] = replace(log.operations[index], result=[["", 0], ["a", 100], ["b", 101]])
-    finding = judged(log, tmp_path, MONEY_CONSERVED)
+    finding = judged(log, tmp_path, Promise.MONEY_CONSERVED)
     assert finding.verdict is Verdict.INVALID
     assert f"operation id={log.operations[index].id} at position" in finding.detail
     assert "201 together, 2 accounts began with 200" in finding.detail
@@ -142,7 +148,7 @@ def test_an_answer_that_the_log_does_not_give_is_found_even_if_the_sum_is_right(
     log = ledger_log()
     index = next(i for i, o in enumerate(log.operations) if o.f is Function.BALANCES)
     log.operations[index] = replace(log.operations[index], result=[["", 0], ["a", 100], ["b", 100]])
-    finding = judged(log, tmp_path, MONEY_CONSERVED)
+    finding = judged(log, tmp_path, Promise.MONEY_CONSERVED)
     assert finding.verdict is Verdict.INVALID
     assert "the log before it gives" in finding.detail
 
@@ -193,7 +199,7 @@ def test_what_a_timer_may_not_do_is_found(damage: Callable[[EventLog], str], tmp
     log = timers_log()
     expected = damage(log)
     log.snapshots.clear()
-    finding = judged(log, tmp_path, TIMERS_KEPT)
+    finding = judged(log, tmp_path, Promise.TIMERS_KEPT)
     assert finding.verdict is Verdict.INVALID
     assert expected in finding.detail
 
@@ -205,7 +211,7 @@ def test_an_expiry_on_its_way_when_the_timer_is_cancelled_breaks_nothing(tmp_pat
     log.ask(Function.CANCEL, "", timer, True)
     log.fire(timer, at=log.time + 5)
     log.ask(Function.FIRED, "h", result=[])
-    finding = judged(log, tmp_path, TIMERS_KEPT)
+    finding = judged(log, tmp_path, Promise.TIMERS_KEPT)
     assert finding.verdict is Verdict.VALID, finding
     assert "1 of them on their way" in finding.detail
 
@@ -217,7 +223,7 @@ def test_a_snapshot_that_misses_a_session_is_found(tmp_path: Path) -> None:
     log = workbench_log()
     snapshot = log.snapshots[1][1]
     snapshot.module = [one for one in snapshot.module if not isinstance(cm.SCHEMA.decode(one), cm.ClusterSession)]
-    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    finding = judged(log, tmp_path, Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert "the consensus module of member 1" in finding.detail
     assert "misses session 1, which is open there" in finding.detail
@@ -226,7 +232,7 @@ def test_a_snapshot_that_misses_a_session_is_found(tmp_path: Path) -> None:
 def test_a_snapshot_of_a_service_that_misses_a_session_is_found(tmp_path: Path) -> None:
     log = workbench_log()
     del log.snapshots[0][0].service[1]
-    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    finding = judged(log, tmp_path, Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert "service 0 of member 0" in finding.detail
 
@@ -235,7 +241,7 @@ def test_a_snapshot_that_misses_a_timer_is_found(tmp_path: Path) -> None:
     log = timers_log()
     snapshot = log.snapshots[2][0]
     snapshot.module = [one for one in snapshot.module if not isinstance(cm.SCHEMA.decode(one), cm.Timer)]
-    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    finding = judged(log, tmp_path, Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert "member 2" in finding.detail
     assert "misses timer" in finding.detail
@@ -245,7 +251,7 @@ def test_a_snapshot_that_the_log_does_not_ask_for_is_found(tmp_path: Path) -> No
     log = workbench_log()
     position = log.snapshots[1][0].position
     log.snapshots[1][0].position = position + 64
-    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    finding = judged(log, tmp_path, Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert f"at position {position + 64}, where the log asks for none" in finding.detail
 
@@ -254,7 +260,7 @@ def test_a_snapshot_with_the_wrong_number_of_messages_is_found(tmp_path: Path) -
     log = ledger_log()
     module = log.snapshots[0][1].module
     module[-2] = cm.SCHEMA.encode(cm.PendingMessageTracker(FIRST_NUMBER + 3, FIRST_NUMBER + 2, 4096, 0))
-    finding = judged(log, tmp_path, SNAPSHOT_IS_REPLAY)
+    finding = judged(log, tmp_path, Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert "goes on with message 4 of service 0, the log gives 17" in finding.detail
 
@@ -276,12 +282,12 @@ def test_the_first_entry_is_named_at_which_a_member_left_the_others(times: int, 
     assert victim.position is not None
     snapshot = log.snapshots[1][1]
     snapshot.service = [*snapshot.service[:3], *state_with(log, victim.id, times)]
-    finding = judged(log, tmp_path, STATES_AGREE)
+    finding = judged(log, tmp_path, Promise.STATES_AGREE)
     assert finding.verdict is Verdict.INVALID
     assert f"operation id={victim.id} " in finding.detail
     assert f"at position {victim.position}" in finding.detail
     assert f"member 1 {words}" in finding.detail
-    assert verify_run(tmp_path).finding(SNAPSHOT_IS_REPLAY).verdict is Verdict.INVALID
+    assert verify_run(tmp_path).finding(Promise.SNAPSHOT_IS_REPLAY).verdict is Verdict.INVALID
 
 
 def test_no_entry_is_blamed_for_a_record_that_none_touched(tmp_path: Path) -> None:
@@ -291,7 +297,7 @@ def test_no_entry_is_blamed_for_a_record_that_none_touched(tmp_path: Path) -> No
     log.snapshot()
     snapshot = log.snapshots[1][-1]
     snapshot.service = [*snapshot.service[:3], *state_with(log, log.operations[1].id, 0)]
-    finding = judged(log, tmp_path, STATES_AGREE)
+    finding = judged(log, tmp_path, Promise.STATES_AGREE)
     assert finding.verdict is Verdict.INVALID
     assert "no entry since the last equal state touches what differs: of record 'l' member 1 has" in finding.detail
 
@@ -301,7 +307,7 @@ def test_a_snapshot_that_is_gone_is_unknown(tmp_path: Path) -> None:
     log.write(tmp_path)
     for path in (tmp_path / "member-1" / "archive").glob("2?-0.rec"):
         path.unlink()
-    for promise in (STATES_AGREE, SNAPSHOT_IS_REPLAY):
+    for promise in (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY):
         finding = verify_run(tmp_path).finding(promise)
         assert finding.verdict is Verdict.UNKNOWN
         assert "member 1" in finding.detail

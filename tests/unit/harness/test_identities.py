@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, good_run
-from upheaval.checkers.identities import ONLY_AUTHORITY, ONLY_CREDENTIALS, SECURITY_FILE
+from upheaval.checkers.identities import SECURITY_FILE
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
@@ -54,15 +55,15 @@ def judged(run: BuiltRun, folder: Path, **policy: object) -> dict[str, tuple[Ver
 
 def test_a_run_with_nobody_else_in_it_keeps_both_promises(tmp_path: Path) -> None:
     found = judged(with_identities(), tmp_path)
-    assert found[ONLY_CREDENTIALS] == (Verdict.VALID, "2 sessions, all of 2 principals of the book")
-    assert found[ONLY_AUTHORITY] == (Verdict.VALID, "3 connections, with member-0, member-1, member-2")
+    assert found[Promise.ONLY_CREDENTIALS] == (Verdict.VALID, "2 sessions, all of 2 principals of the book")
+    assert found[Promise.ONLY_AUTHORITY] == (Verdict.VALID, "3 connections, with member-0, member-1, member-2")
 
 
 def test_what_was_not_asked_for_is_not_judged(tmp_path: Path) -> None:
     found = judged(with_identities(), tmp_path / "a", principals=None)
-    assert (ONLY_CREDENTIALS in found, ONLY_AUTHORITY in found) == (False, True)
+    assert (Promise.ONLY_CREDENTIALS in found, Promise.ONLY_AUTHORITY in found) == (False, True)
     found = judged(with_identities(), tmp_path / "b", principals=None, authorities=None)
-    assert (ONLY_CREDENTIALS in found, ONLY_AUTHORITY in found) == (False, False)
+    assert (Promise.ONLY_CREDENTIALS in found, Promise.ONLY_AUTHORITY in found) == (False, False)
 
 
 @pytest.mark.parametrize(("principal", "who"), [(b"mallory", "'mallory'"), (b"", "'nobody'")])
@@ -70,7 +71,7 @@ def test_a_session_of_somebody_else_breaks_the_promise(tmp_path: Path, principal
     run = with_identities()
     for payloads in run.payloads:
         payloads[2] = opening(7, principal)
-    verdict, detail = judged(run, tmp_path)[ONLY_CREDENTIALS]
+    verdict, detail = judged(run, tmp_path)[Promise.ONLY_CREDENTIALS]
     assert verdict is Verdict.INVALID
     assert detail.startswith("session 7 opened at position ")
     assert f"for {who}, who is not in the book" in detail
@@ -101,7 +102,7 @@ def test_a_connection_of_somebody_else_breaks_the_promise(
 ) -> None:
     run = with_identities()
     break_it(run.traces)
-    assert judged(run, tmp_path)[ONLY_AUTHORITY] == (Verdict.INVALID, detail)
+    assert judged(run, tmp_path)[Promise.ONLY_AUTHORITY] == (Verdict.INVALID, detail)
 
 
 def test_a_log_without_sessions_leaves_it_unknown(tmp_path: Path) -> None:
@@ -109,13 +110,13 @@ def test_a_log_without_sessions_leaves_it_unknown(tmp_path: Path) -> None:
     for payloads in run.payloads:
         del payloads[1:3]
     found = judged(run, tmp_path)
-    assert found[ONLY_CREDENTIALS] == (Verdict.UNKNOWN, "no session was opened at all")
+    assert found[Promise.ONLY_CREDENTIALS] == (Verdict.UNKNOWN, "no session was opened at all")
 
 
 def test_a_member_without_connections_leaves_it_unknown(tmp_path: Path) -> None:
     run = with_identities()
     run.traces[1].pop(2)
-    assert judged(run, tmp_path)[ONLY_AUTHORITY] == (Verdict.UNKNOWN, "member 1 had no connections at all")
+    assert judged(run, tmp_path)[Promise.ONLY_AUTHORITY] == (Verdict.UNKNOWN, "member 1 had no connections at all")
 
 
 @pytest.mark.parametrize("principals", ["alice", [5], {}])

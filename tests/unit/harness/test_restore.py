@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.built_runs import BuiltRun, LogBuilder, built_calls, good_run, write_log
-from upheaval.checkers.backups import BACKED_UP
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import RecordedLog, snapshot_entries
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
@@ -164,7 +164,7 @@ def test_each_member_begins_with_log_and_recording_log(tmp_path: Path) -> None:
     origin = read_origin(run.path)
     assert origin is not None
     assert (origin.name, origin.run_id, origin.position) == ("backup-0", "run-1", source.position)
-    finding = verify_run(run.path).finding(BACKED_UP)
+    finding = verify_run(run.path).finding(Promise.BACKED_UP)
     assert finding.verdict is Verdict.VALID, finding
 
 

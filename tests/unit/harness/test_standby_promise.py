@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from support.built_events import EventLog, ledger_log, timers_log, workbench_log
-from upheaval.checkers.backups import BACKED_UP
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_snapshots, verify_run
-from upheaval.checkers.snapshots import SNAPSHOT_IS_REPLAY, STATES_AGREE
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import RunFolder
 from upheaval_node.protocol import cluster_messages as cm
@@ -34,10 +33,10 @@ def with_standby(
 @pytest.mark.parametrize("make", [ledger_log, timers_log, workbench_log])
 def test_a_good_standby_keeps_every_promise(make: Callable[[], EventLog], tmp_path: Path) -> None:
     report = verify_run(with_standby(tmp_path, make))
-    for promise in (STATES_AGREE, SNAPSHOT_IS_REPLAY, BACKED_UP):
+    for promise in (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY, Promise.BACKED_UP):
         assert report.finding(promise).verdict is Verdict.VALID, report.finding(promise)
-    assert "of 4 members each" in report.finding(STATES_AGREE).detail
-    assert f"{STANDBY} has" in report.finding(BACKED_UP).detail
+    assert "of 4 members each" in report.finding(Promise.STATES_AGREE).detail
+    assert f"{STANDBY} has" in report.finding(Promise.BACKED_UP).detail
 
 
 def loses_state(log: EventLog) -> object:
@@ -52,10 +51,10 @@ def loses_a_timer(log: EventLog) -> None:
 @pytest.mark.parametrize(
     ("damage", "promise", "detail"),
     [
-        (loses_state, STATES_AGREE, f"{STANDBY} has"),
-        (loses_state, SNAPSHOT_IS_REPLAY, f"service 0 of {STANDBY} at position"),
-        (loses_a_timer, SNAPSHOT_IS_REPLAY, f"the consensus module of {STANDBY} at position"),
-        (loses_state, BACKED_UP, f"in {STANDBY} is that of no member"),
+        (loses_state, Promise.STATES_AGREE, f"{STANDBY} has"),
+        (loses_state, Promise.SNAPSHOT_IS_REPLAY, f"service 0 of {STANDBY} at position"),
+        (loses_a_timer, Promise.SNAPSHOT_IS_REPLAY, f"the consensus module of {STANDBY} at position"),
+        (loses_state, Promise.BACKED_UP, f"in {STANDBY} is that of no member"),
     ],
 )
 def test_a_standby_whose_snapshot_is_another_is_found(
@@ -73,7 +72,7 @@ def test_snapshots_of_a_standby_alone_are_judged(tmp_path: Path) -> None:
         file = run / f"member-{member_id}" / "cluster" / "recording.log"
         records = [file.read_bytes()[at : at + 64] for at in range(0, file.stat().st_size, 64)]
         file.write_bytes(b"".join(record for record in records if record[44:48] != SNAPSHOT))
-    finding = verify_run(run).finding(SNAPSHOT_IS_REPLAY)
+    finding = verify_run(run).finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert STANDBY in finding.detail
     assert finding in judge_snapshots(RunFolder(run))

@@ -16,7 +16,7 @@ from support.built_runs import (
     session_message,
     trace_line,
 )
-from upheaval.checkers import leaders, logs, run, witness
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
@@ -49,12 +49,12 @@ def test_an_entry_dropped_from_one_members_log_is_invalid_and_named(tmp_path: Pa
     RunFolder(tmp_path).write_manifest(manifest)
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.INVALID
-    finding = report.finding(logs.LOGS_EQUAL)
+    finding = report.finding(Promise.LOGS_EQUAL)
     assert finding.verdict is Verdict.INVALID
     assert f"id={victim.id} " in finding.detail
     assert victim.position is not None
     assert "position" in finding.detail
-    assert report.finding(logs.LOGS_COMPLETE).verdict is Verdict.INVALID
+    assert report.finding(Promise.LOGS_COMPLETE).verdict is Verdict.INVALID
 
 
 def test_a_hole_in_one_members_recording_is_invalid_and_the_position_is_named(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_hole_in_one_members_recording_is_invalid_and_the_position_is_named(tm
     data = bytearray(segment.read_bytes())
     data[start : start + 32] = bytes(32)
     segment.write_bytes(data)
-    finding = verify_run(tmp_path).finding(logs.LOGS_COMPLETE)
+    finding = verify_run(tmp_path).finding(Promise.LOGS_COMPLETE)
     assert finding.verdict is Verdict.INVALID
     assert f"position {start}" in finding.detail
     assert f"operation id={victim.id} " in finding.detail
@@ -81,7 +81,7 @@ def test_an_entry_cut_out_of_one_members_recording_is_invalid_and_named(tmp_path
     assert victim.position is not None
     data = segment.read_bytes()
     segment.write_bytes((data[:start] + data[victim.position :]).ljust(len(data), b"\0"))
-    finding = verify_run(tmp_path).finding(logs.LOGS_COMPLETE)
+    finding = verify_run(tmp_path).finding(Promise.LOGS_COMPLETE)
     assert finding.verdict is Verdict.INVALID
     assert f"no valid frame at position {start}" in finding.detail
     assert f"operation id={victim.id} " in finding.detail
@@ -99,7 +99,7 @@ def test_a_log_that_does_not_begin_at_its_beginning_is_unknown(tmp_path: Path) -
         (tmp_path / f"member-{member_id}" / "archive" / f"{recording_id}-0.rec").unlink()
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.UNKNOWN, report.findings
-    assert "begins at position 131072" in report.finding(witness.LINEARIZABLE).detail
+    assert "begins at position 131072" in report.finding(Promise.LINEARIZABLE).detail
 
 
 def test_a_changed_byte_in_one_members_recording_is_invalid_and_named(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_changed_byte_in_one_members_recording_is_invalid_and_named(tmp_path: 
     data = bytearray(segment.read_bytes())
     data[start + 32 + 32 + 24] ^= 1  # the key
     segment.write_bytes(data)
-    finding = verify_run(tmp_path).finding(logs.LOGS_EQUAL)
+    finding = verify_run(tmp_path).finding(Promise.LOGS_EQUAL)
     assert finding.verdict is Verdict.INVALID
     assert f"id={victim.id} " in finding.detail
     assert f"position {start}" in finding.detail
@@ -125,7 +125,7 @@ def test_an_acknowledged_write_that_never_happened_is_invalid_and_named(tmp_path
     built.operations.append(ghost)
     built.write(tmp_path)
     report = verify_run(tmp_path)
-    finding = report.finding(witness.ACKNOWLEDGED_NOT_LOST)
+    finding = report.finding(Promise.ACKNOWLEDGED_NOT_LOST)
     assert (report.verdict, finding.verdict) == (Verdict.INVALID, Verdict.INVALID)
     assert "id=987654" in finding.detail
     assert "position 4096" in finding.detail
@@ -141,7 +141,7 @@ def test_two_swapped_results_are_invalid_and_named(tmp_path: Path) -> None:
     built.operations[first] = replace(a, result=b.result)
     built.operations[other] = replace(b, result=a.result)
     built.write(tmp_path)
-    finding = verify_run(tmp_path).finding(witness.LINEARIZABLE)
+    finding = verify_run(tmp_path).finding(Promise.LINEARIZABLE)
     assert finding.verdict is Verdict.INVALID
     assert f"id={a.id} " in finding.detail
     assert f"position {a.position}" in finding.detail
@@ -156,7 +156,7 @@ def test_a_changed_result_is_invalid_and_named(tmp_path: Path, function: Functio
     built.operations[index] = replace(victim, result=wrong.get(function, 123456))
     built.write(tmp_path)
     report = verify_run(tmp_path)
-    finding = report.finding(witness.LINEARIZABLE)
+    finding = report.finding(Promise.LINEARIZABLE)
     assert finding.verdict is Verdict.INVALID
     assert f"id={victim.id} " in finding.detail
     assert f"position {victim.position}" in finding.detail
@@ -168,7 +168,7 @@ def test_a_log_order_against_real_time_is_invalid(tmp_path: Path) -> None:
     victim = built.operations[index]
     built.operations[index] = replace(victim, invoke_ns=0, complete_ns=1)
     built.write(tmp_path)
-    finding = verify_run(tmp_path).finding(witness.LINEARIZABLE)
+    finding = verify_run(tmp_path).finding(Promise.LINEARIZABLE)
     assert finding.verdict is Verdict.INVALID
     assert f"id={victim.id} " in finding.detail
 
@@ -178,7 +178,7 @@ def test_a_position_that_the_service_reported_wrongly_is_invalid(tmp_path: Path)
     assert built.operations[7].position is not None
     built.operations[7] = replace(built.operations[7], position=built.operations[7].position + 32)
     built.write(tmp_path)
-    assert verify_run(tmp_path).finding(witness.ACKNOWLEDGED_NOT_LOST).verdict is Verdict.INVALID
+    assert verify_run(tmp_path).finding(Promise.ACKNOWLEDGED_NOT_LOST).verdict is Verdict.INVALID
 
 
 def test_an_operation_that_is_in_the_log_twice_is_invalid_and_named(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_an_operation_that_is_in_the_log_twice_is_invalid_and_named(tmp_path: Pa
     for payloads in built.payloads:
         payloads.append(again)
     built.write(tmp_path)
-    finding = verify_run(tmp_path).finding(witness.APPLIED_ONCE)
+    finding = verify_run(tmp_path).finding(Promise.APPLIED_ONCE)
     assert finding.verdict is Verdict.INVALID
     assert f"id={victim.id} " in finding.detail
     assert f"position {victim.position} and again at position {built.end_positions[0]}" in finding.detail
@@ -199,14 +199,14 @@ def test_an_operation_that_was_never_sent_but_is_in_the_log_is_invalid(tmp_path:
     index = next(i for i, o in enumerate(built.operations) if o.outcome is Outcome.UNKNOWN and o.id % 40 == 19)
     built.operations[index] = replace(built.operations[index], outcome=Outcome.FAIL)
     built.write(tmp_path)
-    assert verify_run(tmp_path).finding(witness.APPLIED_ONCE).verdict is Verdict.INVALID
+    assert verify_run(tmp_path).finding(Promise.APPLIED_ONCE).verdict is Verdict.INVALID
 
 
 def test_two_leaders_of_a_term_in_the_traces_are_invalid_and_named(tmp_path: Path) -> None:
     built = good_run()
     built.traces[1].append(trace_line(1, 0))
     built.write(tmp_path)
-    finding = verify_run(tmp_path).finding(leaders.ONE_LEADER_A_TERM)
+    finding = verify_run(tmp_path).finding(Promise.ONE_LEADER_A_TERM)
     assert finding.verdict is Verdict.INVALID
     assert "term 0 has leader 0" in finding.detail
     assert "member-1/trace.jsonl:2" in finding.detail
@@ -221,7 +221,7 @@ def test_a_leaders_message_of_another_member_in_the_same_term_is_invalid(
     line = {"ts": 9, "event": event, "message": message, "leadership_term_id": 1, "leader_member_id": 0}
     built.traces[2].append(json.dumps(line))
     built.write(tmp_path)
-    finding = verify_run(tmp_path).finding(leaders.ONE_LEADER_A_TERM)
+    finding = verify_run(tmp_path).finding(Promise.ONE_LEADER_A_TERM)
     assert finding.verdict is Verdict.INVALID
     assert "leader 0 (member-2/trace.jsonl:3)" in finding.detail
 
@@ -232,7 +232,7 @@ def test_a_member_that_entered_a_term_under_another_leader_is_invalid(tmp_path: 
         json.dumps({"ts": 9, "event": "leadership_term", "leadership_term_id": 1, "leader_member_id": 1})
     )
     built.write(tmp_path)
-    assert verify_run(tmp_path).finding(leaders.ONE_LEADER_A_TERM).verdict is Verdict.INVALID
+    assert verify_run(tmp_path).finding(Promise.ONE_LEADER_A_TERM).verdict is Verdict.INVALID
 
 
 def test_two_leaders_of_a_term_in_the_logs_are_invalid(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_two_leaders_of_a_term_in_the_logs_are_invalid(tmp_path: Path) -> None:
     for payloads in built.payloads:
         payloads.append(new_term(1, 1))
     built.write(tmp_path)
-    assert verify_run(tmp_path).finding(leaders.ONE_LEADER_A_TERM).verdict is Verdict.INVALID
+    assert verify_run(tmp_path).finding(Promise.ONE_LEADER_A_TERM).verdict is Verdict.INVALID
 
 
 @pytest.mark.parametrize("member_id", [0, 1, 2])
@@ -252,7 +252,7 @@ def test_a_recording_cut_below_the_final_position_is_invalid_and_named(tmp_path:
     cut = built.operations[-5].position
     assert cut is not None
     segment.write_bytes(segment.read_bytes()[:cut])
-    finding = verify_run(tmp_path).finding(logs.LOGS_COMPLETE)
+    finding = verify_run(tmp_path).finding(Promise.LOGS_COMPLETE)
     assert finding.verdict is Verdict.INVALID
     assert f"member {member_id}" in finding.detail
     assert f"position {cut}" in finding.detail
@@ -281,7 +281,7 @@ def test_a_run_without_a_converge_phase_is_unknown(tmp_path: Path) -> None:
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.UNKNOWN
     assert report.verdict.exit_status == 3
-    assert report.finding(run.RUN_CONVERGED).verdict is Verdict.UNKNOWN
+    assert report.finding(Promise.RUN_CONVERGED).verdict is Verdict.UNKNOWN
 
 
 def test_a_run_that_did_not_converge_in_time_is_no_valid_run(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ def test_a_run_that_did_not_converge_in_time_is_no_valid_run(tmp_path: Path) -> 
     folder = built.write(tmp_path)
     folder.write_manifest(replace(built.manifest, converge=Converge(False, 1, ())))
     report = verify_run(tmp_path)
-    assert report.finding(run.RUN_CONVERGED).verdict is Verdict.TIMEOUT
+    assert report.finding(Promise.RUN_CONVERGED).verdict is Verdict.TIMEOUT
     assert report.verdict.exit_status == 3
 
 
@@ -303,7 +303,7 @@ def test_final_positions_that_differ_or_miss_a_member_are_unknown(tmp_path: Path
     for broken in (members[:2], (replace(members[0], commit_position=4096), *members[1:])):
         folder.write_manifest(replace(manifest, converge=replace(manifest.converge, members=broken)))
         report = verify_run(tmp_path)
-        assert report.finding(run.RUN_CONVERGED).verdict is Verdict.UNKNOWN
+        assert report.finding(Promise.RUN_CONVERGED).verdict is Verdict.UNKNOWN
         assert report.verdict is Verdict.UNKNOWN
 
 
@@ -311,7 +311,7 @@ def test_a_run_with_too_little_traffic_is_unknown(tmp_path: Path) -> None:
     good_run(60).write(tmp_path)
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.UNKNOWN
-    assert report.finding(run.ENOUGH_TRAFFIC).verdict is Verdict.UNKNOWN
+    assert report.finding(Promise.ENOUGH_TRAFFIC).verdict is Verdict.UNKNOWN
 
 
 @pytest.mark.parametrize(
@@ -336,7 +336,7 @@ def test_no_readable_log_at_all_is_unknown(tmp_path: Path) -> None:
         (tmp_path / f"member-{member_id}" / "cluster" / "recording.log").unlink()
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.UNKNOWN
-    assert report.finding(witness.LINEARIZABLE).verdict is Verdict.UNKNOWN
+    assert report.finding(Promise.LINEARIZABLE).verdict is Verdict.UNKNOWN
 
 
 def test_a_log_entry_that_no_client_sent_is_unknown_and_named(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ def test_a_log_entry_that_no_client_sent_is_unknown_and_named(tmp_path: Path) ->
     built.write(tmp_path)
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.UNKNOWN
-    assert "id=5555" in report.finding(witness.HISTORY_COMPLETE).detail
+    assert "id=5555" in report.finding(Promise.HISTORY_COMPLETE).detail
 
 
 def test_a_malformed_history_is_one_line_with_file_line_and_reason(tmp_path: Path) -> None:

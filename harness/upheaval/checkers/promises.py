@@ -1,0 +1,48 @@
+"""The promises that a run is judged by: the id of each, and its sentence for a reader (docs/guarantees.md)."""
+
+from enum import StrEnum
+
+
+class Promise(StrEnum):
+    """What a verdict is about. Its value is its id; two promises are compared by that and never by their words."""
+
+    sentence: str
+    """What is promised, as tables show it."""
+
+    def __new__(cls, identifier: str, sentence: str = "") -> "Promise":
+        """A member of the enum: its id, and its sentence."""
+        promise = str.__new__(cls, identifier)
+        promise._value_ = identifier
+        promise.sentence = sentence
+        return promise
+
+    RUN_CONVERGED = "run-converged", "the run converged"
+    ENOUGH_TRAFFIC = "enough-traffic", "enough traffic to judge by"
+    FAULTS_PROVED = "faults-proved", "every fault took effect and was healed"
+    ORDERS_PROVED = "orders-proved", "every order of an operator took effect"
+    ENDS_AT_ONE_POSITION = "ends-at-one-position", "a cluster that was ended ends at one position"
+    ONE_LEADER_A_TERM = "one-leader-a-term", "one leader a term"
+    LOGS_COMPLETE = "logs-complete", "every log reaches its final position"
+    LOGS_EQUAL = "logs-equal", "logs are equal up to the commit position"
+    ACKNOWLEDGED_NOT_LOST = "acknowledged-not-lost", "acknowledged operations are not lost"
+    APPLIED_ONCE = "applied-once", "no operation is applied twice"
+    LINEARIZABLE = "linearizable", "linearizable"
+    HISTORY_COMPLETE = "history-complete", "the history explains the log"
+    SESSIONS_KEPT = "sessions-kept", "sessions open and close once and say nothing after"
+    SERVICE_MESSAGES_ONCE = "service-messages-once", "each message of a service is in the log once"
+    TIMERS_KEPT = "timers-kept", "timers fire once, in time, and not after a cancel"
+    MONEY_CONSERVED = "money-conserved", "money is conserved"
+    STATES_AGREE = "states-agree", "members' states agree at equal positions"
+    SNAPSHOT_IS_REPLAY = "snapshot-is-replay", "a snapshot equals the replay of the log"
+    BACKED_UP = "backed-up", "nothing acknowledged before the backup's position is missing"
+    ONLY_CREDENTIALS = "only-credentials", "only those with credentials were served"
+    ONLY_AUTHORITY = "only-authority", "only holders of the authority's certificates had connections"
+    RUN_ENDED = "run-ended", "the run came to its end"
+    AS_EXPECTED = "as-expected", "the members sent the expected messages"
+    INVARIANTS = "invariants", "invariants of the simulation"
+    FOLDER_JUDGED = "folder-judged", "the seed's run folder can be judged"
+
+
+def promise_named(text: str) -> Promise | None:
+    """The promise with that id or that sentence."""
+    return next((promise for promise in Promise if text in (promise, promise.sentence)), None)
