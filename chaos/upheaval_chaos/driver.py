@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from upheaval_chaos.errors import UsageError
-from upheaval_chaos.faults import Fault, Injection, Proof
-from upheaval_chaos.record import NOT_PROVED, FaultRecord
+from upheaval_chaos.faults import Fault, Injection
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Target
 
 
@@ -82,8 +82,6 @@ class FaultDriver:
         return self._injections[name].member_ids[0]
 
     def _write(self, name: str, active: _Active, healed_at: _Healed, healed: Proof) -> None:
-        proofs = (active.proof, healed)
-        prefix = "" if all(proof.holds for proof in proofs) else NOT_PROVED
         heal_begin_ns, heal_end_ns, heal_operations = healed_at
         self._record(
             FaultRecord(
@@ -93,7 +91,10 @@ class FaultDriver:
                 active.end_ns,
                 heal_begin_ns,
                 heal_end_ns,
-                proof=prefix + f"{active.proof.text}; healed: {healed.text}",
+                active.proof,
+                healed,
+                members=tuple(active.injection.member_ids),
+                component=active.injection.component,
                 name=name,
                 statement=active.injection.statement,
                 inject_operations=active.operations,

@@ -10,6 +10,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
+from upheaval_chaos.record import Proof
 from upheaval_chaos.target import CLIENTS, Target
 
 TAKES_EFFECT_S: Final = 10.0
@@ -18,14 +19,6 @@ COMES_BACK_S: Final = 20.0
 SETTLES_S: Final = 0.2
 # A running member takes many turns in this time, because of its heartbeats.
 PAUSE_SHOWS_S: Final = 0.4
-
-
-@dataclass(frozen=True, slots=True)
-class Proof:
-    """What was seen that shows that a fault took effect or was healed, or what was seen instead."""
-
-    holds: bool
-    text: str
 
 
 class Injection(Protocol):
@@ -50,6 +43,11 @@ class Injection(Protocol):
     @property
     def member_ids(self) -> Sequence[int]:
         """The members that it was about, the first of them the victim."""
+        ...
+
+    @property
+    def component(self) -> str | None:
+        """The component that it hit of each member; None when it was not about one."""
         ...
 
     def prove(self) -> Proof:
@@ -233,6 +231,7 @@ class MemberInjection:
         self._target = target
         self._fault = fault
         self.member_ids = member_ids
+        self.component = fault.component
         self.what = fault.kind.value
         suffix = f"/{fault.component}" if fault.component else ""
         self.where = ", ".join(f"member-{member_id}{suffix}" for member_id in member_ids)

@@ -13,12 +13,12 @@ from upheaval_chaos.faults import (
     COMES_BACK_S,
     SETTLES_S,
     TAKES_EFFECT_S,
-    Proof,
     Who,
     proof_of,
     require_some_leader,
     who_of,
 )
+from upheaval_chaos.record import Proof
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target
 from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
 from upheaval_node.types import MS, S
@@ -114,6 +114,7 @@ class LinkInjection:
         self._fault = fault
         self._links = links
         self.what = fault.kind.value
+        self.component = None
         self.where = "links " + ", ".join(str(link) for link in links)
         self.statement = _statement(fault, sources, targets)
         ends = dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)

@@ -5,25 +5,34 @@ Values only; this module knows no file and no cluster.
 
 import json
 from dataclasses import asdict, dataclass
-from typing import Final
-
-NOT_PROVED: Final = "not proved: "
-"""How the proof of a fault begins that was not seen to take effect, or not seen to be healed."""
 
 
-def is_proof(text: str) -> bool:
-    """Whether it says what was seen, and not what was missed."""
-    return bool(text) and not text.startswith(NOT_PROVED)
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Whether something was seen to take effect, and what was seen that shows it, or what was seen instead."""
+
+    holds: bool
+    evidence: str
+
+    def __str__(self) -> str:
+        return self.evidence if self.holds else f"not proved: {self.evidence}"
+
+
+def shown(injected: Proof | None, healed: Proof | None) -> str:
+    """The proofs of a fault, for a reader."""
+    return f"{injected or 'no proof'}" + ("" if healed is None else f"; healed: {healed}")
 
 
 @dataclass(frozen=True, slots=True)
 class FaultRecord:
-    """One fault: what was done to whom, when it was put in and taken away, and the proof that both took effect.
+    """One fault: what was done to whom, when it was put in and taken away, and the proof of each.
 
     Times are nanoseconds of the host's monotonic clock; the heal times are None for a fault that was never healed.
     It begins when the hands act; what has to be looked at before that lies between `asked_ns` and then.
-    `statement` says it in the language of scenarios, with the members that it hit; the operations are those that were
-    acknowledged when it was asked for and when it was healed. A fault that no scenario made has none of these.
+    A proof is None when nobody looked. `members` are those that it was about, by their ids; `component` is the one
+    that it hit of each, None for whole members. `statement` says it in the language of scenarios, with the members
+    that it hit; the operations are those that were acknowledged when it was asked for and when it was healed. A fault
+    that no scenario made has none of these.
     """
 
     what: str
@@ -32,7 +41,10 @@ class FaultRecord:
     inject_end_ns: int
     heal_begin_ns: int | None = None
     heal_end_ns: int | None = None
-    proof: str = ""
+    inject_proof: Proof | None = None
+    heal_proof: Proof | None = None
+    members: tuple[int, ...] = ()
+    component: str | None = None
     name: str = ""
     statement: str = ""
     inject_operations: int | None = None
@@ -41,8 +53,18 @@ class FaultRecord:
 
     @property
     def is_proved(self) -> bool:
-        """Whether both its effect and its end were seen."""
-        return is_proof(self.proof)
+        """Whether its effect was seen, and nothing that was looked at contradicts its end."""
+        return self.inject_proof is not None and all(proof.holds for proof in self.proofs)
+
+    @property
+    def proofs(self) -> tuple[Proof, ...]:
+        """What was seen of its effect and of its end, as far as anybody looked."""
+        return tuple(proof for proof in (self.inject_proof, self.heal_proof) if proof is not None)
+
+    @property
+    def evidence(self) -> str:
+        """Both proofs, for a reader."""
+        return shown(self.inject_proof, self.heal_proof)
 
     def to_json(self) -> str:
         """One line of the file of faults."""

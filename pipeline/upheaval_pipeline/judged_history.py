@@ -39,7 +39,8 @@ class Witness:
         """Either side is null where the other one is alone; `times`, `first` and `last` where entries are several."""
 
 
-FAULT = ("what", "where", "inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_ns", "proof")
+_TIMES = ("inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_ns")
+FAULT = ("what", "where", *_TIMES, "inject_proof", "heal_proof", "members", "component")
 
 
 def bad_lines(run: RunTables) -> list[DataFrame]:

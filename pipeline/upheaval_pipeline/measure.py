@@ -28,6 +28,7 @@ from upheaval.report import (
     member_spans,
     snapshot_figures,
 )
+from upheaval_chaos.record import Proof, shown
 from upheaval_node.types import S
 from upheaval_pipeline import run_tables
 from upheaval_pipeline.judged_logs import member_ends
@@ -185,7 +186,8 @@ def _faults(
         "line",
         "what",
         "where",
-        "proof",
+        "inject_proof",
+        "heal_proof",
         (F.col("inject_begin_ns") - start).alias("begin"),
         (F.col("heal_end_ns") - start).alias("end"),
     )
@@ -217,7 +219,7 @@ def _fault(
         row.where,
         row.begin,
         row.end,
-        row.proof,
+        shown(*(None if proof is None else Proof(*proof) for proof in (row.inject_proof, row.heal_proof))),
         latencies.get((row.line, "before")),
         latencies.get((row.line, "during")),
         latencies.get((row.line, "after")),

@@ -20,7 +20,7 @@ from upheaval.records import owned_folder
 JAVA_MIN = 17
 WHAT_WORKS = "`upheaval verify`, `measure` and `report` work without it"
 LOCAL = "local[*]"
-PACKAGES = ("upheaval", "upheaval_node", "upheaval_pipeline")
+PACKAGES = ("upheaval", "upheaval_chaos", "upheaval_node", "upheaval_pipeline")
 CONNECT_TIMEOUT_S = 5.0
 WORKERS_TIMEOUT_S = 60.0
 _LOG_SETTINGS = "rootLogger.level = off\n"

@@ -11,6 +11,7 @@ from typing import Any
 
 from upheaval.errors import HarnessError
 from upheaval.records import FieldError, Json, Outcome, RunFolder, jsonfields, parse_fault, parse_operation
+from upheaval_chaos.record import Proof
 
 Row = tuple[Any, ...]
 
@@ -18,10 +19,12 @@ HISTORY = (
     "run string, line long, id long, process long, f string, key string, value string, invoke_ns long, "
     "complete_ns long, outcome string, result string, position long, _reject string"
 )
+_PROOF = "struct<holds:boolean,evidence:string>"
 FAULTS = (
     "run string, line long, what string, where string, inject_begin_ns long, inject_end_ns long, "
-    "heal_begin_ns long, heal_end_ns long, proof string, name string, statement string, inject_operations long, "
-    "heal_operations long, _reject string"
+    "heal_begin_ns long, heal_end_ns long, "
+    f"inject_proof {_PROOF}, heal_proof {_PROOF}, members array<long>, component string, name string, "
+    "statement string, inject_operations long, heal_operations long, _reject string"
 )
 TRACE = (
     "run string, member int, line long, ts long, epoch_ms long, event string, component string, pid long, "
@@ -134,12 +137,17 @@ def fault_rows(folder: Path, run: str) -> Iterator[Row]:
         try:
             f = parse_fault(_object(line))
             times = (f.inject_begin_ns, f.inject_end_ns, f.heal_begin_ns, f.heal_end_ns)
-            _require_int64(*times, f.inject_operations, f.heal_operations)
+            _require_int64(*times, f.inject_operations, f.heal_operations, *f.members)
         except FieldError as error:
             yield _reject(FAULTS, (run,), path, number, error)
             continue
-        said = (text(f.proof), text(f.name), text(f.statement), f.inject_operations, f.heal_operations)
-        yield (run, number, text(f.what), text(f.where), *times, *said, None)
+        seen = (_told(f.inject_proof), _told(f.heal_proof), f.members, f.component and text(f.component))
+        said = (text(f.name), text(f.statement), f.inject_operations, f.heal_operations)
+        yield (run, number, text(f.what), text(f.where), *times, *seen, *said, None)
+
+
+def _told(proof: Proof | None) -> dict[str, Any] | None:
+    return None if proof is None else {"holds": proof.holds, "evidence": text(proof.evidence)}
 
 
 def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:

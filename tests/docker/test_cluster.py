@@ -62,7 +62,8 @@ def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: Docker
     assert cluster.wait_until_caught_up(leader).role != LEADER
     fault = list(cluster.run.read_faults())[-1]
     assert fault.what == "pause"
-    assert fault.proof.startswith("frozen: container ")
+    assert fault.inject_proof is not None
+    assert fault.inject_proof.evidence.startswith("frozen: container ")
     assert fault.heal_end_ns is not None
 
 

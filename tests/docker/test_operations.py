@@ -27,5 +27,5 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, node_image: st
     assert told[-2] == "5"
     crate = RunFolder(tmp_path / "crate")
     assert all(fault.is_proved and fault.heal_end_ns is not None for fault in crate.read_faults())
-    assert [control.is_proved for control in crate.read_controls()] == [True]
+    assert [control.proof.holds for control in crate.read_controls()] == [True]
     assert left_of(engine, crate.read_manifest().run_id) == []

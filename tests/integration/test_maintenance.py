@@ -60,8 +60,8 @@ def test_what_cannot_be_done_to_a_member_is_one_line(tmp_path: Path, capsys: pyt
         assert main(["stop", "--dir", folder, "0"]) == 0
         assert "member 0 is not running" in capsys.readouterr().out
         for arguments, reason in (
-            (["replace", "--seed-from", "0", "0"], "cannot be seeded from itself"),
-            (["replace", "--seed-from", "3", "0"], "unknown member 3"),
+            (["replace", "--copy-from", "0", "0"], "cannot be seeded from itself"),
+            (["replace", "--copy-from", "3", "0"], "unknown member 3"),
             (
                 ["replace", "0"],
                 "0 of the other 0 members run, and without 1 of them member 0 may hold what nobody else has",
@@ -83,7 +83,7 @@ def test_a_member_without_a_log_is_no_seed_and_nothing_is_moved(
 ) -> None:
     cluster = ProcessCluster.create(tmp_path / "c", members=2)
     (cluster.folder / "member-0" / "archive").mkdir()
-    assert main(["replace", "--dir", str(cluster.folder), "--seed-from", "1", "0"]) == 2
+    assert main(["replace", "--dir", str(cluster.folder), "--copy-from", "1", "0"]) == 2
     assert "member 1 has no log to copy" in capsys.readouterr().err
     assert (cluster.folder / "member-0" / "archive").is_dir()
 

@@ -31,7 +31,7 @@ def test_a_cluster_by_hand_takes_snapshots_and_ends_by_itself(
         main(["down", "--dir", folder])
     controls = list(RunFolder(folder).read_controls())
     assert [control.what for control in controls] == ["snapshot", "suspend", "resume", "shutdown", "abort", "snapshot"]
-    assert [control.is_proved for control in controls] == [True] * 5 + [False]
+    assert [control.proof.holds for control in controls] == [True] * 5 + [False]
     ended = controls[3].members["0"]
     assert isinstance(ended, dict)
     assert ended["exit_statuses"] == [0, 0, 0]

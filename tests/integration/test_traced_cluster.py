@@ -25,7 +25,7 @@ def test_a_cluster_that_was_asked_to_writes_every_message_down(
     names = sorted(path.name for path in (folder / "member-0").glob("protocol*"))
     processes = ["-archive", "-consensus", "-service-0"] if components == "split" else [""]
     assert names == [f"protocol{each}.jsonl" for each in processes]
-    assert main(["trace", str(folder), "--message", "NewLeadershipTerm", "--notation", "seed"]) == 0
+    assert main(["trace", str(folder), "--message", "NewLeadershipTerm", "--notation", "columns"]) == 0
     announced = capsys.readouterr().out.splitlines()
     assert announced
     assert all("payload: logLeadershipTermId=" in line and line.endswith(("TRUE", "FALSE")) for line in announced)

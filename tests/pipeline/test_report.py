@@ -24,7 +24,7 @@ from upheaval.records import (
     TraceEvent,
 )
 from upheaval.report import ELECTION, FOLLOWER, LEADER, STYLE, WIDTH, catch_ups, measure_run, member_spans
-from upheaval_chaos.record import NOT_PROVED, FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 
 EVIL = "</td><script>document.title='owned'</script><img src=x onerror=alert(1)>\"'"
 
@@ -56,7 +56,9 @@ def evil_run(path: Path, evil: str = EVIL) -> None:
     built.operations[index] = replace(built.operations[index], result=evil)
     built.manifest = replace(built.manifest, host=evil, service=evil, created=evil)
     run = built.write(path)
-    run.add_fault(FaultRecord(evil, "member-1", 100_000, 110_000, 200_000, 210_000, evil))
+    run.add_fault(
+        FaultRecord(evil, "member-1", 100_000, 110_000, 200_000, 210_000, Proof(True, evil), Proof(True, evil))
+    )
 
 
 def test_the_page_is_whole_and_lets_nothing_in(tmp_path: Path) -> None:
@@ -187,9 +189,11 @@ def test_a_run_in_containers_with_faults_of_links_has_its_page(tmp_path: Path) -
     built.manifest = replace(built.manifest, runtime="docker", components="split")
     links = "link member-0 > member-1 log, link member-0 > member-2 log"
     built.faults = [
-        FaultRecord("cut", links, 100_000, 110_000, 200_000, 210_000, "passed: 0 bytes; healed: 512 bytes"),
-        FaultRecord("latency", "link client > member-2", 105_000, 115_000, None, None, NOT_PROVED + "no byte was late"),
-        FaultRecord("kill", "member-0", 390_000, 391_000, 395_000, 396_000, "gone: container 5"),
+        FaultRecord("cut", links, 100_000, 110_000, 200_000, 210_000, Proof(True, "0 bytes"), Proof(True, "512 bytes")),
+        FaultRecord(
+            "latency", "link client > member-2", 105_000, 115_000, inject_proof=Proof(False, "no byte was late")
+        ),
+        FaultRecord("kill", "member-0", 390_000, 391_000, 395_000, 396_000, Proof(True, "gone: container 5")),
     ]
     built.write(tmp_path)
     text = write_report(tmp_path).read_text()
@@ -200,6 +204,7 @@ def test_a_run_in_containers_with_faults_of_links_has_its_page(tmp_path: Path) -
     for name in (escape(f"cut {links}"), "latency link client &gt; member-2", "kill member-0"):
         assert f'class="faultname" text-anchor="start">{name}</text>' in text
     assert "not proved: no byte was late" in text
+    assert "0 bytes; healed: 512 bytes" in text
     assert "unknown</td>" in text
 
 

@@ -12,6 +12,7 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import CompanionConfig, ControlRecord, note_companion
 from upheaval.report import measure_run
+from upheaval_chaos.record import Proof
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.measure import measure, measure_lake
@@ -26,7 +27,7 @@ _END = (
 
 def test_a_good_ledger_is_valid_word_for_word_and_in_a_lake(tmp_path: Path, spark: Any) -> None:
     run = ledger_log().write(tmp_path / "run")
-    run.add_control(ControlRecord("snapshot", 1, 2, 0, {}, "snapshot at position 1"))
+    run.add_control(ControlRecord("snapshot", 1, 2, 0, {}, Proof(True, "snapshot at position 1")))
     expected = verify_run(run.path)
     assert [finding.verdict for finding in expected.findings[-5:]] == [Verdict.VALID] * 5
     assert verify(spark, run.path) == expected
@@ -43,7 +44,7 @@ def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Pat
     log.close()
     log.close(reason=cm.CloseReason.TIMEOUT)
     run = log.write(tmp_path)
-    run.add_control(ControlRecord("suspend", 1, 2, 0, {}, "not proved: nobody leads"))
+    run.add_control(ControlRecord("suspend", 1, 2, 0, {}, Proof(False, "nobody leads")))
     for member_id, position in ((0, 64), (1, 96)):
         with run.member(member_id).trace.open("a") as trace:
             trace.write(_START + _END.replace("AT", str(position)))

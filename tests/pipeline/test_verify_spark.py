@@ -30,7 +30,7 @@ from upheaval.records import (
     encode_operation,
 )
 from upheaval.report import measure_run
-from upheaval_chaos.record import NOT_PROVED, FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_pipeline import run_tables
 from upheaval_pipeline.ingest import ingest
 from upheaval_pipeline.judged_history import Witness, spread
@@ -104,7 +104,7 @@ def no_history(run: BuiltRun) -> None:
 
 
 def unproved_fault(run: BuiltRun) -> None:
-    run.faults.append(FaultRecord("kill", "member-1", 5, 6, 7, 8, NOT_PROVED + "it still runs"))
+    run.faults.append(FaultRecord("kill", "member-1", 5, 6, 7, 8, Proof(False, "it still runs")))
 
 
 INVALID, UNKNOWN = Verdict.INVALID, Verdict.UNKNOWN

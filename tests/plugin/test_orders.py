@@ -27,7 +27,7 @@ def test_snapshots_and_a_shutdown_are_proved_and_written_down(cluster: Cluster) 
     assert report.verdict is Verdict.VALID, report
     controls = list(cluster.run.read_controls())
     assert [control.what for control in controls] == ["snapshot", "shutdown", "start", "snapshot", "snapshot"]
-    assert all(control.is_proved for control in controls)
+    assert all(control.proof.holds for control in controls)
     assert controls[0].members == {str(member): {"snapshot_position": first} for member in range(3)}
     ended = controls[1].members["2"]
     assert isinstance(ended, dict)
@@ -61,4 +61,4 @@ def test_what_is_not_taken_is_written_down_as_not_proved(cluster: Cluster) -> No
     cluster.down()
     (control,) = cluster.run.read_controls()
     assert control.what == "resume"
-    assert not control.is_proved
+    assert not control.proof.holds

@@ -44,7 +44,7 @@ def test_the_command_prints_the_messages_and_replays(tmp_path: Path, capsys: pyt
     assert main(["run", "follower-offline", "--runtime", "simulated", "--dir", str(folder)]) == 0
     printed = capsys.readouterr().out
     assert sum("payload: logLeadershipTermId=" in line and "isStartup" in line for line in printed.splitlines()) == 22
-    assert main(["trace", str(folder), "--message", "NewLeadershipTerm", "--notation", "seed"]) == 0
+    assert main(["trace", str(folder), "--message", "NewLeadershipTerm", "--notation", "columns"]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert len(shown) == 22
     assert set(shown) <= set(printed.splitlines())

@@ -19,7 +19,7 @@ from upheaval.records import (
 )
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario import load_scenario
-from upheaval_chaos.record import NOT_PROVED, FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 
 pytestmark = pytest.mark.heavy
 OFTEN = ("leader-killed", "paused-leader", "one-way-partition")
@@ -89,6 +89,6 @@ def test_verify_knows_a_fault_that_was_not_proved(tmp_path: Path, capsys: pytest
     assert main(["verify", str(folder)]) == 0
     run = RunFolder(folder)
     (fault,) = run.read_faults()
-    run.faults_file.write_text(replace(fault, proof=NOT_PROVED + "it lives").to_json() + "\n")
+    run.faults_file.write_text(replace(fault, inject_proof=Proof(False, "it lives")).to_json() + "\n")
     assert main(["verify", str(folder)]) == 3
     assert "not proved: it lives" in capsys.readouterr().out

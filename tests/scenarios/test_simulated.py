@@ -62,7 +62,7 @@ def test_the_scenario_is_valid_and_its_faults_are_proved(name: str, tmp_path: Pa
     records = list(RunFolder(tmp_path).read_faults())
     assert len(records) == sum(isinstance(step, Inject) for step in load_scenario(name).steps)
     assert all(record.heal_end_ns is not None for record in records)
-    assert all("; healed: " in record.proof for record in records)
+    assert all(record.heal_proof for record in records)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -50,4 +50,4 @@ def test_every_kind_of_fault_can_be_done_and_healed(members: int) -> None:
     cluster.heal_everything()
     assert cluster.converge().reached
     assert [record.what for record in cluster.faults] == [kind.value for kind in FaultKind]
-    assert all(record.heal_end_ns is not None and record.proof for record in cluster.faults)
+    assert all(record.heal_end_ns is not None and record.is_proved and record.heal_proof for record in cluster.faults)

@@ -21,10 +21,11 @@ _OF_LIVE_MEMBERS: Final = frozenset({"kill", "power_cut", "pause", "die_in_chang
 
 @dataclass(frozen=True, slots=True)
 class Injected:
-    """A fault that lasts. `heal` ends it and returns what was seen of it, or nothing when it had no effect."""
+    """A fault that lasts. `heal` ends it and returns what was seen of both, or None when it had no effect."""
 
     where: str
-    heal: Callable[[], str]
+    members: tuple[int, ...]
+    heal: Callable[[], tuple[str, str] | None]
 
 
 def inject(cluster: SimulatedCluster, fault: SwarmFault) -> Injected | None:
@@ -53,51 +54,51 @@ def _plain(cluster: SimulatedCluster, fault: SwarmFault) -> Injected | None:
     planned = PlannedFault(FaultKind(fault.kind), fault.start_ns, fault.duration_ns, fault.member, fault.other)
     if fault.kind == "kill_leader" and cluster.leader() is None:
         return None
-    where, proof, heal = plain.inject(cluster, planned)
+    where, members, proof, heal = plain.inject(cluster, planned)
     if proof.startswith("0 "):
         heal()
         return None
-    return Injected(where, lambda: f"{proof}; {heal()}")
+    return Injected(where, members, lambda: (proof, heal()))
 
 
 def _die(cluster: SimulatedCluster, member: SimulatedMember, fault: SwarmFault, *, power_cut: bool) -> Injected:
     """The member dies in the middle of a change of its files, and starts again."""
     member.disk.end_process_at(fault.depth, lambda: member.end(power_cut=power_cut))
 
-    def heal() -> str:
+    def heal() -> tuple[str, str] | None:
         if member.disk.disarm():
-            return ""
+            return None
         is_dead = not member.alive
         cluster.start(member.member_id)
         how = "its host lost power" if power_cut else "it was killed"
-        return f"{how} in a change of its files; started again" if is_dead else ""
+        return (f"{how} in a change of its files", "started again") if is_dead else None
 
-    return Injected(f"member {member.member_id}", heal)
+    return Injected(f"member {member.member_id}", (member.member_id,), heal)
 
 
 def _full(cluster: SimulatedCluster, member: SimulatedMember) -> Injected:
     disk = member.disk
     disk.is_full, before = True, disk.refused
 
-    def heal() -> str:
+    def heal() -> tuple[str, str] | None:
         disk.is_full = False
         refused = disk.refused - before
         cluster.start(member.member_id)
-        return f"{refused} changes found no room on its disk; there is room again" if refused else ""
+        return (f"{refused} changes found no room on its disk", "there is room again") if refused else None
 
-    return Injected(f"member {member.member_id}", heal)
+    return Injected(f"member {member.member_id}", (member.member_id,), heal)
 
 
 def _slow_disk(member: SimulatedMember) -> Injected:
     disk = member.disk
     disk.extra_latency_ns, before = SLOW_DISK_NS, disk.slowed
 
-    def heal() -> str:
+    def heal() -> tuple[str, str] | None:
         disk.extra_latency_ns = 0
         slowed = disk.slowed - before
-        return f"{slowed} syncs took {SLOW_DISK_NS // MS} ms longer; no longer" if slowed else ""
+        return (f"{slowed} syncs took {SLOW_DISK_NS // MS} ms longer", "no longer") if slowed else None
 
-    return Injected(f"member {member.member_id}", heal)
+    return Injected(f"member {member.member_id}", (member.member_id,), heal)
 
 
 def _cut_channel(cluster: SimulatedCluster, fault: SwarmFault) -> Injected:
@@ -107,9 +108,9 @@ def _cut_channel(cluster: SimulatedCluster, fault: SwarmFault) -> Injected:
     cluster.fabric.cut(source, target, port)
     link = cluster.fabric.channel(source, target, port)
 
-    def heal() -> str:
+    def heal() -> tuple[str, str] | None:
         was_cut = link.cut_since_ns is not None
         cluster.fabric.heal(source, target, port)
-        return "what is sent on it did not arrive; healed" if was_cut else ""
+        return ("what is sent on it did not arrive", "healed") if was_cut else None
 
-    return Injected(f"{fault.channel} from {fault.member} to {fault.other}", heal)
+    return Injected(f"{fault.channel} from {fault.member} to {fault.other}", (fault.member, fault.other), heal)

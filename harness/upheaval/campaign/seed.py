@@ -28,7 +28,7 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval_chaos.planted.bug import INVARIANTS
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.cluster.election_states import MOVE_WATCHERS, ElectionState
 from upheaval_node.types import S
 
@@ -201,11 +201,13 @@ class SeedRun:
             return
 
         def heal() -> None:
-            proof = injected.heal()
-            if proof:
-                now_ns = self.world.now_ns
-                record = FaultRecord(fault.kind, injected.where, begin_ns, begin_ns, now_ns, now_ns, proof)
-                self.cluster.faults.append(record)
+            seen = injected.heal()
+            if seen:
+                times = (begin_ns, begin_ns, self.world.now_ns, self.world.now_ns)
+                proofs = (Proof(True, seen[0]), Proof(True, seen[1]))
+                self.cluster.faults.append(
+                    FaultRecord(fault.kind, injected.where, *times, *proofs, members=injected.members)
+                )
 
         self._plan(begin_ns + fault.duration_ns, heal)
 

@@ -5,7 +5,6 @@ recordings of those that were not started again, the orders of the run, and its 
 ended but for its process. This module knows no cluster.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +27,10 @@ _SHUTDOWN: Final = "shutdown"
 _ENDINGS: Final = (_SHUTDOWN, "abort")
 _OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
-_DEADLY: Final = ("kill", "die", "power")
-"""How the names of faults begin after which no process of a member is left."""
+_DEADLY: Final = frozenset(
+    {"kill", "kill_leader", "power_cut", "power_cut_all", "die_in_change", "power_lost_in_change"}
+)
+"""The kinds of faults after which no process of a member is left."""
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class _Broken(Exception):
 
 def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Finding]:
     """One finding; none for a run in which no cluster was told to end."""
-    orders = [control for control in controls if control.what in _ENDINGS and control.is_proved]
+    orders = [control for control in controls if control.what in _ENDINGS and control.proof.holds]
     traces = [run.member(member_id).trace for member_id in range(manifest.members)]
     if not orders and not any(map(_names_an_end, traces)):
         return []
@@ -169,11 +170,10 @@ def _require_one_position(groups: Iterable[Sequence[Life]]) -> None:
 
 def _kills(fault: FaultRecord, life: Life) -> bool:
     """Whether it struck between the end and the end of the process."""
-    victim = rf"\bmember[ -]{life.member_id}(/{life.module})?(,|$)"
-    is_hit = fault.where == "all members" or re.search(victim, fault.where) is not None
+    is_hit = life.member_id in fault.members and fault.component in (None, life.module)
     last_ns = fault.inject_end_ns if fault.heal_begin_ns is None else fault.heal_begin_ns
     is_then = last_ns >= life.ended_ns and (life.next_ns is None or fault.inject_begin_ns <= life.next_ns)
-    return fault.is_proved and fault.what.startswith(_DEADLY) and is_hit and is_then
+    return fault.is_proved and fault.what in _DEADLY and is_hit and is_then
 
 
 def _require_orderly(life: Life, *, is_killed: bool) -> None:

@@ -25,7 +25,7 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
     shown = []
     has_converged = manifest.converge is not None and manifest.converge.reached
     for fault in faults:
-        said = f"{fault.what} of {fault.where}: {fault.proof or 'no proof'}"
+        said = f"{fault.what} of {fault.where}: {fault.evidence}"
         if not fault.is_proved:
             return Finding(FAULTS_PROVED, Verdict.UNKNOWN, said)
         if fault.heal_end_ns is None and not has_converged:
@@ -38,8 +38,8 @@ def orders_proved(controls: Iterable[ControlRecord]) -> list[Finding]:
     """One finding, unknown when an order was not proved to have taken effect; none for a run without orders."""
     shown = []
     for control in controls:
-        said = f"{control.what}: {control.proof or 'no proof'}"
-        if not control.is_proved:
+        said = f"{control.what}: {control.proof}"
+        if not control.proof.holds:
             return [Finding(ORDERS_PROVED, Verdict.UNKNOWN, said)]
         shown.append(said)
     return [Finding(ORDERS_PROVED, Verdict.VALID, "; ".join(shown))] if shown else []

@@ -54,7 +54,7 @@ def _do(cluster: AnyCluster, options: argparse.Namespace, wanted: CompanionConfi
             if not any(member.is_running() for member in cluster.members):
                 raise UsageError(f"the cluster in {options.dir} is not running: start it with `upheaval up`")
             with cluster.all_or_nothing():
-                return companion_control.start(target, wanted, options.timeout).proof
+                return companion_control.start(target, wanted, options.timeout).proof.evidence
         case companion_control.STOP:
             return f"{name}: {companion_control.stop(target, name).proof}"
         case companion_control.KILL:

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from upheaval.checkers.run import verify_run
+from upheaval.cli.lake_options import require_one_place
 from upheaval.cli.lazy import lazy
-from upheaval.cli.pipeline_commands import require_one_place
 from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically

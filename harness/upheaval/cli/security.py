@@ -32,12 +32,12 @@ def create(folder: Path, members: int, days: int, *, renew: bool) -> int:
 
 
 def reload(folder: Path) -> int:
-    """Try certificates and book out, then have whoever runs read them."""
+    """Try certificates and credentials out, then have whoever runs read them."""
     with open_cluster(folder) as cluster:
         config = cluster.config
         if not config.tls and not config.credentials:
             raise UsageError(
-                f"the cluster in {folder} has neither: start one with `upheaval up --tls --credentials BOOK`"
+                f"the cluster in {folder} has neither: start one with `upheaval up --tls --credentials FILE`"
             )
         if not cluster.is_running():
             raise UsageError(f"the cluster in {folder} is not running: members read these files when they start")
@@ -46,27 +46,27 @@ def reload(folder: Path) -> int:
     return 0
 
 
-def add(principal: str, book: Path, out: Path, roles: Sequence[str]) -> int:
+def add(principal: str, file: Path, out: Path, roles: Sequence[str]) -> int:
     """A new principal with a secret that nobody has seen."""
     try:
         check_principal(principal)
-        if out.absolute() == book.absolute():
-            raise UsageError(f"{book} cannot hold both the book and a secret: give another --out")
-        text = book.read_text(encoding="utf-8") if book.exists() else ""
-        if principal.encode() in CredentialsBook(text, str(book)):
-            raise UsageError(f"{book} names {principal!r} already")
+        if out.absolute() == file.absolute():
+            raise UsageError(f"{file} cannot hold both the credentials and a secret: give another --out")
+        text = file.read_text(encoding="utf-8") if file.exists() else ""
+        if principal.encode() in CredentialsBook(text, str(file)):
+            raise UsageError(f"{file} already has a user {principal!r}")
         secret = secrets.token_urlsafe(SECRET_LENGTH)
         verifier = make_verifier(secret, secrets.token_bytes(SALT_LENGTH), frozenset(roles))
         _write_new(out, f"{principal}:{secret}\n")
         separator = "\n" if text and not text.endswith("\n") else ""
-        write_private(book, f"{text}{separator}{principal}:{verifier}\n", mode=mode_of(book))
+        write_private(file, f"{text}{separator}{principal}:{verifier}\n", mode=mode_of(file))
     except NodeError as error:
         raise UsageError(str(error)) from error
     except UnicodeDecodeError as error:
-        raise UsageError(f"{book} is no text") from error
+        raise UsageError(f"{file} is not a text file") from error
     except OSError as error:
         raise EnvironmentFault(f"cannot write {error.filename}: {error.strerror}") from error
-    print(f"{principal} is in {book}; its secret is in {out}")
+    print(f"{principal} is in {file}; its secret is in {out}")
     return 0
 
 

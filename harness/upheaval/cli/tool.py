@@ -6,28 +6,13 @@ place in the run folder (`RUN/member-0`); while it runs the command is carried o
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from upheaval_node.tool.__main__ import Options
     from upheaval_node.tool.answer import Answer
 
 PROGRAM = "upheaval tool"
-
-
-def add_command(commands: Any) -> None:
-    """Add `tool` to the command line."""
-    parser = commands.add_parser(
-        "tool",
-        help="what Aeron's ClusterTool does: describe, recording-log, list-members, snapshot and others",
-        add_help=False,
-    )
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--timeout", metavar="SECONDS")
-    parser.add_argument("--archive", metavar="DIR")
-    parser.add_argument("-h", "--help", action="store_true", dest="wants_help")
-    parser.add_argument("words", nargs=argparse.REMAINDER)
-    parser.set_defaults(command=tool)
 
 
 def tool(given: argparse.Namespace) -> int:

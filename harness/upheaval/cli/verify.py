@@ -7,8 +7,8 @@ from pathlib import Path
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report, worst
+from upheaval.cli.lake_options import require_one_place
 from upheaval.cli.lazy import lazy
-from upheaval.cli.pipeline_commands import require_one_place
 from upheaval.cli.tables import table
 
 
@@ -41,7 +41,7 @@ def show_several(reports: Sequence[Report], *, as_json: bool) -> int:
 
 def print_report(report: Report) -> None:
     """The table, then the verdict as the last line but one and the run folder as the last."""
-    rows = [["promise", "verdict", "what it rests on"]]
+    rows = [["promise", "verdict", "evidence"]]
     rows.extend([finding.promise, finding.verdict.text, finding.detail] for finding in report.findings)
     print(table(rows))
     print(f"verdict: {report.verdict.text}")

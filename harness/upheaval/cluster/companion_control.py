@@ -13,7 +13,7 @@ from upheaval.records import (
     ControlRecord,
 )
 from upheaval.system import MemberStatus, serving_leader
-from upheaval_chaos.record import NOT_PROVED
+from upheaval_chaos.record import Proof
 
 START: Final = "start"
 STOP: Final = "stop"
@@ -139,9 +139,9 @@ def _record(keeper: Keeper, what: str, act: Callable[[], str]) -> ControlRecord:
     begin_ns, operations = keeper.now_ns(), keeper.acknowledged()
     failure: UnknownOutcome | None = None
     try:
-        proof = act()
+        proof = Proof(True, act())
     except UnknownOutcome as error:
-        failure, proof = error, f"{NOT_PROVED}{' '.join(str(error).split())}"
+        failure, proof = error, Proof(False, " ".join(str(error).split()))
     record = ControlRecord(what, begin_ns, keeper.now_ns(), -1, {}, proof, operations)
     keeper.record_control(record)
     if failure is not None:

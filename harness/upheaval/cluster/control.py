@@ -14,7 +14,7 @@ from upheaval.records import (
     Json,
 )
 from upheaval.system import ControlStatus, MemberStatus, is_caught_up
-from upheaval_chaos.record import NOT_PROVED
+from upheaval_chaos.record import Proof
 
 SNAPSHOT: Final = "snapshot"
 SUSPEND: Final = "suspend"
@@ -84,9 +84,9 @@ def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -
     work = _Order(cluster, order, timeout_s)
     failure: UnknownOutcome | None = None
     try:
-        proof = work.run()
+        proof = Proof(True, work.run())
     except UnknownOutcome as error:
-        failure, proof = error, f"{NOT_PROVED}{' '.join(str(error).split())}"
+        failure, proof = error, Proof(False, " ".join(str(error).split()))
     record = ControlRecord(order, begin_ns, cluster.now_ns(), work.leader, work.seen, proof, operations)
     cluster.record_control(record)
     if failure is not None:

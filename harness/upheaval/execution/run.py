@@ -42,8 +42,7 @@ from upheaval.scenario import (
 )
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_chaos.driver import FaultDriver
-from upheaval_chaos.faults import Proof
-from upheaval_chaos.record import NOT_PROVED
+from upheaval_chaos.record import Proof
 from upheaval_node.types import MS
 
 SCENARIO_FILE: Final = "run.scenario"
@@ -248,8 +247,8 @@ def _keep_backup(stage: Stage, action: str, source: str) -> ControlRecord:
 def _require_proof(say: Say, what: str, proof: Proof) -> None:
     """What was not proved makes the run worthless: it ends here."""
     if not proof.holds:
-        raise UnknownOutcome(f"{what}, {NOT_PROVED}{proof.text}")
-    say(f"{what}: {proof.text}")
+        raise UnknownOutcome(f"{what}, {proof}")
+    say(f"{what}: {proof}")
 
 
 def _wait_leader(stage: Stage, other_than: int | None) -> None:

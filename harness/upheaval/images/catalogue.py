@@ -87,7 +87,7 @@ NODE: Final = Image(
 
 NODE_TEST: Final = Image(
     "node-test",
-    ("images/node-test", "chaos/upheaval_chaos", "harness/upheaval"),
+    ("images/node-test", "chaos/upheaval_chaos"),
     NODE.tag,
     None,
     limit_mb=210,
@@ -129,7 +129,7 @@ NETFAULT: Final = Image(
 
 LOAD: Final = Image(
     "load",
-    ("images/load", "node/upheaval_node", "harness/upheaval"),
+    ("images/load", "node/upheaval_node", "chaos/upheaval_chaos", "harness/upheaval"),
     _PYTHON_IMAGE,
     PYTHON_BASE,
     limit_mb=300,

@@ -34,9 +34,9 @@ from upheaval.records.origin import Origin, read_origin, write_origin
 from upheaval.records.owned_folder import owned_folder
 from upheaval.records.private_files import PRIVATE, copy_private, mode_of, write_private
 from upheaval.records.protocol_view import (
+    COLUMNS,
     NOTATIONS,
     PLAIN,
-    SEED,
     SEND,
     Choice,
     Entry,
@@ -75,13 +75,13 @@ from upheaval.records.service_messages import (
 __all__ = [
     "BACKUP",
     "BACKUP_NAME",
+    "COLUMNS",
     "LEDGER",
     "MEMBERS_MAX",
     "NOTATIONS",
     "PLAIN",
     "PRIVATE",
     "PROFILES",
-    "SEED",
     "SEND",
     "SHIPPED",
     "SOURCES",

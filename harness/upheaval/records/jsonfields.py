@@ -87,6 +87,23 @@ def objects(fields: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
     return found
 
 
+def integers(fields: Mapping[str, Json], name: str) -> list[int]:
+    value = fields.get(name)
+    if not isinstance(value, list):
+        raise FieldError(f"field {name!r} must be a list of integers, not {_shown(fields, name)}")
+    found = [item for item in value if type(item) is int]
+    if len(found) != len(value):
+        raise FieldError(f"field {name!r} must hold integers only")
+    return found
+
+
+def mapping(fields: Mapping[str, Json], name: str) -> dict[str, Json]:
+    value = fields.get(name)
+    if not isinstance(value, dict):
+        raise FieldError(f"field {name!r} must be an object, not {_shown(fields, name)}")
+    return value
+
+
 def read_text(path: Path) -> str:
     """The whole file. Raises `EnvironmentFault` when it cannot be read, `UsageError` when it is no UTF-8 text."""
     try:

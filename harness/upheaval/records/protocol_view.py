@@ -1,6 +1,6 @@
 """The protocol trace of a run, read from its folder: entries in order, chosen by member, message and time, and as text.
 
-Two notations. The plain one has a line for each message and state change, with every field. The one called `seed` is
+Two notations. The plain one has a line for each message and state change, with every field. The one called `columns` is
 that of the documents on Aeron Cluster's messages: messages that were sent, where in an election their sender was, and
 `payload: field=value|..` with the fields that the documents know. Knows only the run folder.
 """
@@ -19,8 +19,8 @@ from upheaval_node.protocol_trace import MESSAGE_EVENTS
 from upheaval_node.types import S
 
 PLAIN: Final = "plain"
-SEED: Final = "seed"
-NOTATIONS: Final = (PLAIN, SEED)
+COLUMNS: Final = "columns"
+NOTATIONS: Final = (PLAIN, COLUMNS)
 
 SEND: Final = "send"
 RECEIVE: Final = "receive"

@@ -14,9 +14,9 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, Json
-from upheaval_chaos.record import FaultRecord, is_proof
+from upheaval_chaos.record import FaultRecord, Proof
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")
@@ -84,12 +84,8 @@ class ControlRecord:
     end_ns: int
     leader: int
     members: Mapping[str, Json]
-    proof: str
+    proof: Proof
     operations: int = 0
-
-    @property
-    def is_proved(self) -> bool:
-        return is_proof(self.proof)
 
     def to_json(self) -> str:
         return _line(asdict(self))
@@ -190,12 +186,12 @@ class RunFolder:
             except FieldError as error:
                 raise UsageError(f"{self.controls_file}:{number}: {error}") from None
 
-    def heal_fault(self, where: str, begin_ns: int, end_ns: int) -> None:
-        """Write down that the last fault of `where` (or of a part of it) was healed; nothing when none is open."""
+    def heal_fault(self, member_id: int, begin_ns: int, end_ns: int) -> None:
+        """Write down that the member's last fault was healed; nothing when none is open."""
         faults = list(self.read_faults())
         for index in reversed(range(len(faults))):
             fault = faults[index]
-            if fault.where.partition("/")[0] == where and fault.heal_end_ns is None:
+            if member_id in fault.members and fault.heal_end_ns is None:
                 faults[index] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=end_ns)
                 write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
                 return
@@ -276,6 +272,15 @@ def _parse_converge(value: Json) -> Converge | None:
     )
 
 
+def _proof(fields: Mapping[str, Json], name: str) -> Proof:
+    value = jsonfields.mapping(fields, name)
+    return Proof(jsonfields.boolean(value, "holds"), jsonfields.text(value, "evidence"))
+
+
+def _optional_proof(fields: Mapping[str, Json], name: str) -> Proof | None:
+    return None if fields.get(name) is None else _proof(fields, name)
+
+
 def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
     """Build a fault from a decoded line. Raises `FieldError` with the reason."""
     return FaultRecord(
@@ -285,7 +290,10 @@ def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
         inject_end_ns=jsonfields.integer(fields, "inject_end_ns"),
         heal_begin_ns=jsonfields.optional_integer(fields, "heal_begin_ns"),
         heal_end_ns=jsonfields.optional_integer(fields, "heal_end_ns"),
-        proof=jsonfields.optional_text(fields, "proof") or "",
+        inject_proof=_optional_proof(fields, "inject_proof"),
+        heal_proof=_optional_proof(fields, "heal_proof"),
+        members=tuple(jsonfields.integers(fields, "members")),
+        component=jsonfields.optional_text(fields, "component"),
         name=jsonfields.optional_text(fields, "name") or "",
         statement=jsonfields.optional_text(fields, "statement") or "",
         inject_operations=jsonfields.optional_integer(fields, "inject_operations"),
@@ -305,6 +313,6 @@ def parse_control(fields: Mapping[str, Json]) -> ControlRecord:
         end_ns=jsonfields.integer(fields, "end_ns"),
         leader=jsonfields.integer(fields, "leader"),
         members=members,
-        proof=jsonfields.optional_text(fields, "proof") or "",
+        proof=_proof(fields, "proof"),
         operations=jsonfields.integer(fields, "operations"),
     )

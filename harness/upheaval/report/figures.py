@@ -71,7 +71,7 @@ class FaultFigures:
     where: str
     begin: int
     end: int | None
-    proof: str
+    evidence: str
     before: tuple[float, float] | None
     during: tuple[float, float] | None
     after: tuple[float, float] | None
@@ -140,7 +140,7 @@ def snapshot_figures(controls: Iterable[ControlRecord], start: int) -> list[Snap
     return [
         SnapshotFigures(control.begin_ns - start, control.end_ns - control.begin_ns)
         for control in controls
-        if control.what == "snapshot" and control.is_proved
+        if control.what == "snapshot" and control.proof.holds
     ]
 
 
@@ -327,7 +327,7 @@ def _fault_figures(
         fault.where,
         begin,
         end,
-        fault.proof,
+        fault.evidence,
         _between(answered, begin - AROUND_NS, begin),
         _between(answered, begin, healed),
         None if end is None else _between(answered, end, end + AROUND_NS),

@@ -162,7 +162,7 @@ def _promises(report: Report) -> str:
         f"<td>{escape(f.detail)}</td></tr>"
         for f in report.findings
     ]
-    return _table(("promise", "verdict", "what it rests on"), rows, "promises")
+    return _table(("promise", "verdict", "evidence"), rows, "promises")
 
 
 def _faults(faults: Sequence[FaultFigures]) -> str:
@@ -175,7 +175,7 @@ def _faults(faults: Sequence[FaultFigures]) -> str:
         "p50 / p99 before",
         "during",
         "after",
-        "proof",
+        "evidence",
     )
     rows = []
     for f in faults:
@@ -183,7 +183,7 @@ def _faults(faults: Sequence[FaultFigures]) -> str:
         cells = [f"{f.what} {f.where}", duration(f.begin), healed, _after(f.new_leader_ns), _after(f.first_answer_ns)]
         cells += [_pair(f.before), _pair(f.during), _pair(f.after)]
         shown = "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
-        rows.append(f"<tr>{shown}<td>{escape(f.proof)}</td></tr>")
+        rows.append(f"<tr>{shown}<td>{escape(f.evidence)}</td></tr>")
     return _table(heads, rows)
 
 

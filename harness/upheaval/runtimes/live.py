@@ -36,7 +36,7 @@ from upheaval.runtimes.conditions import Conditions
 from upheaval.security import policy as security
 from upheaval.system import COMPONENTS, ControlStatus, MemberStatus, with_leaders
 from upheaval.waits import POLL_INTERVAL_S, wait_until
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.tls_files import TlsFiles, member_name
 
@@ -170,7 +170,11 @@ class LiveMember(ABC):
         begin_ns = time.monotonic_ns()
         do()
         where = f"member-{self.member_id}" + (f"/{component}" if component else "")
-        fault = FaultRecord(what, where, begin_ns, time.monotonic_ns(), proof=f"{proved}: {', '.join(sorted(names))}")
+        proof = Proof(True, f"{proved}: {', '.join(sorted(names))}")
+        end_ns = time.monotonic_ns()
+        fault = FaultRecord(
+            what, where, begin_ns, end_ns, inject_proof=proof, members=(self.member_id,), component=component
+        )
         self._live.note_fault(self.member_id, fault)
 
     def _require_running(self, what: str, component: str | None) -> frozenset[str]:
@@ -374,7 +378,7 @@ class LiveCluster(ABC, Generic[Member_co]):
             self._faults[member_id] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=time.monotonic_ns())
             self._write_fault(member_id)
         else:
-            self.run.heal_fault(f"member-{member_id}", begin_ns, time.monotonic_ns())
+            self.run.heal_fault(member_id, begin_ns, time.monotonic_ns())
 
     def flush_faults(self) -> None:
         """Write down the faults that were not healed."""

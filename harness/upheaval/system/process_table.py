@@ -85,23 +85,43 @@ def send_signal(processes: Iterable[FoundProcess], number: signal.Signals) -> No
 
 
 def wait_until_gone(processes: Iterable[FoundProcess], run_id: str, timeout_s: float = KILL_TIMEOUT_S) -> None:
-    """Wait until none of these processes lives. Raises `UnknownOutcome` with those that remain."""
+    """Wait until none of these processes lives, and none still has its files: locks and sockets are free.
+
+    Raises `UnknownOutcome` with those that remain.
+    """
     pending = {process.pid for process in processes}
 
     def all_gone() -> bool:
-        pending.intersection_update([pid for pid in pending if process_of(pid, run_id) is not None])
+        pending.intersection_update([pid for pid in pending if process_of(pid, run_id) is not None or _is_ending(pid)])
         return not pending
 
     wait_until(all_gone, timeout_s=timeout_s, describe=lambda: f"processes {sorted(pending)} do not end")
 
 
+def _is_ending(pid: int) -> bool:
+    """Whether it has given up its memory, and with it its environment, but is no zombie yet: its files come last."""
+    try:
+        has_memory = bool((_PROC / str(pid) / "environ").read_bytes())
+    except ProcessLookupError:
+        has_memory = False
+    except OSError:
+        return False
+    return not has_memory and _state(pid) not in (None, "Z", "X")
+
+
 def is_stopped(pid: int) -> bool | None:
     """Whether the kernel holds the process stopped; None when it is gone."""
+    state = _state(pid)
+    return None if state is None else state == "T"
+
+
+def _state(pid: int) -> str | None:
+    """The state of the main thread, as proc(5) has it; None when it is gone."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
-    return stat.rpartition(")")[2].split()[0] == "T"
+    return stat.rpartition(")")[2].split()[0]
 
 
 def context_switches(pid: int) -> int:

@@ -18,9 +18,9 @@ from upheaval.scenario import Inject, parse_scenario
 from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
 from upheaval_chaos.driver import FaultDriver
-from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Proof, Selector
+from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector
 from upheaval_chaos.link_faults import LinkFault
-from upheaval_chaos.record import NOT_PROVED
+from upheaval_chaos.record import Proof
 from upheaval_chaos.target import LinkFaultKind
 
 WAIT_S: Final = 30.0
@@ -208,7 +208,7 @@ class Chaos:
             fault = replace(fault, members=_of_ids(member_ids))
         proof = self._driver.inject(name, fault)
         self._counts[kind] += 1
-        active = self._active[name] = ActiveFault(self, name, fault, member_ids, proof.text)
+        active = self._active[name] = ActiveFault(self, name, fault, member_ids, str(proof))
         _require(f"fault {name!r}", proof)
         return active
 
@@ -321,7 +321,7 @@ def _of_ids(member_ids: Sequence[int]) -> Group:
 
 def _require(what: str, proof: Proof) -> None:
     if not proof.holds:
-        raise UnknownOutcome(f"{what}, {NOT_PROVED}{proof.text}")
+        raise UnknownOutcome(f"{what}, {proof}")
 
 
 def _kind_of(fault: Fault | str) -> str:

@@ -42,6 +42,9 @@ _VERSION_OFFSET: Final = _BLOCK_OFFSET
 _ACTIVITY_OFFSET: Final = _BLOCK_OFFSET + 8
 _CLUSTER_MEMBER_ID_OFFSET: Final = _BLOCK_OFFSET + 56
 _TEMPLATE_ID: Final = 200
+_OWNER: Final = struct.Struct("<16xq8xq")
+OWNER_LENGTH: Final = _OWNER.size
+"""How many bytes from the start of a mark file name its owner."""
 _MESSAGE_HEADER: Final = struct.Struct("<HHHH")
 
 
@@ -57,6 +60,22 @@ class MarkFileContent(Generic[Header]):
     is_legacy: bool
     schema_version: int = 0
     block_length: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MarkOwner:
+    """Who wrote a mark file: process id and last sign of life (epoch milliseconds), -1 where it says nothing."""
+
+    pid: int
+    activity_timestamp_ms: int
+
+
+def owner_of(head: bytes) -> MarkOwner:
+    """The owner by the first `OWNER_LENGTH` bytes of either kind of mark file; fewer bytes name nobody."""
+    if len(head) < OWNER_LENGTH:
+        return MarkOwner(NULL_VALUE, NULL_VALUE)
+    activity_timestamp_ms, pid = _OWNER.unpack_from(head)
+    return MarkOwner(pid, activity_timestamp_ms)
 
 
 def is_active(

@@ -79,12 +79,16 @@ def test_a_folder_that_is_no_run_exits_2(tmp_path: Path, capsys: pytest.CaptureF
     ("arguments", "reason"),
     [
         ([], "COMMAND"),
-        (["fly"], "invalid choice: 'fly'"),
+        (["fly"], "unknown command 'fly' "),
+        (["statsu"], "unknown command 'statsu': did you mean 'status'?"),
         (["up"], "--dir"),
         (["up", "--dir", "x", "--members", "many"], "invalid int value: 'many'"),
         (["up", "--dir", "x", "--components", "half"], "invalid choice: 'half'"),
         (["kill", "--dir", "x", "1", "--component", "brain"], "invalid choice: 'brain'"),
-        (["client", "--dir", "x", "--timeout", "-1", "echo", "a"], "invalid number of seconds value: '-1'"),
+        (
+            ["client", "--dir", "x", "--timeout", "-1", "echo", "a"],
+            "expected seconds above 0 and below 100000, got '-1'",
+        ),
         (["client", "--dir", "x", "register", "write", "k"], "value"),
         (["verify", "x", "--master", "local[1]"], "--master is Spark's"),
         (["measure", "x", "--master", "local[1]"], "--master is Spark's"),

@@ -15,7 +15,7 @@ from upheaval.records import (
     ControlRecord,
     RunFolder,
 )
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 
 SERVICES = 2
 TERM = 1
@@ -29,7 +29,7 @@ class Ended:
         self.position = 0
         self.traces: list[list[dict[str, object]]] = []
         self.recorded = [0, 0, 0]
-        self.order = ControlRecord("shutdown", 1, 2, 0, {}, "ended by themselves")
+        self.order = ControlRecord("shutdown", 1, 2, 0, {}, Proof(True, "ended by themselves"))
         self.is_ordered = True
         self.seen: dict[str, dict[str, object]] = {}
 
@@ -206,24 +206,32 @@ def test_what_nobody_knows_is_unknown(tmp_path: Path, change: Callable[[Ended], 
 
 
 @pytest.mark.parametrize(
-    ("what", "where", "begin_ns", "heal_ns", "verdict"),
+    ("what", "members", "component", "begin_ns", "heal_ns", "verdict"),
     [
-        ("kill", "member 1", 1, 9, Verdict.VALID),
-        ("kill", "member-1", 1, None, Verdict.VALID),
-        ("power_cut_all", "all members", 0, 1, Verdict.VALID),
-        ("kill", "member 1", -5, 0, Verdict.UNKNOWN),
-        ("kill", "member 0", 1, 9, Verdict.UNKNOWN),
-        ("kill", "member 11", 1, 9, Verdict.UNKNOWN),
-        ("kill", "member-1/all, member-2/all", 1, 9, Verdict.VALID),
-        ("kill", "member-1/archive", 1, 9, Verdict.UNKNOWN),
-        ("pause", "member 1", 1, 9, Verdict.UNKNOWN),
+        ("kill", (1,), None, 1, 9, Verdict.VALID),
+        ("kill_leader", (1,), None, 1, None, Verdict.VALID),
+        ("power_cut_all", (0, 1, 2), None, 0, 1, Verdict.VALID),
+        ("kill", (1,), None, -5, 0, Verdict.UNKNOWN),
+        ("kill", (0,), None, 1, 9, Verdict.UNKNOWN),
+        ("kill", (11,), None, 1, 9, Verdict.UNKNOWN),
+        ("kill", (1, 2), "all", 1, 9, Verdict.VALID),
+        ("kill", (1,), "archive", 1, 9, Verdict.UNKNOWN),
+        ("pause", (1,), None, 1, 9, Verdict.UNKNOWN),
     ],
 )
 def test_who_is_killed_between_its_end_and_that_of_its_process_has_no_exit_status(
-    tmp_path: Path, what: str, where: str, begin_ns: int, heal_ns: int | None, verdict: Verdict
+    tmp_path: Path,
+    what: str,
+    members: tuple[int, ...],
+    component: str | None,
+    begin_ns: int,
+    heal_ns: int | None,
+    verdict: Verdict,
 ) -> None:
     """Found by seed 11163 of the campaign."""
-    RunFolder(tmp_path).add_fault(FaultRecord(what, where, begin_ns, begin_ns, heal_ns, heal_ns, "dead; started again"))
+    times = (begin_ns, begin_ns, heal_ns, heal_ns)
+    fault = FaultRecord(what, "", *times, Proof(True, "dead"), members=members, component=component)
+    RunFolder(tmp_path).add_fault(fault)
     assert Ended().write(tmp_path, _killed).verdict is verdict
 
 

@@ -1,5 +1,7 @@
 """The promise that every fault took effect and was healed, judged from what was recorded."""
 
+from dataclasses import replace
+
 import pytest
 
 from upheaval.checkers.faults import faults_proved
@@ -8,10 +10,11 @@ from upheaval.records import (
     Converge,
     Manifest,
 )
-from upheaval_chaos.record import NOT_PROVED, FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 
-HEALED = FaultRecord("kill", "member-0", 1, 2, 3, 4, proof="gone: process 7")
-OPEN = FaultRecord("kill", "member-1", 1, 2, proof="gone: process 8")
+Y = Proof(False, "y")
+HEALED = FaultRecord("kill", "member-0", 1, 2, 3, 4, Proof(True, "gone: process 7"))
+OPEN = FaultRecord("kill", "member-1", 1, 2, inject_proof=Proof(True, "gone: process 8"))
 
 
 def manifest(*, converged: bool) -> Manifest:
@@ -26,7 +29,9 @@ def manifest(*, converged: bool) -> Manifest:
         ([HEALED, OPEN], True, Verdict.VALID, "process 7; kill of member-1: gone: process 8"),
         ([HEALED, OPEN], False, Verdict.UNKNOWN, "kill of member-1 was not healed"),
         ([FaultRecord("kill", "member-0", 1, 2, 3, 4)], True, Verdict.UNKNOWN, "kill of member-0: no proof"),
-        ([FaultRecord("cut", "x", 1, 2, 3, 4, NOT_PROVED + "y")], True, Verdict.UNKNOWN, "cut of x: not proved: y"),
+        ([FaultRecord("cut", "x", 1, 2, 3, 4, Y)], True, Verdict.UNKNOWN, "cut of x: not proved: y"),
+        ([replace(HEALED, heal_proof=Y)], True, Verdict.UNKNOWN, "gone: process 7; healed: not proved: y"),
+        ([replace(HEALED, inject_proof=None)], True, Verdict.UNKNOWN, "no proof"),
     ],
 )
 def test_verdicts(faults: list[FaultRecord], converged: bool, verdict: Verdict, text: str) -> None:

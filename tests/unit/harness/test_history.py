@@ -23,7 +23,7 @@ from upheaval.records import (
     parse_object,
     read_history,
 )
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 
 SCALARS = st.one_of(st.integers(-(2**53), 2**53), st.text(max_size=20))
 
@@ -96,7 +96,11 @@ def test_the_manifest_is_read_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_faults_are_read_back_as_they_were_written(tmp_path: Path) -> None:
     run = RunFolder(tmp_path)
-    faults = [FaultRecord("kill", "member-0", 1, 2, 3, 4, proof="pid 7 is gone"), FaultRecord("kill", "member-1", 5, 6)]
+    proofs = (Proof(True, "pid 7 is gone"), Proof(False, "it does not come back"))
+    faults = [
+        FaultRecord("kill", "member-0", 1, 2, 3, 4, *proofs, (0,), "archive", "k", "kill 0", 7, 8, 1),
+        FaultRecord("kill", "member-1", 5, 6),
+    ]
     for fault in faults:
         run.add_fault(fault)
     assert list(run.read_faults()) == faults

@@ -1,5 +1,6 @@
 """What the process runtime asks of the machine: processes by run id, free ports, waiting."""
 
+import fcntl
 import os
 import signal
 import socket
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +26,14 @@ from upheaval.system.process_table import (
 )
 from upheaval.waits import wait_until
 
+# Takes a lock, and so much memory that its end takes a while.
+HOLDS_A_LOCK = """
+import fcntl, os, signal, sys
+fcntl.flock(os.open(sys.argv[1], os.O_RDWR | os.O_CREAT), fcntl.LOCK_EX)
+memory = b"x" * 200_000_000
+print("up", flush=True)
+signal.pause()
+"""
 WAITS_FOR_EVER = "import signal; print('up', flush=True); signal.pause()"
 
 
@@ -57,6 +67,21 @@ def test_a_killed_process_is_gone_even_before_its_parent_has_asked(
     wait_until_gone(found, run_id)
     assert processes_of(run_id) == []
     send_signal(found, signal.SIGKILL)
+
+
+def test_a_process_that_is_gone_has_let_go_of_its_locks(run_id: str, tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    command = [sys.executable, "-c", HOLDS_A_LOCK, str(path)]
+    environment = {**os.environ, RUN_ID_VARIABLE: run_id}
+    for _ in range(5):
+        with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE) as started:
+            assert started.stdout is not None
+            assert started.stdout.readline() == b"up\n"
+            found = processes_of(run_id)
+            send_signal(found, signal.SIGKILL)
+            wait_until_gone(found, run_id)
+            with path.open() as stream:
+                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def test_a_process_that_does_not_end_is_named(process: "subprocess.Popen[bytes]", run_id: str) -> None:

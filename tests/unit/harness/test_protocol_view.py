@@ -226,7 +226,7 @@ def test_a_time_that_is_none_is_refused(run: RunFolder, capsys: pytest.CaptureFi
     with pytest.raises(SystemExit) as raised:
         main(["trace", str(run.path), "--from", "nan"])
     assert raised.value.code == 2
-    assert "invalid number of seconds value: 'nan'" in capsys.readouterr().err
+    assert "expected a number of seconds, got 'nan'" in capsys.readouterr().err
 
 
 def test_the_older_of_two_files_comes_first(run: RunFolder) -> None:

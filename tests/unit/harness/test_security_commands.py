@@ -108,11 +108,11 @@ def test_a_book_keeps_the_mode_that_its_owner_gave_it(tmp_path: Path, capsys: py
     for name, mode in (("alice", 0o600), ("bob", 0o600), ("carol", 0o640)):
         if name == "carol":
             book.chmod(mode)
-        assert said(capsys, "credentials", "add", name, "--book", str(book), "--out", str(tmp_path / name))[0] == 0
+        assert said(capsys, "credentials", "add", name, "--file", str(book), "--out", str(tmp_path / name))[0] == 0
         assert book.stat().st_mode & 0o777 == mode
     same = tmp_path / "same"
-    text = refused(capsys, "credentials", "add", "dave", "--book", str(same), "--out", str(same))
-    assert "cannot hold both the book and a secret" in text
+    text = refused(capsys, "credentials", "add", "dave", "--file", str(same), "--out", str(same))
+    assert "cannot hold both the credentials and a secret" in text
     assert not same.exists()
 
 
@@ -165,7 +165,7 @@ def test_somebody_is_let_in_by_a_line_and_a_file_of_their_own(
     book, out = tmp_path / "book", tmp_path / "alice"
     book.write_text("# people", encoding="utf-8")
     status, text = said(
-        capsys, "credentials", "add", "alice", "--book", str(book), "--out", str(out), "--role", "admin"
+        capsys, "credentials", "add", "alice", "--file", str(book), "--out", str(out), "--role", "admin"
     )
     assert (status, text) == (0, f"alice is in {book}; its secret is in {out}\n")
     assert out.stat().st_mode & 0o777 == 0o600
@@ -181,16 +181,16 @@ def test_somebody_is_let_in_by_a_line_and_a_file_of_their_own(
 
 def test_wrong_principals_and_files_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     book, out = tmp_path / "book", tmp_path / "alice"
-    add = ("credentials", "add", "--book", str(book))
+    add = ("credentials", "add", "--file", str(book))
     assert said(capsys, *add, "--out", str(out), "alice")[0] == 0
     before = (book.read_bytes(), out.read_bytes())
-    assert "names 'alice' already" in refused(capsys, *add, "--out", str(tmp_path / "other"), "alice")
+    assert "already has a user 'alice'" in refused(capsys, *add, "--out", str(tmp_path / "other"), "alice")
     assert "is there already" in refused(capsys, *add, "--out", str(out), "bob")
     assert "no colon" in refused(capsys, *add, "--out", str(tmp_path / "other"), "a:b")
     assert (book.read_bytes(), out.read_bytes()) == before
     broken = tmp_path / "broken"
     broken.write_text("alice:secret\n", encoding="utf-8")
-    text = refused(capsys, "credentials", "add", "--book", str(broken), "--out", str(tmp_path / "other"), "bob")
+    text = refused(capsys, "credentials", "add", "--file", str(broken), "--out", str(tmp_path / "other"), "bob")
     assert "broken line 1 holds no verifier" in text
     assert not (tmp_path / "other").exists()
     assert "broken line 1" in refused(capsys, "up", "--dir", str(tmp_path / "run"), "--credentials", str(broken))

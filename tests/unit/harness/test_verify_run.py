@@ -374,11 +374,12 @@ def test_a_folder_that_is_no_run_folder_is_a_usage_error(tmp_path: Path) -> None
         verify_run(tmp_path)
 
 
-def test_a_manifest_of_another_format_is_a_usage_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("other", [1, 99])
+def test_a_manifest_of_another_format_is_a_usage_error(tmp_path: Path, other: int) -> None:
     good_run().write(tmp_path)
     manifest = tmp_path / "manifest.json"
-    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": 99}))
-    with pytest.raises(UsageError, match="format 99"):
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "format": other}))
+    with pytest.raises(UsageError, match=f"format {other}, this version reads format 2"):
         verify_run(tmp_path)
 
 

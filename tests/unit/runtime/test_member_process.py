@@ -11,7 +11,7 @@ import pytest
 from unit.runtime.member_processes import SPLIT, Members, ended, wait_until
 from upheaval_node.counters import CLUSTER_NODE_ROLE
 from upheaval_node.runtime.exit_status import ExitStatus
-from upheaval_node.runtime.mark_lock import is_locked
+from upheaval_node.runtime.mark_lock import MarkLock, is_locked
 
 
 @pytest.fixture
@@ -81,6 +81,16 @@ def test_a_member_that_runs_already_is_left_alone(members: Members) -> None:
     assert "runs already" in errors
     assert first.poll() is None
     assert members.leader() == 0
+
+
+def test_a_member_whose_mark_is_let_go_of_after_its_start_began_starts(members: Members) -> None:
+    mark = members.path(0) / "archive" / "archive-mark.dat"
+    lock = MarkLock(str(mark))
+    process = members.start(0)
+    fds = Path(f"/proc/{process.pid}/fd")
+    wait_until(lambda: any(fd.is_symlink() and fd.readlink() == mark for fd in fds.iterdir()))
+    lock.release()
+    members.wait_until_leader()
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

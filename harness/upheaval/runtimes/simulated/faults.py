@@ -101,42 +101,52 @@ def draw_schedule(
     return schedule
 
 
-Injection = tuple[str, str, Callable[[], str]]
+Injection = tuple[str, tuple[int, ...], str, Callable[[], str]]
 
 
 def inject(cluster: Target, fault: PlannedFault) -> Injection:
-    """Do it; returns where it was done, the proof that it took effect, and what heals it (which gives its proof)."""
+    """Do it; returns where, to which members, the proof that it took effect, and what heals it and proves that."""
     leader = cluster.leader()
     at = leader if leader is not None and fault.kind in _OF_THE_LEADER else fault.member
     match fault.kind:
         case FaultKind.KILL | FaultKind.KILL_LEADER:
             cluster.kill(at)
-            return f"member {at}", "its process is dead", lambda: _start(cluster, [at])
+            return f"member {at}", (at,), "its process is dead", lambda: _start(cluster, [at])
         case FaultKind.POWER_CUT:
             cluster.power_cut([at])
-            return f"member {at}", "its host is off", lambda: _start(cluster, [at])
+            return f"member {at}", (at,), "its host is off", lambda: _start(cluster, [at])
         case FaultKind.POWER_CUT_ALL:
             cluster.power_cut(cluster.member_ids)
-            return "all members", "their hosts are off", lambda: _start(cluster, cluster.member_ids)
+            return (
+                "all members",
+                tuple(cluster.member_ids),
+                "their hosts are off",
+                lambda: _start(cluster, cluster.member_ids),
+            )
         case FaultKind.PAUSE:
             cluster.pause(at)
-            return f"member {at}", "its process is stopped", lambda: _resume(cluster, at)
+            return f"member {at}", (at,), "its process is stopped", lambda: _resume(cluster, at)
         case FaultKind.ISOLATE | FaultKind.ISOLATE_LEADER:
-            return _cut(cluster, f"member {at}", cluster.links_of(at))
+            return _cut(cluster, f"member {at}", (at,), cluster.links_of(at))
         case FaultKind.CLIENTS_CUT_OFF:
-            return _cut(cluster, f"clients of member {at}", cluster.client_links_of(at))
+            return _cut(cluster, f"clients of member {at}", (at,), cluster.client_links_of(at))
         case FaultKind.ONE_WAY:
-            return _cut(cluster, f"link {at} to {fault.other}", [cluster.link(at, fault.other)])
+            return _cut(cluster, f"link {at} to {fault.other}", (at, fault.other), [cluster.link(at, fault.other)])
         case FaultKind.RESET:
             count = cluster.reset_connections(at)
-            return f"member {at}", f"{count} connections reset", lambda: "nothing to heal"
+            return f"member {at}", (at,), f"{count} connections reset", lambda: "nothing to heal"
         case FaultKind.SLOW:
             cluster.slow_down(at, fault.duration_ns // 20)
-            return f"member {at}", f"{fault.duration_ns // 20} ns more on its links", lambda: _speed_up(cluster, at)
+            return (
+                f"member {at}",
+                (at,),
+                f"{fault.duration_ns // 20} ns more on its links",
+                lambda: _speed_up(cluster, at),
+            )
         case FaultKind.CLOCK_JUMP:
             jump_ms = (fault.duration_ns // MS - LONGEST_FAULT_NS // MS // 2) * 10
             cluster.jump_clock(at, jump_ms)
-            return f"member {at}", f"its wall clock moved by {jump_ms} ms", lambda: _set_clock(cluster, at)
+            return f"member {at}", (at,), f"its wall clock moved by {jump_ms} ms", lambda: _set_clock(cluster, at)
         case _ as unreachable:
             assert_never(unreachable)
 
@@ -155,14 +165,14 @@ def _resume(cluster: Target, member_id: int) -> str:
     return "continued"
 
 
-def _cut(cluster: Target, where: str, links: list[Link]) -> Injection:
+def _cut(cluster: Target, where: str, members: tuple[int, ...], links: list[Link]) -> Injection:
     cluster.cut_links(links)
 
     def heal() -> str:
         cluster.heal_links(links)
         return "healed"
 
-    return where, f"{len(links)} links are cut", heal
+    return where, members, f"{len(links)} links are cut", heal
 
 
 def _speed_up(cluster: Target, member_id: int) -> str:

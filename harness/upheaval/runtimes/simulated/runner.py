@@ -25,7 +25,7 @@ from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.faults import PlannedFault
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval.workload import LoadCounts, WorkloadSettings
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.settings import KIB, profile_settings
 from upheaval_node.types import S
 
@@ -135,13 +135,13 @@ class Runner:
         heapq.heappush(self._due, (time_ns, next(self._sequence), act))
 
     def _inject(self, fault: PlannedFault) -> None:
-        where, proof, heal = faults.inject(self.cluster, fault)
+        where, members, seen, heal = faults.inject(self.cluster, fault)
         begin_ns = self.world.now_ns
 
         def note() -> None:
-            healed = heal()
+            proofs = (Proof(True, seen), Proof(True, heal()))
             times = (begin_ns, begin_ns, self.world.now_ns, self.world.now_ns)
-            self.cluster.faults.append(FaultRecord(fault.kind.value, where, *times, f"{proof}; {healed}"))
+            self.cluster.faults.append(FaultRecord(fault.kind.value, where, *times, *proofs, members))
 
         self._plan(begin_ns + fault.duration_ns, note)
 
@@ -194,7 +194,7 @@ def main(arguments: list[str] | None = None) -> int:
         f"operations: {counts.ok} ok, {counts.fail} fail, {counts.unknown} unknown; converged: {run.converge.reached}"
     )
     for fault in run.faults:
-        print(f"  {(fault.inject_begin_ns - START_NS) / S:8.3f} s {fault.what} {fault.where}: {fault.proof}")
+        print(f"  {(fault.inject_begin_ns - START_NS) / S:8.3f} s {fault.what} {fault.where}: {fault.evidence}")
     return 0 if run.converge.reached else UnknownOutcome.exit_status
 
 

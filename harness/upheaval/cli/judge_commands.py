@@ -1,0 +1,66 @@
+"""The options of the commands that read run folders: `verify`, `report`, `measure`, `trace`, `ingest`."""
+
+import argparse
+from pathlib import Path
+
+from upheaval.cli.lazy import lazy
+from upheaval.cli.parsing import NOTATIONS, Commands, add_json, moment
+
+
+def add_commands(commands: Commands) -> None:
+    """Add the group."""
+    commands.group("judge")
+    verify = commands.add(
+        "verify", "check every promise of a run, from its folder alone", lazy("upheaval.cli.verify:verify")
+    )
+    verify.add_argument("run", type=Path, nargs="?", metavar="RUN", help="the run folder")
+    add_json(verify)
+    _add_lake(verify)
+    report = commands.add("report", "write one run as an HTML page", lazy("upheaval.cli.report:report"))
+    report.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    report.add_argument("--output", type=Path, help="the page's file (default: report.html in the run folder)")
+    measure = commands.add(
+        "measure",
+        "print throughput, latency, outages and the effect of each fault",
+        lazy("upheaval.cli.report:measure"),
+    )
+    measure.add_argument("runs", nargs="*", type=Path, metavar="RUN", help="run folders")
+    add_json(measure)
+    _add_lake(measure)
+    _add_trace(commands)
+    ingest = commands.add(
+        "ingest", "write run folders to a lake of Parquet tables (Spark)", lazy("upheaval_pipeline.commands:ingest")
+    )
+    ingest.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="run folders")
+    ingest.add_argument("--lake", required=True, help="folder or address of the lake")
+    add_json(ingest)
+    _add_master(ingest)
+
+
+def _add_trace(commands: Commands) -> None:
+    trace = commands.add(
+        "trace", "print the messages and state changes of a traced run", lazy("upheaval.cli.trace:trace")
+    )
+    trace.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    trace.add_argument("--member", type=int, action="append", metavar="N", help="only this member; may be repeated")
+    trace.add_argument("--message", action="append", metavar="NAME", help="such as NewLeadershipTerm; may be repeated")
+    trace.add_argument("--from", dest="from_s", type=moment, metavar="T", help="seconds since the first entry")
+    trace.add_argument("--to", dest="to_s", type=moment, metavar="T", help="seconds since the first entry")
+    trace.add_argument(
+        "--notation",
+        choices=NOTATIONS,
+        default=NOTATIONS[0],
+        help="plain: messages and state changes; columns: only sent messages, with aligned fields",
+    )
+    add_json(trace, "print one object a line, as in the run folder")
+
+
+def _add_master(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--master", help="Spark master (default local[*])")
+
+
+def _add_lake(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--engine", choices=["python", "spark"], default="python", help="default python")
+    parser.add_argument("--lake", help="read the runs of a lake instead (--engine spark)")
+    parser.add_argument("--run", dest="run_id", metavar="ID", help="one run of the lake (default: all of them)")
+    _add_master(parser)

@@ -1,0 +1,117 @@
+"""What the commands' options are made of: parsers, commands in groups, and the types of numbers.
+
+Nothing here imports more than `argparse`, so that `upheaval --help` and a wrong option answer at once. The names of
+runtimes, components and notations therefore are repeated here; a test compares them with the originals.
+"""
+
+import argparse
+import textwrap
+from math import isfinite
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from upheaval.cli.lazy import Command
+
+USAGE_STATUS: Final = 2
+LIVE_RUNTIMES: Final = ("process", "docker")
+RUNTIMES: Final = ("simulated", *LIVE_RUNTIMES)
+LAYOUTS: Final = ("together", "split")
+COMPONENTS: Final = ("archive", "consensus", "service")
+NOTATIONS: Final = ("plain", "columns")
+SYNC_LEVELS: Final = (0, 1, 2)
+LONGEST_S: Final = 100_000
+"""No time-out is longer."""
+
+_COMMAND: Final = "COMMAND"
+_WIDTH: Final = 100
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument errors as one line."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the line and exit with status 2."""
+        self.exit(USAGE_STATUS, f"upheaval: {message} (see `{self.prog} --help`)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """For a wrong command the one that was meant, instead of a list of all."""
+        if action.metavar != _COMMAND or action.choices is None or value in action.choices:
+            return super()._check_value(action, value)
+        from difflib import get_close_matches
+
+        close = get_close_matches(str(value), list(action.choices), 1)
+        hint = f": did you mean {close[0]!r}?" if close else ""
+        raise argparse.ArgumentError(None, f"unknown command {value!r}{hint}")
+
+
+class Commands:
+    """The commands of a parser, which its help lists by group, in the order in which they were added."""
+
+    def __init__(self, parser: Parser) -> None:
+        self._parser = parser
+        self._description = parser.description or ""
+        parser.usage = f"{parser.prog} [-h] [--version] {_COMMAND} ..."
+        self._subparsers = parser.add_subparsers(
+            prog=parser.prog, metavar=_COMMAND, required=True, parser_class=Parser, help=argparse.SUPPRESS
+        )
+
+    def group(self, title: str) -> None:
+        """The commands that are added next belong to this group."""
+        self._say(f"\n{title}:")
+
+    def add(self, name: str, text: str, run: Command | None = None, *, add_help: bool = True) -> Parser:
+        """A command; `run` is what it does, unless its subcommands say so. `text` is one line of its help."""
+        self._say("\n".join(textwrap.wrap(text, _WIDTH, initial_indent=f"  {name:<14}", subsequent_indent=" " * 16)))
+        command = self._subparsers.add_parser(name, description=described(text), add_help=add_help)
+        if run is not None:
+            command.set_defaults(command=run)
+        return command
+
+    def _say(self, lines: str) -> None:
+        self._description += f"\n{lines}"
+        self._parser.description = self._description
+
+
+def described(text: str) -> str:
+    """A line of help as the description of the command itself: a sentence."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """The option for the cluster that a command is about."""
+    parser.add_argument("--dir", required=True, type=Path, help="the cluster's folder")
+
+
+def add_member(parser: argparse.ArgumentParser) -> None:
+    """The member that a command is about."""
+    parser.add_argument("member", type=int, metavar="MEMBER", help="the member's id, from 0 on")
+
+
+def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:
+    """The option for output that programs read."""
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def seconds(text: str) -> float:
+    """A time-out."""
+    value = moment(text)
+    if not 0 < value < LONGEST_S:
+        raise argparse.ArgumentTypeError(f"expected seconds above 0 and below {LONGEST_S}, got {text!r}")
+    return value
+
+
+def moment(text: str) -> float:
+    """A point in time of a run, in seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = float("nan")
+    if not isfinite(value):
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
+    return value
+
+
+def duration(text: str) -> float:
+    """Seconds, or a number with the unit s, m or h."""
+    factor = {"s": 1, "m": 60, "h": 3600}.get(text[-1:])
+    return seconds(text) if factor is None else seconds(text[:-1]) * factor

@@ -1,0 +1,79 @@
+"""`--help`: commands by task, a text for everything that can be given, and nothing heavy imported for it."""
+
+import re
+import subprocess
+import sys
+from itertools import pairwise
+
+import pytest
+
+from upheaval.cli import parsing
+from upheaval.cli.main import main
+from upheaval.records import NOTATIONS, SPLIT, TOGETHER
+from upheaval.runtimes import opening
+from upheaval.scenario.values import RUNTIMES
+from upheaval.system import COMPONENTS
+
+GROUPS = ["cluster", "faults", "judge", "operate", "build"]
+NESTED = [
+    "client register",
+    "client register read",
+    "client register write",
+    "client register cas",
+    "client append",
+    "client echo",
+    "images list",
+    "images build",
+    "images check",
+    "certificates create",
+    "certificates reload",
+    "credentials add",
+    "credentials reload",
+]
+
+
+def help_of(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        main([*words, "--help"])
+    assert ended.value.code == 0
+    return capsys.readouterr().out
+
+
+def without_text(text: str) -> list[str]:
+    """What the help names without a word about it: neither on its line nor on the next."""
+    lines = [*text.splitlines(), ""]
+    return [
+        line
+        for line, following in pairwise(lines)
+        if re.match(r" {2,4}[-a-z{]", line) and not re.search(r"\S {2,}\S", line) and not following.startswith(" " * 20)
+    ]
+
+
+def test_commands_are_listed_by_task(capsys: pytest.CaptureFixture[str]) -> None:
+    text = help_of(capsys)
+    assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [*GROUPS, "options"]
+    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 34
+
+
+def test_everything_that_can_be_given_has_a_text(capsys: pytest.CaptureFixture[str]) -> None:
+    commands = set(re.findall(r"^  ([a-z]+) {2,}\S", help_of(capsys), re.MULTILINE)) - {"tool"}
+    found = {words: without_text(help_of(capsys, *words.split())) for words in sorted([*commands, *NESTED])}
+    assert {words: lines for words, lines in found.items() if lines} == {}
+
+
+def test_the_help_imports_nothing_of_the_node_and_the_harness() -> None:
+    program = "import sys; from upheaval.cli.main import main\ntry: main(['--help'])\nfinally: print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    ours = [name for name in done.stdout.splitlines()[-1].split() if name.startswith("upheaval")]
+    allowed = re.compile(
+        r"upheaval(\.errors|\.cli(\.main|\.parsing|\.lazy|\.\w+_commands)?)?|upheaval_(chaos|node)(\.errors)?"
+    )
+    assert [name for name in ours if not allowed.fullmatch(name)] == []
+
+
+def test_the_choices_are_those_of_the_harness() -> None:
+    assert parsing.COMPONENTS == COMPONENTS
+    assert parsing.NOTATIONS == NOTATIONS
+    assert parsing.LAYOUTS == (TOGETHER, SPLIT)
+    assert parsing.RUNTIMES == RUNTIMES
+    assert parsing.LIVE_RUNTIMES == opening.RUNTIMES
