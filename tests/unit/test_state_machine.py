@@ -1,3 +1,5 @@
+"""The state machine that all others are made of."""
+
 from enum import Enum, auto
 
 import pytest
