@@ -122,6 +122,18 @@ def test_only_the_writer_assigns_the_state_of_an_election() -> None:
     assert writers == {f"{path}:__init__", f"{path}:_enter"}
 
 
+def test_only_a_state_machine_writes_where_it_is() -> None:
+    writers = {
+        file.path
+        for file in python_files("node/upheaval_node")
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.AugAssign)
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Attribute) and target.attr == "current"
+    }
+    assert writers == {"node/upheaval_node/state_machine.py"}
+
+
 def test_the_simulated_runtime_subclasses_nothing_of_the_core() -> None:
     subclasses = []
     for file in python_files("harness/upheaval/runtimes/simulated"):

@@ -26,6 +26,7 @@ from upheaval_node.protocol.constants import (
     ARCHIVE_PROTOCOL_VERSION,
     ARCHIVE_RESPONSE_STREAM_ID,
 )
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now, S
 
 CONTROL_TERM_LENGTH: Final = 64 * 1024
@@ -127,7 +128,7 @@ class ArchiveClient:
         self._media = media
         self._name = name
         self.timeout_ns: Final = timeout_ns
-        self._state = ClientState.AWAIT_SUBSCRIPTION
+        self._states = StateMachine("archive client", ClientState.AWAIT_SUBSCRIPTION, LEGAL_MOVES)
         self._now_ns = 0
         self._deadline_ns = NEVER_NS
         self._calls: dict[int, PendingCall] = {}
@@ -143,21 +144,21 @@ class ArchiveClient:
         except UsageError:
             self._subscription.close()
             raise
-        self._enter(ClientState.AWAIT_PUBLICATION_CONNECTED)
+        self._states.enter(ClientState.AWAIT_PUBLICATION_CONNECTED)
 
     # --- state ---
 
     @property
     def state(self) -> ClientState:
-        return self._state
+        return self._states.current
 
     @property
     def is_connected(self) -> bool:
-        return self._state == ClientState.DONE
+        return self._states.current == ClientState.DONE
 
     @property
     def is_closed(self) -> bool:
-        return self._state == ClientState.CLOSED
+        return self._states.current == ClientState.CLOSED
 
     def next_deadline_ns(self) -> int:
         if self.is_closed:
@@ -180,7 +181,7 @@ class ArchiveClient:
         if self._deadline_ns == NEVER_NS and not self.is_connected:
             self._deadline_ns = now.ns + self.timeout_ns
         work = self._subscription.poll(self._on_fragment, FRAGMENT_LIMIT)
-        if self._state == ClientState.CLOSED:
+        if self._states.current == ClientState.CLOSED:
             return work
         work += self._advance()
         while self._outgoing and self._publication.offer(self._outgoing[0]) > 0:
@@ -190,7 +191,7 @@ class ArchiveClient:
         return work
 
     def _advance(self) -> int:
-        if self._state != ClientState.AWAIT_PUBLICATION_CONNECTED or not self._publication.is_connected:
+        if self._states.current != ClientState.AWAIT_PUBLICATION_CONNECTED or not self._publication.is_connected:
             return 0
         response = self._resolved_response()
         if response is not None:
@@ -205,7 +206,7 @@ class ArchiveClient:
                     )
                 )
             )
-            self._enter(ClientState.AWAIT_CONNECT_RESPONSE)
+            self._states.enter(ClientState.AWAIT_CONNECT_RESPONSE)
             return 1
         return 0
 
@@ -222,7 +223,7 @@ class ArchiveClient:
         if problem is not None and not self.is_connected:
             self._close(problem)
         elif not self.is_connected and now.ns >= self._deadline_ns:
-            self._close(f"no connection to the archive: {self._state.name} timed out")
+            self._close(f"no connection to the archive: {self._states.current.name} timed out")
         elif self.is_connected and (self._image is None or self._image.is_closed):
             self._close("the archive is gone")
         elif self.is_connected and self._publication.is_closed:
@@ -235,7 +236,7 @@ class ArchiveClient:
         if self.is_closed:
             return
         self.error = reason
-        self._enter(ClientState.CLOSED)
+        self._states.enter(ClientState.CLOSED)
         self._publication.close()
         self._subscription.close()
         for call in self._calls.values():
@@ -278,18 +279,18 @@ class ArchiveClient:
         elif response.code != ControlResponseCode.OK and call.wanted_descriptors == 0:
             call.fail("unknown", ErrorCode.UNKNOWN_RECORDING)
         call.done = True
-        if self._state == ClientState.AWAIT_ARCHIVE_ID_RESPONSE:
+        if self._states.current == ClientState.AWAIT_ARCHIVE_ID_RESPONSE:
             self._on_archive_id(call)
 
     def _on_connect_response(self, image: Image, response: am.ControlResponse) -> None:
-        if self._state != ClientState.AWAIT_CONNECT_RESPONSE:
+        if self._states.current != ClientState.AWAIT_CONNECT_RESPONSE:
             return
         if response.code != ControlResponseCode.OK:
             self._close(f"the archive refused the connection: {response.error_message}")
             return
         self._image = image
         self.control_session_id = response.control_session_id
-        self._enter(ClientState.AWAIT_ARCHIVE_ID_RESPONSE)
+        self._states.enter(ClientState.AWAIT_ARCHIVE_ID_RESPONSE)
         self._request(am.ArchiveIdRequest())
 
     def _on_archive_id(self, call: PendingCall) -> None:
@@ -298,7 +299,7 @@ class ArchiveClient:
             return
         self.archive_id = call.relevant_id
         self._deadline_ns = NEVER_NS
-        self._enter(ClientState.DONE)
+        self._states.enter(ClientState.DONE)
         keep_alive = am.KeepAliveRequest(control_session_id=self.control_session_id, correlation_id=NULL_VALUE)
         self._outgoing.append(am.SCHEMA.encode(keep_alive))
 
@@ -341,7 +342,7 @@ class ArchiveClient:
         return self._request(message, descriptors=descriptors)
 
     def _refused(self, call: PendingCall) -> PendingCall:
-        call.fail(f"not connected to the archive: {self.error or self._state.name}")
+        call.fail(f"not connected to the archive: {self.error or self._states.current.name}")
         return call
 
     def start_recording(
@@ -568,10 +569,6 @@ class ArchiveClient:
         for signal in taken:
             self.signals.remove(signal)
         return taken
-
-    def _enter(self, state: ClientState) -> None:
-        assert state in LEGAL_MOVES[self._state], (self._state, state)
-        self._state = state
 
 
 def _location(local: bool) -> SourceLocation:

@@ -17,6 +17,7 @@ from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignal
 from upheaval_node.protocol.constants import ARCHIVE_PROTOCOL_VERSION
 from upheaval_node.settings import ArchiveSettings
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import LONG_AGO_NS, MS, NEVER_NS, Now, S
 
 RESEND_INTERVAL_NS: Final = 200 * MS
@@ -65,7 +66,7 @@ class ControlSession:
         self.client_info = connect.client_info
         self.close_reason = ""
         self.listing: Listing[RecordingEntry] | Listing[RecordingSubscription] | None = None
-        self._state = SessionState.CONNECTING
+        self._states = StateMachine("control session", SessionState.CONNECTING, LEGAL_MOVES)
         self._connect_correlation_id = connect.correlation_id
         self._version = connect.version
         self._publication = publication
@@ -82,10 +83,10 @@ class ControlSession:
 
     @property
     def state(self) -> SessionState:
-        return self._state
+        return self._states.current
 
     def next_deadline_ns(self) -> int:
-        if self._state == SessionState.CONNECTING:
+        if self._states.current == SessionState.CONNECTING:
             return self._deadline_ns
         return min(self._deadline_ns, self._resend_ns)
 
@@ -119,7 +120,7 @@ class ControlSession:
 
     def send(self, message: bytes) -> bool:
         """Queue an encoded message; False when the client lags so far behind that it must come later."""
-        if self._state == SessionState.DONE:
+        if self._states.current == SessionState.DONE:
             return True
         if len(self._responses) >= MAX_QUEUED_RESPONSES:
             self.abort("responses pile up")
@@ -151,37 +152,37 @@ class ControlSession:
 
     def activate(self) -> None:
         """The first request of any kind shows that the client knows its session id."""
-        if self._state == SessionState.AUTHENTICATED:
-            self._enter(SessionState.ACTIVE)
+        if self._states.current == SessionState.AUTHENTICATED:
+            self._states.enter(SessionState.ACTIVE)
             self._resend_ns = LONG_AGO_NS
 
     def abort(self, reason: str) -> None:
-        if self._state != SessionState.DONE:
+        if self._states.current != SessionState.DONE:
             self.close_reason = reason
-            self._enter(SessionState.DONE)
+            self._states.enter(SessionState.DONE)
             self._responses.clear()
             self.listing = None
             self._publication.close()
 
     def do_work(self, now: Now) -> int:
-        if self._state == SessionState.DONE:
+        if self._states.current == SessionState.DONE:
             return 0
         if self.image.is_closed:
             self.abort("request stream ended")
             return 1
-        if self._state == SessionState.CONNECTING:
+        if self._states.current == SessionState.CONNECTING:
             return self._connecting(now)
-        if self._state == SessionState.CONNECTED:
+        if self._states.current == SessionState.CONNECTED:
             is_ours = self._version >> 16 == ARCHIVE_PROTOCOL_VERSION >> 16
-            self._enter(SessionState.AUTHENTICATED if is_ours else SessionState.REJECTED)
-        if self._state in (SessionState.AUTHENTICATED, SessionState.REJECTED):
+            self._states.enter(SessionState.AUTHENTICATED if is_ours else SessionState.REJECTED)
+        if self._states.current in (SessionState.AUTHENTICATED, SessionState.REJECTED):
             return self._announce(now)
         return self._active(now)
 
     def _connecting(self, now: Now) -> int:
         if self._publication.is_connected:
             self._deadline_ns = now.ns + self._settings.connect_timeout_ns
-            self._enter(SessionState.CONNECTED)
+            self._states.enter(SessionState.CONNECTED)
             return 1
         if self._publication.error is not None:
             self.abort(self._publication.error)
@@ -199,7 +200,7 @@ class ControlSession:
         if now.ns < self._resend_ns:
             return 0
         self._resend_ns = now.ns + RESEND_INTERVAL_NS
-        if self._state == SessionState.AUTHENTICATED:
+        if self._states.current == SessionState.AUTHENTICATED:
             response = self._response(self._connect_correlation_id, self.id, ControlResponseCode.OK)
         else:
             text = f"invalid client version {self._version >> 16}.{self._version >> 8 & 255}.{self._version & 255}"
@@ -220,7 +221,7 @@ class ControlSession:
         while responses and self._publication.offer(responses[0]) > 0:
             responses.popleft()
             work += 1
-        if self._state != SessionState.ACTIVE:
+        if self._states.current != SessionState.ACTIVE:
             return work
         if now.ns >= self._resend_ns:
             self._resend_ns = now.ns + PING_INTERVAL_NS
@@ -237,7 +238,3 @@ class ControlSession:
             self._deadline_ns = now.ns + self._settings.connect_timeout_ns
         elif now.ns >= self._deadline_ns:
             self.abort("responses cannot be sent")
-
-    def _enter(self, state: SessionState) -> None:
-        assert state in LEGAL_MOVES[self._state], (self._state, state)
-        self._state = state

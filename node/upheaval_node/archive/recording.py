@@ -23,6 +23,7 @@ from upheaval_node.archive.segments import SegmentWriter
 from upheaval_node.counters import Counter
 from upheaval_node.errors import NodeError, StorageError
 from upheaval_node.media.api import Image
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import MAX_POSITION, Now
 
 # Blocks of one turn: a fast stream must not keep the other agents of the process waiting.
@@ -60,7 +61,7 @@ class RecordingSession:
         self.image = image
         self.join_position = writer.position
         self.error: str | None = None
-        self._state = RecordingSessionState.RECORDING
+        self._states = StateMachine("recording", RecordingSessionState.RECORDING, LEGAL_MOVES)
         self._catalog = catalog
         self._writer = writer
         self._make_counter = make_counter
@@ -77,7 +78,7 @@ class RecordingSession:
 
     @property
     def state(self) -> RecordingSessionState:
-        return self._state
+        return self._states.current
 
     @property
     def recording_id(self) -> int:
@@ -89,20 +90,20 @@ class RecordingSession:
         return self._reported
 
     def do_work(self, now: Now) -> int:
-        if self._state == RecordingSessionState.RECORDING:
+        if self._states.current == RecordingSessionState.RECORDING:
             work = self._record(MAX_BLOCKS_PER_TURN)
             if work == 0 and (self.image.is_closed or self.image.is_end_of_stream):
-                self._enter(RecordingSessionState.INACTIVE)
+                self._states.enter(RecordingSessionState.INACTIVE)
                 work = 1
             self._report_written()
             return work
-        if self._state == RecordingSessionState.INACTIVE:
+        if self._states.current == RecordingSessionState.INACTIVE:
             return self._finish(now)
         return 0
 
     def stop(self) -> None:
         """Take what has been received, then end. The caller closes the subscription."""
-        if self._state == RecordingSessionState.RECORDING:
+        if self._states.current == RecordingSessionState.RECORDING:
             self._record(MAX_POSITION)
             self._enter_inactive()
             self._report_written()
@@ -110,7 +111,7 @@ class RecordingSession:
     def stop_now(self, now: Now) -> None:
         """End at once, waiting for the disk: for the orderly end of the process."""
         self.stop()
-        if self._state == RecordingSessionState.INACTIVE:
+        if self._states.current == RecordingSessionState.INACTIVE:
             if self._sync_level > 0 and self.error is None:
                 try:
                     self._writer.sync()
@@ -154,7 +155,7 @@ class RecordingSession:
 
         def synced(error: Exception | None) -> None:
             self._is_syncing = False
-            if self._state == RecordingSessionState.STOPPED:
+            if self._states.current == RecordingSessionState.STOPPED:
                 return
             if error is not None:
                 self._fail(error)
@@ -170,7 +171,7 @@ class RecordingSession:
             self._fail(error)
 
     def _entry_forced(self, error: Exception | None) -> None:
-        if self._state == RecordingSessionState.STOPPED:
+        if self._states.current == RecordingSessionState.STOPPED:
             return
         if error is not None:
             self._fail(error)
@@ -234,12 +235,8 @@ class RecordingSession:
             self.error = self.error or str(error)
         if self._counter is not None:
             self._counter.close()
-        self._enter(RecordingSessionState.STOPPED)
+        self._states.enter(RecordingSessionState.STOPPED)
 
     def _enter_inactive(self) -> None:
-        if self._state == RecordingSessionState.RECORDING:
-            self._enter(RecordingSessionState.INACTIVE)
-
-    def _enter(self, state: RecordingSessionState) -> None:
-        assert state in LEGAL_MOVES[self._state], (self._state, state)
-        self._state = state
+        if self._states.current == RecordingSessionState.RECORDING:
+            self._states.enter(RecordingSessionState.INACTIVE)

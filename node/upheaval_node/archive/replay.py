@@ -18,6 +18,7 @@ from upheaval_node.archive.segments import ReadBlock, SegmentReader
 from upheaval_node.counters import Counter
 from upheaval_node.errors import NodeError, PeerError
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED, Publication
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, Now
 
 # Blocks of one turn: a replay must not keep the other agents of the process waiting.
@@ -88,7 +89,7 @@ class ReplaySession:
         self.recording_id = recording_id
         self.position = position
         self.error: str | None = None
-        self._state = ReplayState.INIT
+        self._states = StateMachine("replay", ReplayState.INIT, LEGAL_MOVES)
         self._limit = limit
         self._reader = reader
         self._publication = publication
@@ -100,7 +101,7 @@ class ReplaySession:
 
     @property
     def state(self) -> ReplayState:
-        return self._state
+        return self._states.current
 
     @property
     def deadline_ns(self) -> int:
@@ -109,26 +110,26 @@ class ReplaySession:
 
     def do_work(self, now: Now) -> int:
         try:
-            if self._state == ReplayState.INIT:
+            if self._states.current == ReplayState.INIT:
                 self._await_subscriber(now)
-            if self._state == ReplayState.REPLAY:
+            if self._states.current == ReplayState.REPLAY:
                 return self._replay(now)
         except NodeError as error:
             self.error = str(error)
             self.stop()
-        if self._state == ReplayState.INACTIVE:
+        if self._states.current == ReplayState.INACTIVE:
             self._finish()
             return 1
         return 0
 
     def stop(self) -> None:
         """End the replay; the subscriber sees an end of stream."""
-        if self._state in (ReplayState.INIT, ReplayState.REPLAY):
-            self._enter(ReplayState.INACTIVE)
+        if self._states.current in (ReplayState.INIT, ReplayState.REPLAY):
+            self._states.enter(ReplayState.INACTIVE)
 
     def close(self) -> None:
         self.stop()
-        if self._state == ReplayState.INACTIVE:
+        if self._states.current == ReplayState.INACTIVE:
             self._finish()
 
     def _await_subscriber(self, now: Now) -> None:
@@ -137,7 +138,7 @@ class ReplaySession:
             raise PeerError(f"replay publication failed: {publication.error}")
         if publication.is_connected:
             self._deadline_ns = NEVER_NS
-            self._enter(ReplayState.REPLAY)
+            self._states.enter(ReplayState.REPLAY)
         elif self._deadline_ns == NEVER_NS:
             self._deadline_ns = now.ns + self._timeout_ns
         elif now.ns >= self._deadline_ns:
@@ -148,7 +149,7 @@ class ReplaySession:
         while work < MAX_BLOCKS_PER_TURN:
             limit = self._limit.current()
             if self.position >= self._limit.end:
-                self._enter(ReplayState.INACTIVE)
+                self._states.enter(ReplayState.INACTIVE)
                 return work + 1
             block = self._pending
             if block is None:
@@ -178,19 +179,15 @@ class ReplaySession:
             self._deadline_ns = NEVER_NS
             return
         if result != NOT_CONNECTED or self._grace_ns == 0:
-            self._enter(ReplayState.INACTIVE)
+            self._states.enter(ReplayState.INACTIVE)
         elif self._deadline_ns == NEVER_NS:
             self._deadline_ns = now.ns + self._grace_ns
         elif now.ns >= self._deadline_ns:
-            self._enter(ReplayState.INACTIVE)
+            self._states.enter(ReplayState.INACTIVE)
 
     def _finish(self) -> None:
         self._pending = None
         self._deadline_ns = NEVER_NS
         self._reader.close()
         self._publication.close()
-        self._enter(ReplayState.DONE)
-
-    def _enter(self, state: ReplayState) -> None:
-        assert state in LEGAL_MOVES[self._state], (self._state, state)
-        self._state = state
+        self._states.enter(ReplayState.DONE)

@@ -31,6 +31,7 @@ from upheaval_node.protocol import channel as uri
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.settings import ArchiveSettings
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 REJOIN: Final = "rejoin"
@@ -100,7 +101,7 @@ class ReplicationSession:
         self._settings = settings
         self._directory = directory
         self._report = report
-        self._state = ReplicationState.CONNECT
+        self._states = StateMachine("replication", ReplicationState.CONNECT, LEGAL_MOVES)
         self._deadline_ns = NEVER_NS
         self._timeout_ns = settings.message_timeout_ns
         self._channel = _replication_channel(params, media)
@@ -121,15 +122,15 @@ class ReplicationSession:
 
     @property
     def state(self) -> ReplicationState:
-        return self._state
+        return self._states.current
 
     def next_deadline_ns(self) -> int:
         return min(self._deadline_ns, self._client.next_deadline_ns())
 
     def do_work(self, now: Now) -> int:
-        if self._state == ReplicationState.DONE:
+        if self._states.current == ReplicationState.DONE:
             return 0
-        before = self._state
+        before = self._states.current
         work = self._client.do_work(now)
         if self._deadline_ns == NEVER_NS and before != ReplicationState.REPLICATE:
             self._deadline_ns = now.ns + self._timeout_ns
@@ -140,16 +141,16 @@ class ReplicationSession:
             self._report(now, f"replication {self.id}: {error}")
             self._requester.error(str(error), code)
             self.stop()
-        if self._state != before:
+        if self._states.current != before:
             self._deadline_ns = NEVER_NS
             return work + 1
         return work
 
     def stop(self) -> None:
         """End in whatever state it is."""
-        if self._state == ReplicationState.DONE:
+        if self._states.current == ReplicationState.DONE:
             return
-        self._enter(ReplicationState.DONE)
+        self._states.enter(ReplicationState.DONE)
         if self._recording is not None and self._recorder.subscription(self._recording.id) is self._recording:
             self._recorder.stop_subscription(self._recording.id)
         if self._replay_session_id != NULL_VALUE:
@@ -163,17 +164,17 @@ class ReplicationSession:
     # --- states ---
 
     def _step(self, now: Now) -> None:
-        if self._client.is_closed and self._state != ReplicationState.REPLICATE:
+        if self._client.is_closed and self._states.current != ReplicationState.REPLICATE:
             raise RequestError(
                 f"failed to connect to the source archive: {self._client.error}",
                 ErrorCode.REPLICATION_CONNECTION_FAILURE,
             )
         if now.ns >= self._deadline_ns:
-            raise RequestError(f"replication timed out in {self._state.name}")
-        match self._state:
+            raise RequestError(f"replication timed out in {self._states.current.name}")
+        match self._states.current:
             case ReplicationState.CONNECT:
                 if self._client.is_connected:
-                    self._enter(ReplicationState.REPLICATE_DESCRIPTOR)
+                    self._states.enter(ReplicationState.REPLICATE_DESCRIPTOR)
             case ReplicationState.REPLICATE_DESCRIPTOR:
                 self._replicate_descriptor()
             case ReplicationState.EXTEND:
@@ -208,7 +209,7 @@ class ReplicationSession:
         if target != NULL_POSITION and entry.stop_position >= target:
             self.stop()
             return
-        self._enter(ReplicationState.EXTEND)
+        self._states.enter(ReplicationState.EXTEND)
 
     def _destination(self, source: am.RecordingDescriptor) -> RecordingEntry:
         """The local recording to extend: a new one, an empty one made like the source, or one with a part of it."""
@@ -266,7 +267,7 @@ class ReplicationSession:
             auto_stop=True,
         )
         self._requester.ok(self._recording.id)
-        self._enter(ReplicationState.REPLAY)
+        self._states.enter(ReplicationState.REPLAY)
 
     def _replay(self) -> None:
         assert self._entry is not None
@@ -286,7 +287,7 @@ class ReplicationSession:
         if call.error is not None:
             raise RequestError(f"the source cannot replay: {call.error}", _code(call))
         self._replay_session_id = call.relevant_id
-        self._enter(ReplicationState.AWAIT_IMAGE)
+        self._states.enter(ReplicationState.AWAIT_IMAGE)
 
     def _resolved_channel(self) -> Channel | None:
         """Where the replay shall go: with the real port where 0 was asked for; None until it is known."""
@@ -302,7 +303,7 @@ class ReplicationSession:
         self._check_late_errors()
         self._session = self._recorder.session(self._entry.recording_id)
         if self._session is not None:
-            self._enter(ReplicationState.REPLICATE)
+            self._states.enter(ReplicationState.REPLICATE)
         elif self._recording is not None and self._recorder.subscription(self._recording.id) is None:
             raise RequestError("the replay could not be recorded", ErrorCode.INVALID_EXTENSION)
 
@@ -329,10 +330,6 @@ class ReplicationSession:
         if self._client.late_errors:
             error = self._client.late_errors.popleft()
             raise RequestError(f"the source failed: {error.text}")
-
-    def _enter(self, state: ReplicationState) -> None:
-        assert state in LEGAL_MOVES[self._state], (self._state, state)
-        self._state = state
 
 
 def _code(call: PendingCall) -> ErrorCode:

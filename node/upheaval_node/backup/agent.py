@@ -37,6 +37,7 @@ from upheaval_node.media.api import Media
 from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.steps import Steps
 from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
@@ -100,7 +101,7 @@ class BackupAgent:
         self._retrieved: list[RetrievedSnapshot] = []
         self._copy: LogCopy | None = None
         self._given_up: list[SnapshotReplication] = []
-        self._state = BackupState.BACKUP_QUERY
+        self._states = StateMachine("backup", BackupState.BACKUP_QUERY, LEGAL_MOVES)
         self._progress_ns: int | None = None
         self._cool_down_until_ns: int | None = None
         self._next_tick_ns = 0
@@ -111,7 +112,7 @@ class BackupAgent:
 
     @property
     def state(self) -> BackupState:
-        return self._state
+        return self._states.current
 
     @property
     def supplier_id(self) -> int:
@@ -135,7 +136,7 @@ class BackupAgent:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        if self._state is BackupState.CLOSED:
+        if self._states.current is BackupState.CLOSED:
             return 0
         self._now = now
         if self._progress_ns is None:
@@ -147,11 +148,11 @@ class BackupAgent:
         except NodeError as error:
             self._fail(now, error)
             work = 1
-        self._next_tick_ns = now.ns + (IDLE_TICK_NS if self._state is BackupState.BACKING_UP else TICK_NS)
+        self._next_tick_ns = now.ns + (IDLE_TICK_NS if self._states.current is BackupState.BACKING_UP else TICK_NS)
         return work
 
     def next_deadline_ns(self) -> int:
-        if self._state is BackupState.CLOSED:
+        if self._states.current is BackupState.CLOSED:
             return NEVER_NS
         deadline_ns = min(self._next_tick_ns, self._archive.next_deadline_ns())
         if self._supplier_archive is not None:
@@ -160,7 +161,7 @@ class BackupAgent:
 
     def close(self) -> None:
         """An orderly end: what was copied stays, and is gone on with at the next start."""
-        if self._state is BackupState.CLOSED:
+        if self._states.current is BackupState.CLOSED:
             return
         self._give_up()
         self._enter(self._now, BackupState.CLOSED, "closed")
@@ -186,7 +187,7 @@ class BackupAgent:
         return work
 
     def _work_of_state(self, now: Now) -> int:
-        match self._state:
+        match self._states.current:
             case BackupState.BACKUP_QUERY:
                 return self._query(now)
             case BackupState.SNAPSHOT_RETRIEVE:
@@ -227,7 +228,7 @@ class BackupAgent:
             # An election of the member is enough for that, so it is no error.
             self._reset(now, f"the log of member {self.supplier_id} ended")
         elif not self._is_live and now.ns > self._progress_ns + self._settings.progress_timeout_ns:
-            raise PeerError(f"no progress in {self._state.name}")
+            raise PeerError(f"no progress in {self._states.current.name}")
 
     # --- BACKUP_QUERY ---
 
@@ -246,7 +247,7 @@ class BackupAgent:
     def _on_answer(self, now: Now, answer: cm.BackupResponse | cm.SessionEvent) -> None:
         if isinstance(answer, cm.BackupResponse):
             self._on_backup_response(now, answer)
-        elif self._state is BackupState.BACKUP_QUERY:
+        elif self._states.current is BackupState.BACKUP_QUERY:
             self._on_session_event(now, answer)
 
     def _on_session_event(self, now: Now, event: cm.SessionEvent) -> None:
@@ -265,7 +266,7 @@ class BackupAgent:
 
     def _on_backup_response(self, now: Now, response: cm.BackupResponse) -> None:
         """Only the answer to the query counts; Aeron resets for what other ones say, too."""
-        if self._state is not BackupState.BACKUP_QUERY or not self._queries.is_ours(response.correlation_id):
+        if self._states.current is not BackupState.BACKUP_QUERY or not self._queries.is_ours(response.correlation_id):
             return
         offer = offer_of(response)
         member_id, leader_id = offer.supplier.id, offer.leader_member_id
@@ -433,7 +434,7 @@ class BackupAgent:
         """
         self.published.errors.increment()
         self._errors.report(now, "backup refused" if isinstance(error, RefusedError) else "backup", str(error))
-        if self._state is not BackupState.RESET_BACKUP:
+        if self._states.current is not BackupState.RESET_BACKUP:
             self._reset(now, str(error))
 
     def _reset(self, now: Now, reason: str) -> None:
@@ -474,9 +475,7 @@ class BackupAgent:
         return 1
 
     def _enter(self, now: Now, state: BackupState, reason: str) -> None:
-        """The one writer of the state."""
-        assert state in LEGAL_MOVES[self._state], (self._state, state)
+        self._states.enter(state)
         self._queries.forget()
-        self._state = state
         self.published.state.set(state)
         self._tracer.emit(now, "backup_state", state=state.name, reason=reason, supplier_id=self.supplier_id)

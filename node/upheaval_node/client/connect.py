@@ -18,6 +18,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import NULL_INT64
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import MS, NULL_VALUE, Now, S
 
 MESSAGE_TIMEOUT_NS: Final = 5 * S
@@ -76,7 +77,7 @@ class Connector:
         message_timeout_ns: int,
         on_peer_error: Callable[[Message, PeerError], None],
     ) -> None:
-        self.state = ConnectState.CREATE_EGRESS_SUBSCRIPTION
+        self._states = StateMachine("connecting", ConnectState.CREATE_EGRESS_SUBSCRIPTION, LEGAL_CONNECT_MOVES)
         self.egress: Subscription | None = None
         self.result: Established | None = None
         self.error: NodeError | None = None
@@ -96,6 +97,11 @@ class Connector:
         self._correlation_id = NULL_VALUE
         self._request = b""
 
+    @property
+    def state(self) -> ConnectState:
+        """Which step of the connect comes next."""
+        return self._states.current
+
     def do_work(self, now: Now) -> int:
         self._now = now
         if self._deadline_ns is None:
@@ -103,14 +109,14 @@ class Connector:
         if now.ns >= self._deadline_ns:
             self.error = self._timed_out()
             return 1
-        match self.state:
+        match self._states.current:
             case ConnectState.CREATE_EGRESS_SUBSCRIPTION:
                 self.egress = self._media.add_subscription(str(self._egress_channel), self._egress_stream_id)
-                self._enter(ConnectState.CREATE_INGRESS_PUBLICATIONS)
+                self._states.enter(ConnectState.CREATE_INGRESS_PUBLICATIONS)
                 return 1
             case ConnectState.CREATE_INGRESS_PUBLICATIONS:
                 self._ingress.dial_all()
-                self._enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
+                self._states.enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
                 return 1
             case ConnectState.AWAIT_PUBLICATION_CONNECTED:
                 return self._await_connected()
@@ -120,7 +126,7 @@ class Connector:
                 return self._poll_response()
             case ConnectState.CONCLUDE_CONNECT:
                 self._ingress.settle_on(self._member_id)
-                self._enter(ConnectState.DONE)
+                self._states.enter(ConnectState.DONE)
                 return 1
             case ConnectState.DONE:
                 return 0
@@ -130,9 +136,9 @@ class Connector:
     def next_deadline_ns(self) -> int:
         if self._deadline_ns is None:
             return 0
-        if self.state is ConnectState.SEND_MESSAGE:
+        if self._states.current is ConnectState.SEND_MESSAGE:
             return min(self._deadline_ns, self._now.ns + RETRY_INTERVAL_NS)
-        if self.state is ConnectState.AWAIT_PUBLICATION_CONNECTED and self._now.ns < self._grace_deadline_ns:
+        if self._states.current is ConnectState.AWAIT_PUBLICATION_CONNECTED and self._now.ns < self._grace_deadline_ns:
             return min(self._deadline_ns, self._grace_deadline_ns)
         return self._deadline_ns
 
@@ -155,7 +161,7 @@ class Connector:
                 client_info=self._client_info,
             )
         )
-        self._enter(ConnectState.SEND_MESSAGE)
+        self._states.enter(ConnectState.SEND_MESSAGE)
         return 1
 
     def _reply_to(self) -> str | None:
@@ -173,13 +179,13 @@ class Connector:
             return self._try_another_member()
         if publication.offer(self._request) < 0:
             return 0
-        self._enter(ConnectState.POLL_RESPONSE)
+        self._states.enter(ConnectState.POLL_RESPONSE)
         return 1
 
     def _poll_response(self) -> int:
         assert self.egress is not None
         work = self.egress.poll(self._on_message, POLL_LIMIT)
-        if self.state is ConnectState.POLL_RESPONSE and self.error is None:
+        if self._states.current is ConnectState.POLL_RESPONSE and self.error is None:
             publication = self._ingress.publication(self._member_id)
             if publication is None or not publication.is_connected:
                 work += self._try_another_member()
@@ -188,7 +194,7 @@ class Connector:
     def _try_another_member(self) -> int:
         self._preferred = None
         self._ingress.dial_all()
-        self._enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
+        self._states.enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
         return 1
 
     def _on_message(self, message: Message) -> None:
@@ -214,7 +220,7 @@ class Connector:
             encoded_credentials=self._credentials.on_challenge(challenge.encoded_challenge),
         )
         self._request = cm.SCHEMA.encode(answer)
-        self._enter(ConnectState.SEND_MESSAGE)
+        self._states.enter(ConnectState.SEND_MESSAGE)
 
     def _on_session_event(self, event: cm.SessionEvent, image: Image) -> None:
         match event.code:
@@ -227,13 +233,13 @@ class Connector:
                     NULL_VALUE if timeout_ns == NULL_INT64 else timeout_ns,
                     image,
                 )
-                self._enter(ConnectState.CONCLUDE_CONNECT)
+                self._states.enter(ConnectState.CONCLUDE_CONNECT)
             case cm.EventCode.REDIRECT:
                 self._ingress.replace(parse_told_endpoints(event.detail))
                 self._ingress.dial_all()
                 self._preferred = event.leader_member_id
                 self._grace_deadline_ns = self._now.ns + LEADER_GRACE_NS
-                self._enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
+                self._states.enter(ConnectState.AWAIT_PUBLICATION_CONNECTED)
             case cm.EventCode.ERROR:
                 self.error = ClusterError(f"the cluster refused the session: {event.detail}")
             case cm.EventCode.AUTHENTICATION_REJECTED:
@@ -249,7 +255,3 @@ class Connector:
         if egress_error:
             failures += f"; egress: {egress_error}"
         return TimeoutExpired(f"no session within the time-out: {self.state.name} at ingress {endpoints}{failures}")
-
-    def _enter(self, state: ConnectState) -> None:
-        assert state in LEGAL_CONNECT_MOVES[self.state], (self.state, state)
-        self.state = state

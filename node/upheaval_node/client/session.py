@@ -29,6 +29,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import session_header
 from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, NULL_VALUE, Now, S
 
 KEEP_ALIVE_INTERVAL_NS: Final = S
@@ -91,7 +92,7 @@ class ClusterClient:
         self.leadership_term_id = NULL_VALUE
         self.peer_errors = 0
         self.error: NodeError | None = None
-        self._state = ClientState.CONNECTING
+        self._states = StateMachine("session", ClientState.CONNECTING, LEGAL_MOVES)
         self._now = Now(0, 0)
         self._listener = listener or _Deaf()
         self._message_timeout_ns = message_timeout_ns
@@ -120,15 +121,15 @@ class ClusterClient:
 
     @property
     def state(self) -> ClientState:
-        return self._state
+        return self._states.current
 
     @property
     def is_connected(self) -> bool:
-        return self._state is ClientState.CONNECTED
+        return self._states.current is ClientState.CONNECTED
 
     @property
     def is_closed(self) -> bool:
-        return self._state is ClientState.CLOSED
+        return self._states.current is ClientState.CLOSED
 
     @property
     def ingress_endpoints(self) -> Mapping[int, str]:
@@ -140,7 +141,7 @@ class ClusterClient:
     def do_work(self, now: Now) -> int:
         """Connect, watch the connection and the deadlines, send keep-alives. Never raises: see `error`."""
         self._now = now
-        match self._state:
+        match self._states.current:
             case ClientState.CONNECTING:
                 return self._connect(now)
             case ClientState.CONNECTED:
@@ -156,7 +157,7 @@ class ClusterClient:
                 return 0
 
     def next_deadline_ns(self) -> int:
-        match self._state:
+        match self._states.current:
             case ClientState.CONNECTING:
                 return self._connector.next_deadline_ns()
             case ClientState.CONNECTED:
@@ -170,7 +171,7 @@ class ClusterClient:
 
     def poll(self, handler: MessageHandler, limit: int = POLL_LIMIT) -> int:
         """Deliver up to `limit` fragments of the egress: messages to `handler`, events to the listener."""
-        if self._egress is None or self._state is ClientState.CLOSED:
+        if self._egress is None or self._states.current is ClientState.CLOSED:
             return 0
         self._handler = handler
         return self._egress.poll(self._on_message, limit)
@@ -197,14 +198,14 @@ class ClusterClient:
 
     def close(self) -> None:
         """Tell the leader, if it can be told, and release everything."""
-        if self._state is ClientState.CLOSED:
+        if self._states.current is ClientState.CLOSED:
             return
-        if self._state is ClientState.CONNECTED:
+        if self._states.current is ClientState.CONNECTED:
             request = cm.SessionCloseRequest(
                 leadership_term_id=self.leadership_term_id, cluster_session_id=self.session_id
             )
             self._try_to_send(cm.SCHEMA.encode(request))
-        self._enter(ClientState.CLOSED)
+        self._states.enter(ClientState.CLOSED)
         self._ingress.close()
         egress = self._egress or self._connector.egress
         if egress is not None:
@@ -214,7 +215,7 @@ class ClusterClient:
         return any(self._send(encoded) > 0 for _ in range(SEND_ATTEMPTS))
 
     def _send(self, *parts: Buffer) -> int:
-        state = self._state
+        state = self._states.current
         if state is ClientState.CONNECTED or state is ClientState.AWAIT_NEW_LEADER_CONNECTION:
             publication = self._ingress.publication(self.leader_member_id)
             result = CLOSED if publication is None else publication.offer(*parts)
@@ -229,8 +230,8 @@ class ClusterClient:
     def _on_send_failure(self, result: int) -> None:
         if result == MAX_POSITION_EXCEEDED:
             self.error = NodeError("the ingress stream is at its end")
-            self._enter(ClientState.PENDING_CLOSE)
-        elif result in (NOT_CONNECTED, CLOSED) and self._state is ClientState.CONNECTED:
+            self._states.enter(ClientState.PENDING_CLOSE)
+        elif result in (NOT_CONNECTED, CLOSED) and self._states.current is ClientState.CONNECTED:
             self._lose_leader()
 
     # --- states ---
@@ -300,20 +301,16 @@ class ClusterClient:
         self._deadline_ns = self._now.ns + self._new_leader_timeout_ns
         self._ingress.hang_up(self.leader_member_id)
         self._ingress.dial_all()
-        self._enter(ClientState.AWAIT_NEW_LEADER)
+        self._states.enter(ClientState.AWAIT_NEW_LEADER)
 
     def _enter_connected(self) -> None:
         self._deadline_ns = NEVER_NS
         self._schedule_keep_alive(self._now)
-        self._enter(ClientState.CONNECTED)
+        self._states.enter(ClientState.CONNECTED)
 
     def _schedule_keep_alive(self, now: Now) -> None:
         interval_ns = self._keep_alive_interval_ns
         self._keep_alive_deadline_ns = NEVER_NS if interval_ns is None else now.ns + interval_ns
-
-    def _enter(self, state: ClientState) -> None:
-        assert state in LEGAL_MOVES[self._state], (self._state, state)
-        self._state = state
 
     # --- egress ---
 
@@ -338,7 +335,7 @@ class ClusterClient:
             case cm.SessionEvent() if event.cluster_session_id == self.session_id:
                 if event.code == cm.EventCode.CLOSED and self._is_open:
                     self.error = NodeError(f"the cluster closed the session: {event.detail}")
-                    self._enter(ClientState.PENDING_CLOSE)
+                    self._states.enter(ClientState.PENDING_CLOSE)
                 self._listener.on_session_event(event)
             case cm.NewLeaderEvent() if event.cluster_session_id == self.session_id:
                 if self._is_open and event.leadership_term_id >= self.leadership_term_id:
@@ -350,13 +347,13 @@ class ClusterClient:
 
     @property
     def _is_open(self) -> bool:
-        return self._state not in (ClientState.PENDING_CLOSE, ClientState.CLOSED)
+        return self._states.current not in (ClientState.PENDING_CLOSE, ClientState.CLOSED)
 
     def _on_new_leader(self, event: cm.NewLeaderEvent, image: Image) -> None:
         endpoints = parse_told_endpoints(event.ingress_endpoints)
         if event.leader_member_id not in endpoints:
             raise PeerError(f"new leader {event.leader_member_id} is not among its own ingress endpoints")
-        self._enter(ClientState.AWAIT_NEW_LEADER_CONNECTION)
+        self._states.enter(ClientState.AWAIT_NEW_LEADER_CONNECTION)
         self._deadline_ns = self._now.ns + self._message_timeout_ns
         self._egress_image = image
         self._follow(event.leadership_term_id, event.leader_member_id)

@@ -5,7 +5,7 @@ CONNECTED). The authenticator may challenge it and then accepts or refuses it. A
 entry in the log; it is CLOSING from the decision to end it until the log says so. Knows nothing of who is leader.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import InitVar, dataclass, field
 from enum import IntEnum, auto
 from typing import Final
 
@@ -16,6 +16,7 @@ from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import Message
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NULL_POSITION
 
 
@@ -60,7 +61,7 @@ class ClusterSession:
     response_stream_id: int
     response_channel: str
     time_of_last_activity_ns: int
-    state: SessionState = SessionState.INIT
+    initial: InitVar[SessionState] = SessionState.INIT
     principal: bytes = b""
     opened_log_position: int = NULL_POSITION
     last_log_timestamp: int = 0
@@ -72,11 +73,20 @@ class ClusterSession:
     ingress_image: Image | None = None
     counter: Counter | None = None
     _publication: Publication | None = field(default=None, repr=False)
+    _states: StateMachine[SessionState] = field(init=False, repr=False)
+
+    def __post_init__(self, initial: SessionState) -> None:
+        """Begin in `initial`: a session of the log or of a snapshot is open, or closing."""
+        self._states = StateMachine(f"session {self.id}", initial, LEGAL_MOVES)
+
+    @property
+    def state(self) -> SessionState:
+        """Where the session is between its connect request and its end."""
+        return self._states.current
 
     def enter(self, state: SessionState) -> None:
-        """The only writer of `state`."""
-        assert state in LEGAL_MOVES[self.state], (self.id, self.state, state)
-        self.state = state
+        """Go to `state`."""
+        self._states.enter(state)
 
     def is_spoken_for_by(self, image: Image) -> bool:
         """Whether an image comes from the host of the client, or from whom its certificate names, as far as known.

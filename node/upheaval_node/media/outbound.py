@@ -28,6 +28,7 @@ from upheaval_node.protocol.channel import (
     Channel,
 )
 from upheaval_node.settings import MediaSettings
+from upheaval_node.state_machine import StateMachine
 
 # Receivers report at least this many heartbeat intervals apart (Aeron: status messages every 200 ms).
 STATUS_INTERVALS: Final = 2
@@ -138,7 +139,7 @@ class OutboundStream:
         self.feed: StreamFeed | None = None
         self.error: str | None = None
         self.on_connected_changed: Callable[[], None] | None = None
-        self.state = PublicationState.ACTIVE
+        self._states = StateMachine("publication", PublicationState.ACTIVE, LEGAL_MOVES)
         self._source = source
         self._settings = settings
         self._destinations: dict[str, Destination] = {}
@@ -150,13 +151,18 @@ class OutboundStream:
         if channel.media == "tcp" and not self.is_mdc:
             self._destinations[str(channel)] = Destination(self, channel, windowed=True)
 
+    @property
+    def state(self) -> PublicationState:
+        """How far its end has come."""
+        return self._states.current
+
     def _mark(self) -> None:
         self._source.mark_stream(self)
 
     # --- publication.PublicationOwner ---
 
     def limit_position(self) -> int:
-        if self.state != PublicationState.ACTIVE:
+        if self._states.current != PublicationState.ACTIVE:
             return CLOSED
         if not self.is_connected:
             return NOT_CONNECTED
@@ -167,7 +173,7 @@ class OutboundStream:
 
     @property
     def is_connected(self) -> bool:
-        if self.state != PublicationState.ACTIVE:
+        if self._states.current != PublicationState.ACTIVE:
             return False
         if len(self.images) and (self._spies_connect or self.images.has_subscribers):
             return True
@@ -177,7 +183,7 @@ class OutboundStream:
         if not self.is_mdc:
             raise UsageError(f"{self.channel} takes no destinations: it is not control-mode=manual")
         parsed = Channel.parse(channel)
-        if self.state == PublicationState.ACTIVE and str(parsed) not in self._destinations:
+        if self._states.current == PublicationState.ACTIVE and str(parsed) not in self._destinations:
             self._destinations[str(parsed)] = Destination(self, parsed, windowed=False)
             self._source.tick_soon()
 
@@ -188,8 +194,8 @@ class OutboundStream:
             self.invalidate()
 
     def close_publication(self, *, eos: bool) -> None:
-        if self.state == PublicationState.ACTIVE:
-            self._enter(PublicationState.DRAINING)
+        if self._states.current == PublicationState.ACTIVE:
+            self._states.enter(PublicationState.DRAINING)
             self.invalidate()
             self.buffer.end(eos=eos and self.channel.get_bool(EOS, default=True))
             self._source.tick_soon()
@@ -237,7 +243,7 @@ class OutboundStream:
     @property
     def needs_ticks(self) -> bool:
         has_news = self.feed is not None and self.feed.has_news
-        return bool(self._destinations) or self.state != PublicationState.ACTIVE or has_news
+        return bool(self._destinations) or self._states.current != PublicationState.ACTIVE or has_news
 
     @property
     def wants_connection(self) -> bool:
@@ -250,8 +256,8 @@ class OutboundStream:
         buffer.seal()
         if self.feed is not None:
             self.feed.flush()
-            if buffer.ended and self.state == PublicationState.ACTIVE:
-                self._enter(PublicationState.DRAINING)
+            if buffer.ended and self._states.current == PublicationState.ACTIVE:
+                self._states.enter(PublicationState.DRAINING)
                 self._source.tick_soon()
         else:
             buffer.trim()
@@ -272,10 +278,10 @@ class OutboundStream:
             destination.tick(now_ns, self._source, self._settings)
         if self.feed is not None:
             self.feed.tick(now_ns, STATUS_INTERVALS * self._settings.heartbeat_interval_ns)
-        match self.state:
+        match self._states.current:
             case PublicationState.DRAINING:
                 self._linger_until_ns = now_ns + self._linger_ns
-                self._enter(PublicationState.LINGER)
+                self._states.enter(PublicationState.LINGER)
             case PublicationState.LINGER:
                 self._finish(now_ns)
             case PublicationState.ACTIVE | PublicationState.DONE:
@@ -289,7 +295,7 @@ class OutboundStream:
                 del self._destinations[channel]
                 destination.close("publication closed")
         if not self._destinations and not len(self.images):
-            self._enter(PublicationState.DONE)
+            self._states.enter(PublicationState.DONE)
 
     def abandon(self) -> None:
         """The driver closes: no draining."""
@@ -300,7 +306,3 @@ class OutboundStream:
         self._destinations.clear()
         self.buffer.end(eos=False)
         self.images.end_all()
-
-    def _enter(self, state: PublicationState) -> None:
-        assert state in LEGAL_MOVES[self.state], (self.state, state)
-        self.state = state

@@ -27,6 +27,7 @@ from upheaval_node.service.snapshots import ServiceSnapshot, SnapshotStore, Stat
 from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.snapshot_durations import SnapshotDurations
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.steps import Steps
 from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S
 
@@ -87,8 +88,9 @@ class ServiceContainer:
         )
         self.bell: Bell | None = None
         self._now = Now(0, 0)
-        self._state = ContainerState.AWAIT_COMMIT_COUNTER
-        self._log_state = LogState.NONE
+        initial = ContainerState.AWAIT_COMMIT_COUNTER
+        self._states = StateMachine("service container", initial, LEGAL_MOVES, self._on_move)
+        self._log_states = StateMachine("log of the service", LogState.NONE, LEGAL_LOG_MOVES, self._on_log_move)
         self._commit: Counter | None = None
         self._check_deadline_ns = 0
         self._next_ack_id = 0
@@ -119,11 +121,11 @@ class ServiceContainer:
 
     @property
     def state(self) -> ContainerState:
-        return self._state
+        return self._states.current
 
     @property
     def log_state(self) -> LogState:
-        return self._log_state
+        return self._log_states.current
 
     # --- duty cycle ---
 
@@ -139,7 +141,7 @@ class ServiceContainer:
             raise
 
     def _work(self) -> int:
-        match self._state:
+        match self._states.current:
             case ContainerState.AWAIT_COMMIT_COUNTER:
                 return self._await_commit_counter()
             case ContainerState.AWAIT_RECOVERY_STATE:
@@ -158,19 +160,19 @@ class ServiceContainer:
                 assert_never(unreachable)
 
     def next_deadline_ns(self) -> int:
-        if self._state is ContainerState.CLOSED:
+        if self._states.current is ContainerState.CLOSED:
             return NEVER_NS
         is_waiting = self._loading is not None or self._snapshot.is_active or self._module.has_backlog
-        if self._owes_ack or is_waiting or self.view.backlog or self._state is ContainerState.TERMINATING:
+        if self._owes_ack or is_waiting or self.view.backlog or self._states.current is ContainerState.TERMINATING:
             return self._now.ns + RETRY_INTERVAL_NS
         return self._check_deadline_ns
 
     def close(self) -> None:
         """End without having been told to: the service still hears `on_terminate` if it was started."""
-        if self._state is ContainerState.CLOSED:
+        if self._states.current is ContainerState.CLOSED:
             return
-        was_active = self._state is ContainerState.ACTIVE
-        self._enter(ContainerState.CLOSED)
+        was_active = self._states.current is ContainerState.ACTIVE
+        self._states.enter(ContainerState.CLOSED)
         if was_active:
             self._call_on_terminate()
         self._leave_log(LogState.NONE)
@@ -193,7 +195,7 @@ class ServiceContainer:
         self._commit = self._counters.find(counter_types.COMMIT_POSITION, key)
         if self._commit is None:
             return 0
-        self._enter(ContainerState.AWAIT_RECOVERY_STATE)
+        self._states.enter(ContainerState.AWAIT_RECOVERY_STATE)
         return 1
 
     def _await_recovery_state(self) -> int:
@@ -213,7 +215,7 @@ class ServiceContainer:
         else:
             (recording_id,) = struct.unpack_from("<q", key, _RECOVERY_HEAD.size + 8 * self.service_id)
             self._loading = Steps(self._store.read(recording_id))
-            self._enter(ContainerState.AWAIT_SNAPSHOT)
+            self._states.enter(ContainerState.AWAIT_SNAPSHOT)
         return 1
 
     def _await_snapshot(self) -> int:
@@ -257,7 +259,7 @@ class ServiceContainer:
         self._owe_start_ack()
 
     def _owe_start_ack(self) -> None:
-        self._enter(ContainerState.AWAIT_START_ACK)
+        self._states.enter(ContainerState.AWAIT_START_ACK)
         self._owes_ack = True
 
     def _find_recovery_key(self) -> bytes | None:
@@ -281,7 +283,7 @@ class ServiceContainer:
             return 0
         self._check_deadline_ns = self._now.ns + LIVENESS_CHECK_INTERVAL_NS
         self._loading = None
-        self._enter(ContainerState.ACTIVE)
+        self._states.enter(ContainerState.ACTIVE)
         return 1
 
     def _fail_start(self, error: Exception) -> int:
@@ -305,13 +307,13 @@ class ServiceContainer:
             self._check_module_lives()
         work = self._control.poll(self._on_control, 1)
         work += self._act_on_control()
-        if self._state is not ContainerState.ACTIVE:
+        if self._states.current is not ContainerState.ACTIVE:
             return work + 1
         if self._snapshot.is_active:
             work += self._continue_snapshot()
-        elif self._log_state is LogState.READING:
+        elif self._log_states.current is LogState.READING:
             work += self._read_log()
-        elif self._log_state is not LogState.NONE:
+        elif self._log_states.current is not LogState.NONE:
             work += self._continue_join()
         if self._module.has_backlog:
             work += self._module.flush()
@@ -341,7 +343,7 @@ class ServiceContainer:
             # Acks are numbered: the one of the snapshot comes first.
             return 0
         work = 0
-        if self._pending_join is not None and self._log_state in (LogState.NONE, LogState.AWAIT_IMAGE):
+        if self._pending_join is not None and self._log_states.current in (LogState.NONE, LogState.AWAIT_IMAGE):
             self._start_join(self._pending_join)
             self._pending_join = None
             work += 1
@@ -371,7 +373,7 @@ class ServiceContainer:
 
     def _start_join(self, join: cm.JoinLog) -> None:
         """A join that still waits for its image is given up: the module that sent it counts no ack for it."""
-        if self._log_state is LogState.AWAIT_IMAGE:
+        if self._log_states.current is LogState.AWAIT_IMAGE:
             self._leave_log(LogState.NONE)
         if join.role != ClusterRole.LEADER:
             self._disconnect_egress()
@@ -381,14 +383,14 @@ class ServiceContainer:
         self._joining = join
         channel = str(Channel.parse(join.log_channel).with_(alias=f"log-service-{self.service_id}"))
         self._log_subscription = self._media.add_subscription(channel, join.log_stream_id)
-        self._enter_log(LogState.AWAIT_IMAGE)
+        self._log_states.enter(LogState.AWAIT_IMAGE)
         self._continue_join()
 
     def _continue_join(self) -> int:
         join = self._joining
         assert join is not None
         assert self._log_subscription is not None
-        if self._log_state is LogState.AWAIT_IMAGE:
+        if self._log_states.current is LogState.AWAIT_IMAGE:
             image = self._log_subscription.image(join.log_session_id)
             if image is None:
                 return 0
@@ -403,7 +405,7 @@ class ServiceContainer:
             raise self._broken_join(join, f"its image begins at {image.join_position}")
         self._log.attach(image, join.max_log_position)
         self._owes_ack = True
-        self._enter_log(LogState.AWAIT_JOIN_ACK)
+        self._log_states.enter(LogState.AWAIT_JOIN_ACK)
 
     def _broken_join(self, join: cm.JoinLog, what: str) -> TerminationError:
         text = f"log must be contiguous: {what}, the service is at {self.view.log_position} ({join.log_channel})"
@@ -411,7 +413,7 @@ class ServiceContainer:
 
     def _finish_join(self, join: cm.JoinLog) -> None:
         self._joining = None
-        self._enter_log(LogState.READING)
+        self._log_states.enter(LogState.READING)
         self.view.member_id = join.member_id
         if join.role == ClusterRole.LEADER:
             for session in self.view.sessions.values():
@@ -441,8 +443,8 @@ class ServiceContainer:
         if self._log_subscription is not None:
             self._log_subscription.close()
             self._log_subscription = None
-        if self._log_state is not state:
-            self._enter_log(state)
+        if self._log_states.current is not state:
+            self._log_states.enter(state)
 
     def _disconnect_egress(self) -> None:
         for session in self.view.sessions.values():
@@ -494,7 +496,7 @@ class ServiceContainer:
     def _begin_termination(self) -> None:
         assert self._termination is not None
         self._termination_deadline_ns = self._now.ns + TERMINATION_ACK_TIMEOUT_NS
-        self._enter(ContainerState.TERMINATING)
+        self._states.enter(ContainerState.TERMINATING)
         self._call_on_terminate()
         self._terminate()
 
@@ -561,22 +563,18 @@ class ServiceContainer:
         self._error_count.increment()
         self._errors.report(self._now, f"service-{self.service_id}-{kind}", text)
 
-    def _enter(self, state: ContainerState) -> None:
-        assert state in LEGAL_MOVES[self._state], (self._state, state)
-        self._tracer.emit(self._now, "service-state", service_id=self.service_id, old=self._state.name, new=state.name)
-        self._state = state
+    def _on_move(self, old: ContainerState, new: ContainerState) -> None:
+        self._tracer.emit(self._now, "service-state", service_id=self.service_id, old=old.name, new=new.name)
 
-    def _enter_log(self, state: LogState) -> None:
-        assert state in LEGAL_LOG_MOVES[self._log_state], (self._log_state, state)
+    def _on_log_move(self, old: LogState, new: LogState) -> None:
         self._tracer.emit(
             self._now,
             "service-log",
             service_id=self.service_id,
-            old=self._log_state.name,
-            new=state.name,
+            old=old.name,
+            new=new.name,
             log_position=self.view.log_position,
         )
-        self._log_state = state
 
 
 def _text(error: Exception) -> str:

@@ -21,6 +21,7 @@ from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, CONSENSUS_STREAM_ID, STANDBY_RESPONSE_STREAM_ID
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
+from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now
 
 FRAGMENT_LIMIT: Final = 10
@@ -40,7 +41,7 @@ class _Peer:
 
     def __init__(self, media: Media, endpoint: str) -> None:
         self.endpoint = endpoint
-        self.state = NoticeState.IDLE
+        self._states = StateMachine(f"notice to {endpoint}", NoticeState.IDLE, LEGAL_MOVES)
         self.heartbeat_id = NULL_VALUE
         self.notice_id = NULL_VALUE
         self.challenged: set[int] = set()
@@ -48,10 +49,14 @@ class _Peer:
         self._media = media
         self._publication: Publication | None = None
 
+    @property
+    def state(self) -> NoticeState:
+        """How far the news has come."""
+        return self._states.current
+
     def enter(self, state: NoticeState) -> None:
-        """The only writer of `state`."""
-        assert state in LEGAL_MOVES[self.state], (self.endpoint, self.state, state)
-        self.state = state
+        """Go to `state`, with no heartbeat owed."""
+        self._states.enter(state)
         self.heartbeat_id = NULL_VALUE
 
     def send(self, message: Message) -> bool:
