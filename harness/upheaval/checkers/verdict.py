@@ -37,6 +37,8 @@ class Finding:
     promise: str
     verdict: Verdict
     detail: str
+    late_ms: int = 0
+    """By how many milliseconds a bound on time was missed; 0 for what no time is promised for."""
 
 
 @dataclass(frozen=True, slots=True)
