@@ -157,6 +157,11 @@ class Members:
         traces = [self.path(member) / "trace.jsonl" for member in range(len(self.endpoints))]
         return ends + [path.read_text().splitlines()[-1] for path in traces if path.exists()]
 
+    def stalled_s(self, member_id: int) -> float:
+        """The longest stall of a process of the member: a bound on time that it explains is not called broken."""
+        found = [line["stall_ns"] for line in self.trace(member_id) if line["event"] == "loop-stall"]
+        return max((each for each in found if isinstance(each, int)), default=0) / 1e9
+
     def trace(self, member_id: int) -> list[dict[str, object]]:
         path = self.path(member_id) / "trace.jsonl"
         return [json.loads(line) for line in path.read_text().splitlines()]
