@@ -211,7 +211,7 @@ def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
     if rows.all("log") and int(json.loads(str(_longest(rows).text))["log_start"]) == 0:
         found = events_of(rows.all("session"), rows.all("event"))
         operations, entries = requests_of(rows.all("own request"))
-        yield from in_process.judge_events(found, operations, entries)
+        yield from in_process.judge_events(found, operations, entries, lambda: run.aside.stall)
     yield from run.aside.snapshots
 
 

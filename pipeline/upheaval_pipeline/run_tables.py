@@ -19,6 +19,7 @@ from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import orders_proved
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_identities, judge_snapshots
+from upheaval.checkers.stalls import Stall, longest_stall
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
@@ -27,29 +28,37 @@ from upheaval_pipeline import sources, tables
 
 @dataclass(frozen=True)
 class Aside:
-    """Findings on the orders of operators and what came of them; and on snapshots, states, identities and backups."""
+    """Findings on the orders of operators and what came of them; and on snapshots, states, identities and backups.
+
+    `stall` is the longest one that a member recorded.
+    """
 
     orders: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
+    stall: Stall | None = None
 
     def to_json(self) -> str:
         findings = [[[f.promise, int(f.verdict), f.detail] for f in part] for part in (self.orders, self.snapshots)]
-        return json.dumps([*findings, [asdict(control) for control in self.controls]])
+        stall = None if self.stall is None else asdict(self.stall)
+        return json.dumps([*findings, [asdict(control) for control in self.controls], stall])
 
 
 def aside_of(run: RunFolder) -> Aside:
     """Raises `UsageError` for malformed files."""
     controls = tuple(run.read_controls())
-    orders = (*orders_proved(controls), *check_endings(run, run.read_manifest(), controls))
-    return Aside(orders, (*judge_snapshots(run), *judge_identities(run), *judge_backups(run)), controls)
+    manifest = run.read_manifest()
+    orders = (*orders_proved(controls), *check_endings(run, manifest, controls))
+    snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
+    return Aside(orders, snapshots, controls, longest_stall(run, manifest.members))
 
 
 def _parse_aside(text: str | None) -> Aside:
     """Of a lake that was made before there were any: nothing."""
-    orders, snapshots, controls = json.loads(text or "[[], [], []]")
+    orders, snapshots, controls, *stalls = json.loads(text or "[[], [], []]")
     found = [tuple(Finding(Promise(p), Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)]
-    return Aside(found[0], found[1], tuple(map(parse_control, controls)))
+    stall = Stall(**stalls[0]) if stalls and stalls[0] else None
+    return Aside(found[0], found[1], tuple(map(parse_control, controls)), stall)
 
 
 @dataclass(frozen=True)

@@ -50,7 +50,8 @@ def test_a_killed_leader_is_replaced_and_returns_with_its_log(cluster: DockerClu
     cluster.member(leader).start()
     returned = cluster.wait_until_caught_up(leader)
     assert returned.leader_member_id == successor
-    assert cluster.converge().reached
+    converge = cluster.converge()
+    assert converge.reached, converge.why
 
 
 def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: DockerCluster) -> None:

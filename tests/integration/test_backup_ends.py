@@ -98,5 +98,9 @@ def test_a_backup_that_cannot_start_is_one_line_and_leaves_nothing(
             assert "backup-0 is not running: cannot kill it" in capsys.readouterr().err
         finally:
             cluster.down()
-    wait_until(lambda: processes_of(cluster.config.run_id) == [], timeout_s=10, describe=lambda: "something is left")
+    wait_until(
+        lambda: processes_of(cluster.config.run_id) == [],
+        timeout_s=10,
+        describe=lambda: f"left: {processes_of(cluster.config.run_id)}",
+    )
     assert processes_of(cluster.config.run_id) == []

@@ -47,7 +47,9 @@ def run_id_of(folder: Path) -> str:
         path = folder / "cluster.json"
         return str(json.loads(path.read_text())["run_id"]) if path.exists() else None
 
-    return wait_until(found, timeout_s=TIMEOUT_S, describe=lambda: f"no cluster in {folder}")
+    return wait_until(
+        found, timeout_s=TIMEOUT_S, describe=lambda: f"no cluster in {folder}: {sorted(folder.parent.rglob('*.json'))}"
+    )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -70,7 +72,11 @@ def test_an_up_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None
     folder = tmp_path / "c"
     with running("up", "--dir", str(folder), "--components", "split") as process:
         run_id = run_id_of(folder)
-        wait_until(lambda: processes_of(run_id) or None, timeout_s=TIMEOUT_S, describe=lambda: "nothing starts")
+        wait_until(
+            lambda: processes_of(run_id) or None,
+            timeout_s=TIMEOUT_S,
+            describe=lambda: f"nothing starts: the command {process.poll()}",
+        )
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=TIMEOUT_S)
     # It may have been done before the signal came: then the cluster stays, as it should.

@@ -23,7 +23,8 @@ TIMEOUT_S = 60.0
 
 
 def _judge(cluster: ProcessCluster, kills: int) -> None:
-    assert cluster.converge(TIMEOUT_S).reached
+    converge = cluster.converge(TIMEOUT_S)
+    assert converge.reached, converge.why
     cluster.down()
     report = verify_run(cluster.folder)
     assert report.verdict is Verdict.VALID, report.findings

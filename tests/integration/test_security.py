@@ -89,7 +89,7 @@ def test_a_backup_reads_its_certificates_again_with_the_members(tmp_path: Path) 
         wait_until(
             lambda: backup.status().state is not None,
             timeout_s=flows.SESSION_S,
-            describe=lambda: "the backup gives no sign of life",
+            describe=lambda: f"the backup gives no sign of life: {backup.status()}",
         )
         create_certificates(folder, ["member-0", "backup-0"], days=100)
         assert cluster.reload_security() == ["member-0", "backup-0"]
@@ -97,7 +97,7 @@ def test_a_backup_reads_its_certificates_again_with_the_members(tmp_path: Path) 
         wait_until(
             lambda: sum(event.event == "certificates-read" for event in trace.read_trace()) == 2,
             timeout_s=flows.SESSION_S,
-            describe=lambda: "the backup has not read its certificates again",
+            describe=lambda: f"not read again by the backup: {[event.event for event in trace.read_trace()]}",
         )
         assert backup.is_running()
     finally:

@@ -51,7 +51,7 @@ def _state(tool: Tool, cluster: ProcessCluster, state: str) -> None:
     wait_until(
         lambda: {each.module_state for each in cluster.for_all(lambda member: member.control_status())} == {state},
         timeout_s=TIMEOUT_S,
-        describe=lambda: f"not all members are {state}",
+        describe=lambda: f"not all members are {state}: {cluster.for_all(lambda member: member.control_status())}",
     )
 
 
@@ -116,7 +116,7 @@ def _wait_until_ended(cluster: ProcessCluster) -> None:
     wait_until(
         lambda: not any(member.incarnation() for member in cluster.members),
         timeout_s=TIMEOUT_S,
-        describe=lambda: "members still run",
+        describe=lambda: f"members still run: {[sorted(member.incarnation()) for member in cluster.members]}",
     )
 
 

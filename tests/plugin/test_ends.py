@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.stranger import waiting_pytest
+from support.stranger import wait_until_ended, waiting_pytest
 from upheaval.runtimes.abandoned import end_abandoned
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system.process_table import processes_of
@@ -21,7 +21,7 @@ def test_nothing_runs_after_an_interrupt(tmp_path: Path, python: Path, options: 
         assert len(processes_of(run_id)) == 3
         # As a terminal does: to the whole group.
         os.killpg(started.pid, signal.SIGINT)
-        started.wait(30)
+        wait_until_ended(started, run_id)
         assert processes_of(run_id) == []
 
 
@@ -29,7 +29,7 @@ def test_nothing_runs_after_an_interrupt(tmp_path: Path, python: Path, options: 
 def test_nothing_runs_after_a_signal_to_end(tmp_path: Path, python: Path, number: signal.Signals) -> None:
     with waiting_pytest(tmp_path, python) as (started, run_id):
         started.send_signal(number)
-        assert started.wait(30) == pytest.ExitCode.INTERRUPTED
+        assert wait_until_ended(started, run_id) == pytest.ExitCode.INTERRUPTED
         assert processes_of(run_id) == []
         assert not (tmp_path / "runs").exists()
 
@@ -38,8 +38,12 @@ def test_nothing_runs_after_a_signal_to_end(tmp_path: Path, python: Path, number
 def test_workers_take_their_clusters_along(tmp_path: Path, python: Path, number: signal.Signals) -> None:
     with waiting_pytest(tmp_path, python, "-n", "1") as (started, run_id):
         started.send_signal(number)
-        started.wait(30)
-        wait_until(lambda: not processes_of(run_id), timeout_s=60, describe=lambda: "the worker goes on")
+        wait_until_ended(started, run_id)
+        wait_until(
+            lambda: not processes_of(run_id),
+            timeout_s=60,
+            describe=lambda: f"the worker goes on: {processes_of(run_id)}",
+        )
 
 
 def test_the_next_start_ends_what_a_killed_pytest_left_and_nothing_else(tmp_path: Path, python: Path) -> None:
@@ -52,7 +56,7 @@ def test_the_next_start_ends_what_a_killed_pytest_left_and_nothing_else(tmp_path
         ):
             assert killed not in end_abandoned()
             started.kill()
-            started.wait(30)
+            wait_until_ended(started, killed)
             assert len(processes_of(killed)) == 3
             ProcessCluster.create(tmp_path / "next", members=1)
             assert processes_of(killed) == []

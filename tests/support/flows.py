@@ -42,7 +42,8 @@ class Books:
 
     def positions(self) -> list[int]:
         """Where the members stand when they have come to one position."""
-        assert self.cluster.converge().reached
+        converge = self.cluster.converge()
+        assert converge.reached, converge.why
         return [status.commit_position for status in self.cluster.status()]
 
     def _ask(self, do: str, **fields: object) -> Any:

@@ -162,7 +162,8 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         assert guarded.opens(gate.carol)
         counts = load.finish()
     assert counts.ok >= 600
-    assert cluster.converge().reached
+    converge = cluster.converge()
+    assert converge.reached, converge.why
 
 
 def spoil(path: Path) -> None:

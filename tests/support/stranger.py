@@ -24,6 +24,8 @@ _WANTED = ("pytest", "pytest-xdist")
 FOR_CONTAINERS = ("docker", "testcontainers", "toxiproxy-python")
 """What the extra `docker` brings."""
 BANK = ROOT / "examples" / "bank"
+PATIENCE_S = 120.0
+"""What a pytest with a cluster may take to begin, and to end, beside a machine that is busy."""
 WAITING = """
 import threading
 from pathlib import Path
@@ -116,11 +118,26 @@ def waiting_pytest(folder: Path, python: Path, *options: str) -> Iterator["tuple
         command, cwd=folder, env=environment(), stdout=subprocess.DEVNULL, start_new_session=True
     ) as started:
         try:
-            wait_until((folder / "is-up").exists, timeout_s=120, describe=lambda: "the test does not begin")
+            wait_until(
+                (folder / "is-up").exists,
+                timeout_s=PATIENCE_S,
+                describe=lambda: f"the test does not begin: pytest {started.poll()}, {sorted(folder.rglob('*'))}",
+            )
             (run_id,) = run_ids(folder)
             yield started, run_id
         finally:
             started.kill()
+
+
+def wait_until_ended(started: "subprocess.Popen[bytes]", run_id: str) -> int:
+    """The exit status of a pytest that was told to end. With xdist it alone gives its workers ten seconds."""
+
+    def seen() -> str:
+        threads = sorted(path.read_text().strip() for path in Path(f"/proc/{started.pid}/task").glob("*/wchan"))
+        return f"pytest does not end: it waits in {threads}, of its cluster run {processes_of(run_id)}"
+
+    wait_until(lambda: started.poll() is not None, timeout_s=PATIENCE_S, describe=seen)
+    return started.wait()
 
 
 def copy_of_the_bank(folder: Path) -> Path:

@@ -93,9 +93,9 @@ class Clock:
                 return self._left[index] // self.unit
         return 0
 
-    def owes(self, position: int, time: int) -> bool:
-        """Whether what was due then should be in the log by now."""
-        return self.ms_after(position, time) >= EVIDENCE_MS
+    def late_ms(self, position: int, time: int) -> int:
+        """By how many milliseconds of log what was due then is overdue; 0 while it may still come."""
+        return max(0, self.ms_after(position, time) - EVIDENCE_MS + 1)
 
 
 def _first_behind(moments: Sequence[tuple[int, int]], position: int) -> int:

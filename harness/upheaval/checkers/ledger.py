@@ -92,10 +92,12 @@ class _Judge:
 
     def require_none_lost(self, clock: Clock) -> None:
         for entry, target, amount in self._flight.values():
-            if clock.owes(entry.position, entry.timestamp):
+            late_ms = clock.late_ms(entry.position, entry.timestamp)
+            if late_ms:
                 raise Broken(
                     f"{amount} of transfer {entry.id} at position {entry.position} never came to account {target}: "
-                    f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms behind it"
+                    f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms behind it",
+                    late_ms,
                 )
 
     def shown(self) -> str:

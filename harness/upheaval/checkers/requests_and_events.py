@@ -17,7 +17,11 @@ from upheaval.records import Json, Operation
 
 
 class Broken(Exception):
-    """The first thing that breaks the promise, in one line."""
+    """The first thing that breaks the promise, in one line; with `late_ms` milliseconds by which it came too late."""
+
+    def __init__(self, what: str, late_ms: int = 0) -> None:
+        super().__init__(what)
+        self.late_ms = late_ms
 
 
 class Event(Protocol):
@@ -64,7 +68,7 @@ def judge_in_log_order(
                 judge.event(entry)
         judge.require_none_lost(Clock(moments, time_unit))
     except Broken as broken:
-        return [Finding(promise, Verdict.INVALID, str(broken))]
+        return [Finding(promise, Verdict.INVALID, str(broken), broken.late_ms)]
     return [Finding(promise, Verdict.VALID, judge.shown())]
 
 

@@ -3,7 +3,7 @@
 This module puts the checkers together; it needs no cluster, and none has to be alive.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 
 from upheaval.checkers import witness
@@ -19,6 +19,7 @@ from upheaval.checkers.logs import LogFindings, check_logs
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
+from upheaval.checkers.stalls import Stall, excused, longest_stall
 from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.checkers.witness import LogEntry
@@ -77,9 +78,10 @@ def converged(manifest: Manifest) -> Finding:
     if converge is None:
         return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, "the manifest has no converge phase")
     if not converge.reached:
-        seen = ", ".join(f"{final.member_id}: {final.commit_position}" for final in converge.members)
-        return Finding(
-            Promise.RUN_CONVERGED, Verdict.TIMEOUT, f"the members did not reach one position in time ({seen})"
+        seen = converge.why or ", ".join(f"{final.member_id}: {final.commit_position}" for final in converge.members)
+        detail = f"the members did not reach one position in time: {seen}"
+        return Finding(Promise.RUN_CONVERGED, Verdict.TIMEOUT, detail)
+            Promise.RUN_CONVERGED, Verdict.TIMEOUT, f"the members did not reach one position in time: {seen}"
         )
     missing = set(range(manifest.members)) - {final.member_id for final in converge.members}
     if missing:
@@ -144,7 +146,8 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
     log = logs.witness
     if log is None or log.start_position > 0:
         return []
-    found = judge_events(log.events, {operation.id: operation for operation in operations}, log.entries)
+    by_id = {operation.id: operation for operation in operations}
+    found = judge_events(log.events, by_id, log.entries, lambda: longest_stall(run, manifest.members))
     return found + check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
 
 
@@ -182,14 +185,23 @@ def judge_backups(run: RunFolder) -> list[Finding]:
     return check_backups(run, manifest, finals(manifest), operations, -1 if log is None else log.member_id)
 
 
-def judge_events(events: LogEvents, operations: Mapping[int, Operation], entries: Sequence[LogEntry]) -> list[Finding]:
-    """From what the longest log says beside the operations of clients, and from these."""
-    return [
+def judge_events(
+    events: LogEvents,
+    operations: Mapping[int, Operation],
+    entries: Sequence[LogEntry],
+    stall: Callable[[], Stall | None],
+) -> list[Finding]:
+    """From what the longest log says beside the operations of clients, and from these.
+
+    What missed a bound on time by no more than the members' longest `stall` is unknown.
+    """
+    found = [
         *judge_sessions(events.sessions),
         *judge_service_messages(events.service_messages),
         *judge_timers(operations, entries, events.timers, events.time_unit),
         *judge_ledger(operations, entries, events.service_messages, events.time_unit),
     ]
+    return excused(found, stall)
 
 
 def merged(of_shipped: Iterable[Finding], of_calls: Iterable[Finding]) -> list[Finding]:

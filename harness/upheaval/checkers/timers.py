@@ -102,10 +102,12 @@ class _Judge:
             return
         self._crossed += 1
         known_at = self._known_at(timer.cancelled_by)
-        if known_at is not None and event.timestamp - known_at > CROSSING_MS * self._clock.unit:
+        late = 0 if known_at is None else event.timestamp - known_at - CROSSING_MS * self._clock.unit
+        if late > 0:
             raise Broken(
                 f"{what} at time {event.timestamp}, but operation id={timer.cancelled_by} had cancelled it, "
-                f"and was answered before time {known_at}"
+                f"and was answered before time {known_at}",
+                -(-late // self._clock.unit),
             )
 
     def _known_at(self, operation_id: int) -> int | None:
@@ -119,10 +121,12 @@ class _Judge:
     def require_none_lost(self, clock: Clock) -> None:
         for timer_id, timer in self._timers.items():
             is_over = timer.fired_position >= 0 or timer.cancelled_by is not None
-            if not is_over and clock.owes(timer.position, timer.deadline):
+            late_ms = 0 if is_over else clock.late_ms(timer.position, timer.deadline)
+            if late_ms:
                 raise Broken(
                     f"timer {timer_id}, scheduled at position {timer.position} for time {timer.deadline}, never fired: "
-                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms behind that"
+                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms behind that",
+                    late_ms,
                 )
 
     def shown(self) -> str:

@@ -39,6 +39,8 @@ class Finding:
     promise: Promise
     verdict: Verdict
     detail: str
+    late_ms: int = 0
+    """By how many milliseconds a bound on time was missed; 0 for what no time is promised for."""
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it: the promise by its id, and everything in words, too."""

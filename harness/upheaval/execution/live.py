@@ -19,7 +19,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
-from upheaval.system import ControlStatus, MemberStatus, is_caught_up
+from upheaval.system import ControlStatus, MemberStatus, is_caught_up, shown
 from upheaval.waits import wait_until
 from upheaval.workload import LoadCounts
 from upheaval_chaos.record import FaultRecord
@@ -96,7 +96,7 @@ class LiveTarget:
         wait_until(
             holds,
             timeout_s=timeout_s,
-            describe=lambda: f"no {what}",
+            describe=lambda: f"no {what}: {shown(self.cluster.status())}",
             interval_s=self.cluster.poll_interval_s,
         )
 

@@ -12,6 +12,7 @@ from typing import Final, Protocol
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import MemberFolder
 from upheaval.runtimes.live import AnyCluster
+from upheaval.system import shown
 from upheaval.waits import wait_until
 
 WAIT_S: Final = 120.0
@@ -157,7 +158,7 @@ def _wait_until_quorum(cluster: AnyCluster) -> None:
         wait_until(
             lambda: not missing(),
             timeout_s=WAIT_S,
-            describe=lambda: "the members follow different leaders",
+            describe=lambda: f"the members follow different leaders: {shown(cluster.status())}",
             interval_s=cluster.poll_interval_s,
         )
     except UnknownOutcome as error:

@@ -38,12 +38,14 @@ class FinalPosition:
 class Converge:
     """The last phase of a run: no more load, all faults healed, every member at one position.
 
-    `reached` is False when the deadline passed first; `members` then holds what was seen last.
+    `reached` is False when the deadline passed first; `members` then holds the positions that were seen last, and
+    `why` what was seen of each member. A failed assertion shows `why` alone, because the tools cut what is long.
     """
 
     reached: bool
-    completed_ns: int
-    members: tuple[FinalPosition, ...]
+    completed_ns: int = field(repr=False)
+    members: tuple[FinalPosition, ...] = field(repr=False)
+    why: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,6 +271,7 @@ def _parse_converge(value: Json) -> Converge | None:
             )
             for member in jsonfields.objects(value, "members")
         ),
+        why=jsonfields.optional_text(value, "why") or "",
     )
 
 

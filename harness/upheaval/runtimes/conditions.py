@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from upheaval.errors import UnknownOutcome
 from upheaval.records import Converge, FinalPosition, RunFolder
-from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up, serving_leader
+from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up, serving_leader, shown
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 
 
@@ -28,29 +28,36 @@ class Conditions:
     def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
         """Wait for a leader that serves, if wanted another one than before."""
 
+        seen: Sequence[MemberStatus] = ()
+
         def found() -> tuple[int] | None:
+            nonlocal seen
             self.raise_if_ended()
-            leader = self.leader()
+            seen = self.status()
+            leader = serving_leader(seen)
             return None if leader is None or leader == other_than else (leader,)
 
         (leader,) = wait_until(
-            found, timeout_s=timeout_s, interval_s=self.interval_s, describe=lambda: f"no leader: {self.shown()}"
+            found, timeout_s=timeout_s, interval_s=self.interval_s, describe=lambda: f"no leader: {shown(seen)}"
         )
         return leader
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus:
         """Wait until a member leads, or follows the member that does, with its election over."""
 
+        seen: Sequence[MemberStatus] = ()
+
         def caught_up() -> MemberStatus | None:
+            nonlocal seen
             self.raise_if_ended()
-            statuses = self.status()
-            return statuses[member_id] if is_caught_up(statuses, member_id) else None
+            seen = self.status()
+            return seen[member_id] if is_caught_up(seen, member_id) else None
 
         return wait_until(
             caught_up,
             timeout_s=timeout_s,
             interval_s=self.interval_s,
-            describe=lambda: f"member {member_id} does not catch up: {self.shown()}",
+            describe=lambda: f"member {member_id} does not catch up: {shown(seen)}",
         )
 
     def converge(self, run: RunFolder, timeout_s: float) -> Converge:
@@ -68,28 +75,22 @@ class Conditions:
             seen = self.status()
             return _stand_at_one_position(seen) and _end(first) == _end(seen)
 
-        reached = True
+        why = ""
         try:
             wait_until(
                 stand_still,
                 timeout_s=timeout_s,
                 interval_s=self.interval_s,
-                describe=lambda: "the members do not converge",
+                describe=lambda: shown(seen),
             )
-        except UnknownOutcome:
-            reached = False
+        except UnknownOutcome as error:
+            why = str(error)
         finals = tuple(
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
         )
-        converge = Converge(reached, time.monotonic_ns(), finals)
+        converge = Converge(not why, time.monotonic_ns(), finals, why)
         run.write_manifest(replace(run.read_manifest(), converge=converge))
         return converge
-
-    def shown(self) -> str:
-        return "; ".join(
-            f"member {s.member_id} {s.role} {s.election_state}" if s.alive else f"member {s.member_id} is down"
-            for s in self.status()
-        )
 
 
 def _end(statuses: Sequence[MemberStatus]) -> int:

@@ -90,7 +90,7 @@ class LiveMember(ABC):
             self._live.raise_if_ended(self.member_id)
             return self.status().role is not None
 
-        wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"member {self.member_id} does not start")
+        wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"no start: {self.status()}")
 
     # --- hands ---
 
@@ -134,7 +134,7 @@ class LiveMember(ABC):
             wait_until(
                 lambda: running() in (0, len(COMPONENTS)),
                 timeout_s=COMPONENT_END_TIMEOUT_S,
-                describe=lambda: f"member {self.member_id} neither runs nor ends",
+                describe=lambda: f"member {self.member_id} neither runs nor ends: {running()} of it run",
                 interval_s=self._live.poll_interval_s,
             )
 

@@ -15,6 +15,7 @@ from upheaval.system.status import (
     MemberStatus,
     is_caught_up,
     serving_leader,
+    shown,
 )
 from upheaval.system.under_test import (
     SOURCE_FOLDER,
@@ -46,6 +47,7 @@ __all__ = [
     "port_in_container",
     "read_control",
     "serving_leader",
+    "shown",
     "status_from_counters",
     "status_from_text",
     "status_in_folder",

@@ -3,7 +3,7 @@
 A runtime (process, simulated, docker) fills these shapes; this module knows none of them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -37,6 +37,21 @@ class MemberStatus:
     def serves_as_leader(self) -> bool:
         """Whether it is the leader and its election is over, so that clients get answers."""
         return self.alive and self.role == LEADER and self.election_state == ELECTION_CLOSED
+
+    def __str__(self) -> str:
+        if not self.alive:
+            return f"member {self.member_id} is down"
+        if self.role is None:
+            return f"member {self.member_id} runs and has not shown itself"
+        return (
+            f"member {self.member_id} {self.role} {self.election_state} term {self.leadership_term_id} "
+            f"recorded {self.append_position} committed {self.commit_position}"
+        )
+
+
+def shown(statuses: Iterable[MemberStatus]) -> str:
+    """What was seen of each member, in one line, for whoever reads why a wait came to nothing."""
+    return "; ".join(map(str, statuses))
 
 
 def serving_leader(statuses: Sequence[MemberStatus]) -> int | None:

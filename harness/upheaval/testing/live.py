@@ -85,7 +85,12 @@ class LiveBackend(LiveTarget):
             known = [status for status in found if status is not None]
             return known if len(known) == len(names) else None
 
-        return wait_until(statuses, timeout_s=timeout_s, describe=lambda: f"member {member_id} does not end")
+        def running() -> str:
+            return ", ".join(sorted(names & member.incarnation())) or "nothing runs, an exit status is missing"
+
+        return wait_until(
+            statuses, timeout_s=timeout_s, describe=lambda: f"member {member_id} does not end: {running()}"
+        )
 
     # --- clients and the end ---
 

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.checkers.run import converged
+from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UnknownOutcome
 from upheaval.records import Manifest, RunFolder
 from upheaval.runtimes.conditions import Conditions
@@ -70,9 +72,19 @@ def test_equal_looks_at_different_positions_are_not_the_end(tmp_path: Path) -> N
 
 
 def test_members_that_never_agree_are_written_as_they_were_seen_last(tmp_path: Path) -> None:
-    converge = conditions(Looks(members(96, 96, 64))).converge(run_folder(tmp_path), 0.01)
+    run = run_folder(tmp_path)
+    seen = [*members(96, 64), MemberStatus(2, alive=False)]
+    converge = conditions(Looks(seen)).converge(run, 0.01)
     assert not converge.reached
-    assert [final.append_position for final in converge.members] == [96, 96, 64]
+    assert [final.append_position for final in converge.members] == [96, 64, -1]
+    assert converge.why == (
+        "member 0 LEADER CLOSED term 1 recorded 96 committed 96; "
+        "member 1 FOLLOWER CLOSED term 1 recorded 64 committed 64; member 2 is down (waited 0.01 s)"
+    )
+    assert converge.why in repr(converge)
+    assert run.read_manifest().converge == converge
+    finding = converged(run.read_manifest())
+    assert (finding.verdict, finding.detail.endswith(converge.why)) == (Verdict.TIMEOUT, True)
 
 
 @pytest.mark.parametrize("state", [ELECTION_CLOSED, "INIT"])
@@ -84,7 +96,7 @@ def test_a_leader_of_old_has_not_caught_up(state: str) -> None:
     follower = replace(follower, leader_member_id=1)
     seen = [old, new, follower]
     assert not is_caught_up(seen, 0)
-    with pytest.raises(UnknownOutcome, match="member 0 does not catch up"):
+    with pytest.raises(UnknownOutcome, match="member 0 does not catch up: member 0 LEADER CLOSED term 0 recorded 96 "):
         conditions(Looks(seen)).wait_until_caught_up(0, 0.01)
     serves = state == ELECTION_CLOSED
     assert [is_caught_up(seen, member_id) for member_id in (1, 2)] == [serves, serves]

@@ -204,6 +204,27 @@ def test_what_a_timer_may_not_do_is_found(damage: Callable[[EventLog], str], tmp
     assert expected in finding.detail
 
 
+@pytest.mark.parametrize(
+    ("damage", "late_ms"), [(after_a_cancel, 2400), (never_fires, 1000)], ids=["after-a-cancel", "never-fires"]
+)
+@pytest.mark.parametrize("is_explained", [True, False])
+def test_a_stall_explains_what_a_timer_does_too_late(
+    damage: Callable[[EventLog], str], late_ms: int, is_explained: bool, tmp_path: Path
+) -> None:
+    log = timers_log()
+    expected = damage(log)
+    log.snapshots.clear()
+    run = log.write(tmp_path)
+    stall_ms = 3000 if is_explained else 300
+    with run.member(1).trace.open("a") as trace:
+        trace.write(f'{{"ts":2,"event":"loop-stall","stall_ns":{stall_ms}000000}}\n')
+    finding = verify_run(tmp_path).finding(Promise.TIMERS_KEPT)
+    assert finding.verdict is (Verdict.UNKNOWN if is_explained else Verdict.INVALID)
+    assert expected in finding.detail
+    assert ("a stall of 3000 ms (member-1/trace.jsonl:2) explains" in finding.detail) is is_explained
+    assert 300 < finding.late_ms <= late_ms
+
+
 def test_an_expiry_on_its_way_when_the_timer_is_cancelled_breaks_nothing(tmp_path: Path) -> None:
     log = timers_log()
     log.snapshots.clear()

@@ -22,11 +22,15 @@ LEADER = 2
 ELECTION_CLOSED = 17
 
 
-def wait_until(condition: Callable[[], object], patience_s: float = PATIENCE_S) -> float:
+def wait_until(
+    condition: Callable[[], object],
+    patience_s: float = PATIENCE_S,
+    describe: Callable[[], object] = lambda: "the condition never came true",
+) -> float:
     """Wait for a condition on other processes; returns how long it took."""
     begin = time.monotonic()
     while not condition():
-        assert time.monotonic() - begin < patience_s, "the condition never came true"
+        assert time.monotonic() - begin < patience_s, f"{describe()} (waited {patience_s:g} s)"
         # Other processes need the processor more than this one: give it away between two looks.
         signal.sigtimedwait([], 0.01)
     return time.monotonic() - begin
@@ -142,10 +146,21 @@ class Members:
         return None
 
     def wait_until_leader(self) -> int:
-        wait_until(lambda: self.leader() is not None)
+        wait_until(lambda: self.leader() is not None, describe=lambda: f"no leader: {self.shown()}")
         leader = self.leader()
         assert leader is not None
         return leader
+
+    def shown(self) -> list[str]:
+        """What is seen of each process, and the last line of each trace."""
+        ends = [f"{component} of {member}: {each.poll()}" for (member, component), each in self.processes.items()]
+        traces = [self.path(member) / "trace.jsonl" for member in range(len(self.endpoints))]
+        return ends + [path.read_text().splitlines()[-1] for path in traces if path.exists()]
+
+    def stalled_s(self, member_id: int) -> float:
+        """The longest stall of a process of the member: a bound on time that it explains is not called broken."""
+        found = [line["stall_ns"] for line in self.trace(member_id) if line["event"] == "loop-stall"]
+        return max((each for each in found if isinstance(each, int)), default=0) / 1e9
 
     def trace(self, member_id: int) -> list[dict[str, object]]:
         path = self.path(member_id) / "trace.jsonl"

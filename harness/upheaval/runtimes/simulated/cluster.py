@@ -40,6 +40,7 @@ from upheaval.system import (
     log_recording_id,
     read_control,
     serving_leader,
+    shown,
     status_from_counters,
     with_leaders,
 )
@@ -343,11 +344,12 @@ class SimulatedCluster:
         """Wait until all members stand at one position in one term. There must be no load."""
         reached = self.world.run_until(lambda: bool(self.failures) or self._is_converged(), int(timeout_s * S))
         self.require_no_failure()
+        seen = self.status()
         members = tuple(
-            FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id)
-            for s in self.status()
+            FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
         )
-        self.converged = Converge(reached, self.world.now_ns, members)
+        why = "" if reached else f"{shown(seen)} (waited {timeout_s:g} s)"
+        self.converged = Converge(reached, self.world.now_ns, members, why)
         return self.converged
 
     def _is_converged(self) -> bool:
