@@ -81,8 +81,6 @@ def converged(manifest: Manifest) -> Finding:
         seen = converge.why or ", ".join(f"{final.member_id}: {final.commit_position}" for final in converge.members)
         detail = f"the members did not reach one position in time: {seen}"
         return Finding(Promise.RUN_CONVERGED, Verdict.TIMEOUT, detail)
-            Promise.RUN_CONVERGED, Verdict.TIMEOUT, f"the members did not reach one position in time: {seen}"
-        )
     missing = set(range(manifest.members)) - {final.member_id for final in converge.members}
     if missing:
         return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, f"no final position of member {min(missing)}")
