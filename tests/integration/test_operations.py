@@ -1,6 +1,8 @@
 """Every command of docs/operations.md, run as it stands there; tests/docker has those for containers."""
 
 import json
+from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from upheaval.system.process_table import processes_of
 pytestmark = pytest.mark.heavy
 
 PAGE = "operations.md"
-KINDS = {"sh", "sh nightly", "sh docker", "json"}
+KINDS = {"sh", "sh nightly", "sh docker", "json", "text"}
 
 
 def test_every_block_of_the_page_is_run_by_a_test() -> None:
@@ -37,6 +39,10 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, kinds: set[str
         for cluster in clusters_in(tmp_path):
             cluster.down()
     told = "\n".join(printed.values())
+    shown = [block.text.splitlines() for block in blocks_of(PAGE) if block.info == "text"]
+    heads = table_heads(line for lines in shown for line in lines)
+    assert len(heads) == 2
+    assert heads <= table_heads(told.splitlines())
     for text in ('upheaval_role{role="leader"}', '"alive":', "leaderMemberId=", " LEADER", "its old files: "):
         assert text in told, text
     reads = [each for each in told.splitlines() if each.isdigit()]
@@ -50,3 +56,8 @@ def test_the_commands_of_the_page_do_what_it_says(tmp_path: Path, kinds: set[str
 
 def clusters_in(folder: Path) -> list[ProcessCluster]:
     return [ProcessCluster.open(path.parent) for path in sorted(folder.glob("*/cluster.json"))]
+
+
+def table_heads(lines: Iterable[str]) -> set[tuple[str, ...]]:
+    """The names of the columns of each table, told by the rule below them."""
+    return {tuple(head.split()) for head, rule in pairwise(lines) if rule.startswith("---")}

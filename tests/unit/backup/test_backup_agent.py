@@ -124,7 +124,7 @@ def test_a_member_of_the_wrong_kind_is_passed_over(source: str, leader: int | No
     leader_id = member.id if leader is None else leader
     member.say(member.offer(member.query(), leader_member_id=leader_id))
     assert bench.state is BackupState.RESET_BACKUP
-    assert f"member {member.id} is no {source}" in bench.reasons
+    assert f"member {member.id} is not a {source}" in bench.reasons
     bench.await_state(BackupState.BACKUP_QUERY)
     assert bench.asked() is not member
 

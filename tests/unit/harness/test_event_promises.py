@@ -74,7 +74,7 @@ def never_opens(log: EventLog) -> str:
 
 def closes_without_a_reason(log: EventLog) -> str:
     log.close(reason=9)
-    return "for reason 9, which is none"
+    return "for unknown reason 9"
 
 
 @pytest.mark.parametrize(
