@@ -85,6 +85,7 @@ class PendingCall:
     deadline_ns: int = NEVER_NS
 
     def fail(self, text: str, code: int = NULL_VALUE) -> None:
+        """Fill in a failure: the call is done."""
         self.done = True
         self.error = text
         self.error_code = code
@@ -150,17 +151,21 @@ class ArchiveClient:
 
     @property
     def state(self) -> ClientState:
+        """How far the handshake is, or CLOSED."""
         return self._states.current
 
     @property
     def is_connected(self) -> bool:
+        """Whether requests are served: the handshake is done."""
         return self._states.current == ClientState.DONE
 
     @property
     def is_closed(self) -> bool:
+        """Whether the client has ended, by `close` or by the loss of its archive."""
         return self._states.current == ClientState.CLOSED
 
     def next_deadline_ns(self) -> int:
+        """The earliest time-out of a call or of the connect."""
         if self.is_closed:
             return NEVER_NS
         return min((call.deadline_ns for call in self._calls.values()), default=self._deadline_ns)
@@ -175,6 +180,7 @@ class ArchiveClient:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """Take answers, go on with the handshake, send, and see to the time-outs."""
         if self.is_closed:
             return 0
         self._now_ns = now.ns
@@ -370,9 +376,11 @@ class ArchiveClient:
         )
 
     def stop_recording(self, subscription_id: int) -> PendingCall:
+        """End a recording subscription by its id; fails for an unknown one."""
         return self.request(am.StopRecordingSubscriptionRequest(subscription_id=subscription_id))
 
     def stop_recording_channel(self, channel: str, stream_id: int) -> PendingCall:
+        """End what was started on the channel and stream."""
         return self.request(am.StopRecordingRequest(channel=channel, stream_id=stream_id))
 
     def stop_recording_by_identity(self, recording_id: int) -> PendingCall:
@@ -422,9 +430,11 @@ class ArchiveClient:
         )
 
     def stop_replay(self, replay_session_id: int) -> PendingCall:
+        """End a replay by its session id; one that has ended already is no error."""
         return self.request(am.StopReplayRequest(replay_session_id=replay_session_id))
 
     def stop_all_replays(self, recording_id: int = NULL_VALUE) -> PendingCall:
+        """End the replays of one recording, of all with -1."""
         return self.request(am.StopAllReplaysRequest(recording_id=recording_id))
 
     def truncate(self, recording_id: int, position: int) -> PendingCall:
@@ -458,6 +468,7 @@ class ArchiveClient:
         )
 
     def start_position(self, recording_id: int) -> PendingCall:
+        """Answers where the recording begins; fails for an unknown one."""
         return self.request(am.StartPositionRequest(recording_id=recording_id))
 
     def stop_position(self, recording_id: int) -> PendingCall:
@@ -477,6 +488,7 @@ class ArchiveClient:
         return self.request(am.ListRecordingRequest(recording_id=recording_id), descriptors=1)
 
     def list_recordings(self, from_recording_id: int, count: int) -> PendingCall:
+        """Up to `count` descriptors of valid recordings, from that id on."""
         return self.request(
             am.ListRecordingsRequest(from_recording_id=from_recording_id, record_count=count), descriptors=count
         )
@@ -484,6 +496,7 @@ class ArchiveClient:
     def list_recordings_for_uri(
         self, from_recording_id: int, count: int, channel_fragment: str, stream_id: int
     ) -> PendingCall:
+        """The same for recordings of that stream whose channel contains the fragment."""
         return self.request(
             am.ListRecordingsForUriRequest(
                 from_recording_id=from_recording_id,
@@ -560,6 +573,7 @@ class ArchiveClient:
         )
 
     def stop_replication(self, replication_id: int) -> PendingCall:
+        """End a replication by its id; fails for an unknown one."""
         return self.request(am.StopReplicationRequest(replication_id=replication_id))
 
     def take_signals(self, correlation_ids: Iterable[int] | None = None) -> list[RecordingSignalEvent]:

@@ -88,6 +88,7 @@ class RecordingReplication:
         return self._has_replication_ended and (self._has_stopped or not self._has_extended)
 
     def next_deadline_ns(self) -> int:
+        """When the local position is looked at again, or nothing may have grown for too long."""
         return min(self._next_look_ns, self._deadline_ns)
 
     def poll(self, now: Now) -> int:

@@ -26,6 +26,8 @@ FRAGMENT_LIMIT: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class WholeRecording:
+    """A recording that was written: its id, and its length in bytes of frames."""
+
     recording_id: int
     length: int
 

@@ -229,7 +229,7 @@ class MediaDriver:
     # --- subscription.SubscriptionOwner ---
 
     def add_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:
-        """Raises `UsageError` without `control-mode=manual` and for an unusable channel; a known one changes nothing."""
+        """Raises `UsageError` without `control-mode=manual`, and for an unusable channel."""
         if subscription.parsed_channel.get(CONTROL_MODE) != CONTROL_MODE_MANUAL:
             raise UsageError(f"{subscription.channel} takes no destinations: it is not control-mode=manual")
         parsed = Channel.parse(channel)

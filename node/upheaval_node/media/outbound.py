@@ -189,7 +189,7 @@ class OutboundStream:
         return any(each.outlet.is_connected for each in self._destinations.values())
 
     def add_destination(self, channel: str) -> None:
-        """Raises `UsageError` without `control-mode=manual` and for an unusable channel; a known one changes nothing."""
+        """Raises `UsageError` without `control-mode=manual`, and for an unusable channel."""
         if not self.is_mdc:
             raise UsageError(f"{self.channel} takes no destinations: it is not control-mode=manual")
         parsed = Channel.parse(channel)

@@ -103,7 +103,7 @@ class StreamPublication:
             self.bell.rung = True
 
     def offer(self, *parts: Buffer) -> int:
-        """One frame in the open block where the message fits one, else fragments; nothing is sent before the next turn."""
+        """One frame where the message fits one, else fragments; nothing is sent before the next turn."""
         stream = self._stream
         position = stream.tail
         if position >= self._limit and (refused := self._refresh(position)):
