@@ -7,10 +7,11 @@ and stays so; whoever needs one again makes a new one. The module knows channels
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
+from upheaval_node.archive.calls import LateError, PendingCall
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.media.api import Abort, Image, Media, Publication, Subscription
@@ -63,40 +64,6 @@ LEGAL_MOVES: Final = {
     ClientState.DONE: frozenset({ClientState.CLOSED}),
     ClientState.CLOSED: frozenset[ClientState](),
 }
-
-
-@dataclass(slots=True, eq=False)
-class PendingCall:
-    """A request on its way. When `done`, `error` is None or says why it failed, with the archive's `error_code`.
-
-    `relevant_id` is what the archive answers: a subscription, replay session or replication id, a position, a count.
-    Listings fill `descriptors` or `subscriptions`; fewer than asked for is no error. A time-out or a lost archive has
-    error code -1.
-    """
-
-    correlation_id: int
-    done: bool = False
-    relevant_id: int = NULL_VALUE
-    error: str | None = None
-    error_code: int = NULL_VALUE
-    descriptors: list[am.RecordingDescriptor] = field(default_factory=list)
-    subscriptions: list[am.RecordingSubscriptionDescriptor] = field(default_factory=list)
-    wanted_descriptors: int = 0
-    deadline_ns: int = NEVER_NS
-
-    def fail(self, text: str, code: int = NULL_VALUE) -> None:
-        """Fill in a failure: the call is done."""
-        self.done = True
-        self.error = text
-        self.error_code = code
-
-
-class LateError(NamedTuple):
-    """An error that the archive sent for something that had been answered before: a recording, a replay."""
-
-    correlation_id: int
-    error_code: int
-    text: str
 
 
 class ArchiveClient:

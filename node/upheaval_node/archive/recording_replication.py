@@ -7,7 +7,8 @@ Knows nothing of what is copied.
 
 from dataclasses import dataclass
 
-from upheaval_node.archive.client import ArchiveClient, LateError
+from upheaval_node.archive.calls import LateError
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters, recording_key_prefix
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent

@@ -16,8 +16,9 @@ from enum import IntEnum
 from typing import Final
 
 from upheaval_node.archive import channels
+from upheaval_node.archive.calls import PendingCall
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
-from upheaval_node.archive.client import ArchiveClient, PendingCall
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.recorder import Recorder, RecordingSubscription
 from upheaval_node.archive.recording import RecordingSession, RecordingSessionState

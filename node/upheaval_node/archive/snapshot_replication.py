@@ -7,7 +7,8 @@ nothing of what is copied.
 
 from collections.abc import Callable, Iterable
 
-from upheaval_node.archive.client import ArchiveClient, LateError
+from upheaval_node.archive.calls import LateError
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.recording_replication import (
     PROGRESS_TIMEOUT_NS,
     RecordingReplication,
