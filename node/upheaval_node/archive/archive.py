@@ -15,7 +15,7 @@ from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.control_session import ControlSession, SessionState
 from upheaval_node.archive.deletions import Deletions
 from upheaval_node.archive.recorder import Recorder
-from upheaval_node.archive.recovery import cut_behind, recover, remove_deleted
+from upheaval_node.archive.recovery import cut_after, recover, remove_deleted
 from upheaval_node.archive.replayer import Replayer
 from upheaval_node.archive.replication import ReplicationParams, ReplicationSession, ReplicationState
 from upheaval_node.archive.requests import Requests
@@ -232,7 +232,7 @@ class Archive:
         if found:
             self._catalog.sync()
         for entry in found:
-            cut_behind(self._storage, self._directory, entry, level)
+            cut_after(self._storage, self._directory, entry, level)
 
     def _run_sessions(self, now: Now) -> int:
         work = 0

@@ -263,7 +263,7 @@ class Catalog:
         self._by_id = {entry.recording_id: entry for entry in contents.entries if entry.state == valid}
         highest = max((entry.recording_id for entry in contents.entries), default=-1)
         self._next_id = max(contents.next_recording_id, highest + 1)
-        # Whatever lies behind the last entry is a torn one: a later append must not revive it.
+        # Whatever lies past the last entry is a torn one: a later append must not revive it.
         if content[contents.used_length :].strip(b"\0"):
             self._file.truncate(contents.used_length)
         self._file.truncate(self._capacity)
@@ -339,7 +339,7 @@ class Catalog:
         return {entry.recording_id for entry in self._raw if entry.state == am.RecordingState.DELETED}
 
     def replace(self, entry: RecordingEntry) -> None:
-        """Write an entry whose texts or lengths changed. One that grew shifts those behind it to the right.
+        """Write an entry whose texts or lengths changed. One that grew shifts those after it to the right.
 
         That is durable when the call returns. Raises `StorageError`: the file is what it was, or the new one that may
         be lost in a power cut.

@@ -99,7 +99,7 @@ class SegmentOperations:
         self._when_durable(requester, entry, lambda: requester.ok(count))
 
     def migrate(self, requester: Requester, source: RecordingEntry, target: RecordingEntry) -> None:
-        """Move the segments of a stopped recording before or behind those of another. Answers how many.
+        """Move the segments of a stopped recording before or after those of another. Answers how many.
 
         The source is empty afterwards: it ends where it begins. A DELETE signal follows.
         """

@@ -79,9 +79,9 @@ class SegmentWriter:
         *,
         checksum: Checksum | None = None,
     ) -> None:
-        """Opens the segment of `position` and clears what lies behind it. Raises `StorageError`.
+        """Opens the segment of `position` and clears what lies past it. Raises `StorageError`.
 
-        Frames of a life that was cut off lie where new ones will; should they become visible behind the new end
+        Frames of a life that was cut off lie where new ones will; should they become visible past the new end
         after a crash they would pass for frames of this one. So they are gone before anything is written, at sync
         level 1 and 2 also from the disk, which waits for it: once a start of a recording.
         """
@@ -188,7 +188,7 @@ class SegmentWriter:
             self._close_full(full)
 
     def _open_segment(self, length: int, *, sync_directory: bool = False) -> File:
-        """The file of the current base with its first `length` bytes kept, zeros behind them and a new journal."""
+        """The file of the current base with its first `length` bytes kept, zeros after them and a new journal."""
         path = f"{self._directory}/{segment_file_name(self._recording_id, self._base)}"
         is_new = not self._storage.exists(path)
         file = self._storage.open(path, create=True)

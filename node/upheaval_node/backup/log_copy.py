@@ -226,7 +226,7 @@ class LogCopy:
         if record.done and record.error is None:
             self._archive.stop_recording(record.relevant_id)
         elif not record.done:
-            # Served behind the request that has not been answered.
+            # Served after the request that has not been answered.
             self._archive.stop_recording_channel(str(self._channel), LOG_STREAM_ID)
 
 

@@ -40,7 +40,7 @@ class PublicationGroup:
     def next(self) -> Publication:
         """Close the current one and open that to the next endpoint. A single one is used even if it is excluded.
 
-        Raises what `add` raises; the next call then goes on behind that endpoint.
+        Raises what `add` raises; the next call then goes on after that endpoint.
         """
         self.close_current()
         count = len(self._endpoints)

@@ -61,7 +61,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class ClientDriver(ABC):
-    """Connects to the cluster behind `endpoints` (`{0: "host:port"}` or `"0=host:port,..."`).
+    """Connects to the cluster at `endpoints` (`{0: "host:port"}` or `"0=host:port,..."`).
 
     `timeout` (seconds) bounds connecting and each call. Implements `ports.Agent` for the session.
     """

@@ -103,7 +103,7 @@ class Publication(StreamEnd, Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether at least one subscriber, local or behind a live link, receives this stream."""
+        """Whether at least one subscriber, local or over a live link, receives this stream."""
         ...
 
     @property
@@ -114,14 +114,14 @@ class Publication(StreamEnd, Protocol):
         ...
 
     def offer(self, *parts: Buffer) -> int:
-        """Append one message, given in parts of bytes, and return the position behind it or a negative result code.
+        """Append one message, given in parts of bytes, and return the position after it or a negative result code.
 
         Raises `UsageError` for a message longer than `max_message_length`.
         """
         ...
 
     def claim_position(self, length: int) -> int:
-        """The position behind a message of this payload length if it were offered now, or a negative result code."""
+        """The position after a message of this payload length if it were offered now, or a negative result code."""
         ...
 
     def offer_frames(self, block: bytearray, count_hint: int = 0) -> int:

@@ -60,7 +60,7 @@ class Transport(Protocol):
     """A stream that arrives through the link."""
 
     def on_frames(self, chunk: memoryview, words: memoryview, index: int, limit: int) -> int:
-        """Take the frames of this stream at word `index`; returns the index behind them.
+        """Take the frames of this stream at word `index`; returns the index after them.
 
         The same index means that the frame is not whole yet. Raises `PeerError`.
         """

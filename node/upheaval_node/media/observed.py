@@ -140,7 +140,7 @@ class _ObservedPublication:
 
 
 class _Images:
-    """The images of one subscription, each behind one and the same observer for as long as it is there."""
+    """The images of one subscription, each with one and the same observer for as long as it is there."""
 
     def __init__(self, show: _Show, on_available: ImageHandler | None, on_unavailable: ImageHandler | None) -> None:
         self._show = show

@@ -1,4 +1,4 @@
-"""One receiver of a stream behind a link: announces the stream, sends its blocks, keeps what the receiver reports.
+"""One receiver of a stream over a link: announces the stream, sends its blocks, keeps what the receiver reports.
 
 An outlet outlives its connections: when the owner attaches it to a new link, it announces the stream again and goes
 on where the receiver says. It knows no subscription, no address and no publication.

@@ -39,7 +39,7 @@ class StreamParams:
 class Cursor:
     """Where one reader is.
 
-    `position` is what it has acknowledged: a blocking cursor holds everything behind it. `read_position` is what
+    `position` is what it has acknowledged: a blocking cursor holds everything from there on. `read_position` is what
     it takes next, and lies in the block that `number` counts, or at the tail.
     """
 

@@ -245,7 +245,7 @@ class SelectorListener:
 
 
 def _bind_unix(path: str) -> socket.socket:
-    """A listening Unix socket; a socket file that a killed process left behind is replaced."""
+    """A listening Unix socket; the socket file that a killed process left is replaced."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         try:

@@ -1,4 +1,4 @@
-"""The process of a node that is no member: all its agents together behind real ports, and the orderly end of them.
+"""The process of a node that is no member: all its agents together with real ports, and the orderly end of them.
 
 `NodeProcess` is used once: made, run, closed. What the agents are, the caller's `NodePlan` says. The working directory
 is the node's folder.

@@ -2,7 +2,7 @@
 
 Theory of operation. No member says that it took a notice, and one that cannot take requests drops it. So each is asked
 for a heartbeat first, told when it has answered, and asked again: the second answer says that it was still taking
-requests behind the notice. Without an answer in time it begins anew, so that a member may hear of a snapshot twice,
+requests after the notice. Without an answer in time it begins anew, so that a member may hear of a snapshot twice,
 which changes nothing there. A newer snapshot takes the place of one that is still to be told.
 
 Source of the messages: Aeron Cluster, standby snapshot notification. Knows nothing of how snapshots are taken.

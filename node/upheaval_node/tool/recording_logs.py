@@ -30,7 +30,7 @@ MAX_SERVICES: Final = 127
 
 
 class LogFile:
-    """The recording log as it was read. `entries` are sorted; `rest` is what stands behind the last whole record."""
+    """The recording log as it was read. `entries` are sorted; `rest` is what comes after the last whole record."""
 
     def __init__(self, node: Node) -> None:
         """Raises `ToolFault` when there is no log, or one that cannot be read."""
@@ -49,7 +49,7 @@ class LogFile:
     def require_whole(self) -> None:
         """Raises `ToolFault` when there is more in the file than can be read: it must not be lost by rewriting."""
         if any(self.rest):
-            raise ToolFault(f"{self.path} is damaged: {len(self.rest)} bytes behind its last record; not changed")
+            raise ToolFault(f"{self.path} is damaged: {len(self.rest)} bytes after its last record; not changed")
 
 
 def recording_log(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - all commands have this shape
