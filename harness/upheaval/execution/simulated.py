@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
@@ -315,6 +315,10 @@ class SimulatedStage(SimulatedTarget):
         super().__init__(cluster)
 
     # --- the run ---
+
+    @property
+    def target(self) -> Self:
+        return self
 
     def open(self, say: Callable[[str], None]) -> None:  # noqa: ARG002 - there is nothing to say about it
         self.cluster.start_all()
