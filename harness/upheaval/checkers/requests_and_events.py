@@ -11,17 +11,9 @@ from typing import Protocol, TypeVar
 from upheaval.checkers.events import Clock
 from upheaval.checkers.model import same
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import Json, Operation
-
-
-class Broken(Exception):
-    """The first thing that breaks the promise, in one line; with `late_ms` milliseconds by which it came too late."""
-
-    def __init__(self, what: str, late_ms: int = 0) -> None:
-        super().__init__(what)
-        self.late_ms = late_ms
 
 
 class Event(Protocol):
@@ -68,7 +60,7 @@ def judge_in_log_order(
                 judge.event(entry)
         judge.require_none_lost(Clock(moments, time_unit))
     except Broken as broken:
-        return [Finding(promise, Verdict.INVALID, str(broken), broken.late_ms)]
+        return [broken.finding(promise)]
     return [Finding(promise, Verdict.VALID, judge.shown())]
 
 
@@ -76,4 +68,5 @@ def require_answer(operation: Operation, expected: Json, position: int) -> None:
     """`expected` is what the log before `position` gives, None for a refusal. Raises `Broken`."""
     is_refused = isinstance(operation.result, dict)
     if (is_refused and expected is not None) or (not is_refused and not same(operation.result, expected)):
-        raise Broken(f"{operation} at position {position}: the log before it gives {expected!r}")
+        detail = f"{operation} at position {position}: the log before it gives {expected!r}"
+        raise Broken(Verdict.INVALID, detail, position=position, operation=operation.id)
