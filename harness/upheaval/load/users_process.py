@@ -29,7 +29,7 @@ class Listener(Protocol):
         ...
 
     def progress(self, progress: Progress) -> None:
-        """What was done since the start, about once a second."""
+        """What was done since the start; told twice a second."""
 
 
 def run_users(settings: LoadSettings, log: Path, listener: Listener) -> Statistics:

@@ -170,7 +170,7 @@ class RunFolder:
             raise UsageError(f"{self.manifest_file}: {error}") from None
 
     def read_history(self) -> Iterator[Operation]:
-        """The operations in the order in which they were written down; none without a file."""
+        """The operations in the order in which they were written down. Raises as `history.read_history`."""
         return read_history(self.history_file)
 
     def history_writer(self, *, buffer_length: int = 64) -> HistoryWriter:
