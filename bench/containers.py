@@ -1,7 +1,7 @@
 """How long containers take: from nothing to a leader that serves, and to nothing again; with and without Toxiproxy.
 
 `python bench/containers.py [--rounds N] [--members N]` prints JSON, medians in seconds. The two ways alternate, so that
-what else the machine does hits both. Needs the images of `upheaval images build node toxiproxy`; leaves nothing behind.
+what else the machine does hits both. Needs the images of `upheaval images build node toxiproxy`; leaves nothing.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Members in containers behind TLS and credentials; tests/integration has the same on processes."""
+"""Members in containers with TLS and credentials; tests/integration has the same on processes."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""However a command ends, by hand, by a signal or by what the machine does not allow, it leaves nothing behind."""
+"""However a command ends, by hand, by a signal or by what the machine does not allow, it leaves nothing."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def run_id_of(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_demo_that_is_interrupted_under_load_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_demo_that_is_interrupted_under_load_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     with running("demo", "--dir", str(folder), "--operations", "100000000") as process:
         assert process.stderr is not None
@@ -68,7 +68,7 @@ def test_a_demo_that_is_interrupted_under_load_leaves_nothing_behind(tmp_path: P
     assert processes_of(run_id) == []
 
 
-def test_an_up_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_up_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     with running("up", "--dir", str(folder), "--components", "split") as process:
         run_id = run_id_of(folder)

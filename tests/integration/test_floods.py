@@ -163,7 +163,7 @@ def test_one_peer_cannot_take_all_connections_and_half_frames_hold_nobody_up(clu
             lambda: counter(cluster, SYSTEM_COUNTER, INVALID_PACKETS) >= before + 20,
             lambda: counter(cluster, SYSTEM_COUNTER, INVALID_PACKETS) - before,
         )
-        # The line is printed behind the count.
+        # The line is printed after the count.
         wait_for(lambda: told(cluster) > 0, lambda: "a count without a line")
         assert is_served(cluster)
         assert told(cluster) == 1

@@ -1,4 +1,4 @@
-"""Members as processes behind TLS and credentials: who is refused, what goes on; tests/docker has it on containers."""
+"""Members as processes with TLS and credentials: who is refused, what goes on; tests/docker has it on containers."""
 
 import asyncio
 from collections.abc import Iterator

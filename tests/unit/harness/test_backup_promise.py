@@ -105,7 +105,7 @@ def test_a_changed_byte_is_invalid_and_the_position_is_named(tmp_path: Path) -> 
     data = bytearray(segment(tmp_path).read_bytes())
     at = run.operations[50].position
     assert at is not None
-    # The leadership term in the header of the message behind it: no field of an operation.
+    # The leadership term in the header of the message after it: no field of an operation.
     data[at + 32 + 8] ^= 1
     segment(tmp_path).write_bytes(data)
     finding = judged(tmp_path)

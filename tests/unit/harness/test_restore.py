@@ -194,7 +194,7 @@ def test_a_folder_without_a_run_is_restored_without_a_history(tmp_path: Path) ->
     assert (origin.run_id, origin.operations, list(run.read_history())) == ("", 0, [])
 
 
-def test_operations_behind_the_backup_stay_behind(tmp_path: Path) -> None:
+def test_operations_after_the_backup_stay_out(tmp_path: Path) -> None:
     run = good_run()
     source = examine(backed_up(tmp_path / "run", run))
     carried = carried_operations(source, LATER_NS)
