@@ -126,7 +126,7 @@ def test_log_that_was_never_committed_is_invalid(tmp_path: Path) -> None:
     write_backup(tmp_path, longer)
     finding = judged(tmp_path)
     assert finding.verdict is Verdict.INVALID
-    assert f"behind the commit position {end}, where 1 of 3 members have the same" in finding.detail
+    assert f"past the commit position {end}, where 1 of 3 members have the same" in finding.detail
 
 
 def test_without_a_converge_phase_a_longer_backup_is_unknown(tmp_path: Path) -> None:
