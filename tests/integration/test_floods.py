@@ -16,6 +16,7 @@ from support.live_clusters import end_without_trace
 from support.tls_world import certificates
 from upheaval.runtimes.ports import member_ports
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.counters import ARCHIVE_ERRORS, CLUSTER_ERRORS, SYSTEM_COUNTER, TLS_REFUSED
@@ -43,7 +44,7 @@ HALF_FRAME = pack("<iBBH", 1408, 0, 0xC0, 1) + bytes(100)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    made = ProcessCluster.create(tmp_path_factory.mktemp("floods") / "run", members=1)
+    made = ProcessCluster.create(tmp_path_factory.mktemp("floods") / "run", ClusterSpec(members=1))
     try:
         made.up()
         yield made
@@ -53,7 +54,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    made = ProcessCluster.create(tmp_path_factory.mktemp("tls-floods") / "run", members=1, tls=certificates())
+    made = ProcessCluster.create(
+        tmp_path_factory.mktemp("tls-floods") / "run", ClusterSpec(members=1, tls=str(certificates()))
+    )
     try:
         made.up()
         yield made
