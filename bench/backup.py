@@ -28,6 +28,7 @@ from upheaval.cluster import companion_control, perform
 from upheaval.operations.restore import examine, restore
 from upheaval.records import BACKUP_NAME, CompanionConfig, Order
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval_node import counters as types
 from upheaval_node.files import layout
 from upheaval_node.runtime.shared_counters import attach_cnc
@@ -112,7 +113,7 @@ def measure_restore(megabytes: int, *, snapshot: bool) -> dict[str, float]:
 
 def _backed_up(folder: Path, megabytes: int, *, snapshot: bool) -> Path:
     """The folder of a backup that has that much log."""
-    cluster = ProcessCluster.create(folder, profile="aeron", service="echo")
+    cluster = ProcessCluster.create(folder, ClusterSpec(profile="aeron", service="echo"))
     try:
         cluster.up()
         target = cluster

@@ -142,7 +142,7 @@ def _code(function: Any) -> Any:
 
 
 def real_time(witness: Witness) -> DataFrame:
-    """No entry lies behind one that was invoked after it had completed: latest invocation, by range, then within."""
+    """No entry lies after one that was invoked after it had completed: latest invocation, by range, then within."""
     rows = witness.joined.where("position IS NOT NULL AND sent_line IS NOT NULL").select(
         "id",
         "position",

@@ -161,7 +161,7 @@ def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
 
 
 def _compare(copy: _Copy, members: _Members) -> str:
-    """With the longest log of a member up to the commit position; a majority has what lies behind that."""
+    """With the longest log of a member up to the commit position; a majority has what lies past that."""
     if members.witness_id < 0:
         raise Broken(Verdict.UNKNOWN, f"no readable log of a member to compare {copy.name} with")
     is_known = members.commit_position >= 0
@@ -198,7 +198,7 @@ def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
     if having <= members.count // 2:
         raise Broken(
             Verdict.INVALID,
-            f"{copy.name} holds log that was never committed: it goes on to position {copy.end}, behind the commit "
+            f"{copy.name} holds log that was never committed: it goes on to position {copy.end}, past the commit "
             f"position {start}, where {having} of {members.count} members have the same",
             position=start,
         )

@@ -103,7 +103,7 @@ class _Judge:
                 raise Broken(
                     Verdict.INVALID,
                     f"{amount} of transfer {entry.id} at position {entry.position} never came to account {target}: "
-                    f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms behind it",
+                    f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms after it",
                     position=entry.position,
                     operation=entry.id,
                     late_ms=late_ms,

@@ -52,6 +52,8 @@ class WitnessLog:
 
 @dataclass(frozen=True, slots=True)
 class LogFindings:
+    """What the members' logs are as a whole: the one to judge by, and what is wrong with the others."""
+
     witness: WitnessLog | None
     """None when no log could be read."""
     findings: tuple[Finding, ...]
@@ -165,7 +167,7 @@ def _difference(left: tuple[_Reading, Segment], right: tuple[_Reading, Segment],
         frame_end = offset + (length + 31 & -32)
         if a.data[offset:frame_end] != b.data[offset:frame_end]:
             return differing_frames(members, a.base + offset, frame_at(a, offset), frame_at(b, offset))
-    return Difference(members, a.base + end, f"differ behind position {a.base + end}")
+    return Difference(members, a.base + end, f"differ after position {a.base + end}")
 
 
 def differing_frames(members: tuple[int, int], position: int, one: Frame, other: Frame) -> Difference:

@@ -20,9 +20,12 @@ class Event(Protocol):
     """Something in the log that no client asked for there and then."""
 
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """Where its entry ends in the log."""
+
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """Cluster time of its entry."""
 
 
 E = TypeVar("E", bound=Event)
@@ -32,8 +35,12 @@ E_contra = TypeVar("E_contra", bound=Event, contravariant=True)
 class Judge(Protocol[E_contra]):
     """What follows the log for one promise. All but `shown` raise `Broken`."""
 
-    def request(self, entry: LogEntry) -> None: ...
-    def event(self, event: E_contra) -> None: ...
+    def request(self, entry: LogEntry) -> None:
+        """A request of a client, in its place of the log, with what its client was told."""
+
+    def event(self, event: E_contra) -> None:
+        """An event, in its place of the log."""
+
     def require_none_lost(self, clock: Clock) -> None:
         """The log has ended."""
         ...

@@ -41,6 +41,7 @@ class ServiceSnapshot:
 
     @property
     def hash(self) -> str:
+        """The state hash: SHA-256 of the messages of the state."""
         return state_hash(self.state)
 
 
@@ -94,6 +95,7 @@ def check_snapshots(
 
 
 def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
+    """The snapshots that the recording logs of members and standbys name, with what cannot be read."""
     services: list[ServiceSnapshot] = []
     modules: list[ModuleSnapshot] = []
     unreadable = ""
@@ -118,6 +120,7 @@ def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
 
 
 def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
+    """Whether a recording log names a snapshot at all."""
     return any(snapshot_entries(folder.recording_log) for folder in _folders(run, manifest.members))
 
 

@@ -127,7 +127,7 @@ class _Judge:
                 raise Broken(
                     Verdict.INVALID,
                     f"timer {timer_id}, scheduled at position {timer.position} for time {timer.deadline}, never fired: "
-                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms behind that",
+                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms after that",
                     position=timer.position,
                     operation=timer_id,
                     late_ms=late_ms,

@@ -21,6 +21,7 @@ class Verdict(IntEnum):
 
     @property
     def text(self) -> str:
+        """As it stands in reports and in JSON."""
         return self.name.lower()
 
     @property

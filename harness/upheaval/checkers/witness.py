@@ -159,7 +159,7 @@ def all_agree(judged: int) -> Finding:
 
 
 def overtaken(operation: Operation, position: int, later_id: int) -> Finding:
-    """The finding on an operation that lies behind one in the log which was invoked only after it had completed."""
+    """The finding on an operation that lies after one in the log which was invoked only after it had completed."""
     return _invalid(
         Promise.LINEARIZABLE,
         f"{operation} at position {position} had completed before operation id={later_id} "

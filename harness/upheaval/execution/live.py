@@ -21,9 +21,8 @@ class LiveStage:
 
     def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path, planted: str | None = None) -> None:
         self.run = RunFolder(folder)
-        self._plan = scenario.cluster
+        self._spec = replace(scenario.cluster, planted=planted)
         self._runtime = runtime
-        self._planted = planted
         self._workload = replace(scenario.workload, seed=seed)
         self._seed = seed
         self._means = next((fault.means for fault in scenario.link_faults), None)
@@ -41,18 +40,9 @@ class LiveStage:
         self.run.add_fault(fault)
 
     def open(self, say: Callable[[str], None]) -> None:
-        plan = self._plan
         if self._means is not None:
             require_link_images(self._runtime, self._means)
-        cluster = self._cluster = create_cluster(
-            self._runtime,
-            self.run.path,
-            members=plan.members,
-            components=plan.components,
-            sync_level=plan.sync_level,
-            service=plan.service,
-            planted=self._planted,
-        )
+        cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
         self._stack.callback(cluster.close)
         if cluster.note:
             say(f"containers: {cluster.note}")

@@ -1,4 +1,4 @@
-"""What a run leaves behind, as values and files: the run folder, histories, orders, traces, who made it.
+"""What a run leaves, as values and files: the run folder, histories, orders, traces, who made it.
 
 Knows no cluster and judges nothing.
 """

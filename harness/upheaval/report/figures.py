@@ -61,6 +61,7 @@ class Bucket:
 
     @property
     def rate(self) -> float:
+        """Answers a second."""
         return self.count * S / (self.end - self.begin)
 
 

@@ -16,7 +16,6 @@ from upheaval.scenario.recorded import realised_scenario
 from upheaval.scenario.text import ScenarioError, load_scenario, parse_scenario, scenario_names
 from upheaval.scenario.values import (
     SIMULATED,
-    ClusterPlan,
     GiveOrder,
     Heal,
     Inject,
@@ -33,7 +32,6 @@ from upheaval.scenario.values import (
 
 __all__ = [
     "SIMULATED",
-    "ClusterPlan",
     "ExactScript",
     "ExactStep",
     "Expected",

@@ -16,7 +16,6 @@ from upheaval.records import BACKUP, ENDINGS, MEMBERS_MAX, ORDERS, SOURCES, Orde
 from upheaval.scenario.values import (
     LIBRARY,
     SUFFIX,
-    ClusterPlan,
     GiveOrder,
     Heal,
     Inject,
@@ -30,7 +29,7 @@ from upheaval.scenario.values import (
     WaitOperations,
     WaitSeconds,
 )
-from upheaval.system import COMPONENTS
+from upheaval.system import COMPONENTS, ClusterSpec
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.link_faults import LinkFault
@@ -161,7 +160,7 @@ class _Parser:
         self._text = text
         self._where = where
         self._title = ""
-        self._cluster = ClusterPlan()
+        self._cluster = ClusterSpec(sync_level=1)
         self._workload = DEFAULT_WORKLOAD
         self._steps: list[Step] = []
         self._promises: list[str] = []
@@ -231,7 +230,8 @@ class _Parser:
         if service not in SERVICES:
             line.fail(f"service {service!r}: use one of {', '.join(SERVICES)}")
         level = int(options.get("sync-level", "1"))
-        self._cluster = ClusterPlan(members, options.get("components", "together"), level, service)
+        components = options.get("components", "together")
+        self._cluster = ClusterSpec(members, components, sync_level=level, service=service)
 
     def _read_workload(self, line: _Line) -> None:
         options = line.take_options(("rate", "slots", "sessions", "keys"))

@@ -4,9 +4,10 @@ import os
 import uuid
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
@@ -15,7 +16,7 @@ from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine
 from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, Order, RunFolder
 from upheaval.runtimes import cluster_file
-from upheaval.system import MemberStatus
+from upheaval.system import ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.testing.backup import Backup
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
@@ -100,7 +101,7 @@ class Cluster:
 
     def __init__(
         self,
-        service: str = cluster_file.DEFAULT_SERVICE,
+        service: str = WORKBENCH_SERVICE,
         source: str | os.PathLike[str] | None = None,
         *,
         runtime: str = "process",
@@ -124,17 +125,16 @@ class Cluster:
         source_path = None if image is not None and source is None else source_folder(service, source)
         path = Path(folder) if folder is not None else Path("runs") / f"cluster-{uuid.uuid4().hex[:12]}"
         origin = None if restore_from is None else examine(Path(restore_from))
-        if runtime == SIMULATED:
-            self._backend = self._make_simulated(path, source_path, sync_level, components, origin)
-        else:
-            options: dict[str, Any] = {
-                "source": source_path,
-                "sync_level": sync_level,
-                "components": components,
-                "image": image,
-                "origin": origin,
-            }
-            self._backend = self._make_live(path, options, links)
+        spec = ClusterSpec(
+            members,
+            components,
+            sync_level=sync_level,
+            service=service,
+            source=str(source_path or ""),
+            image=image or "",
+        )
+        make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
+        self._backend = make(path, spec, origin)
         self.chaos = Chaos(self._backend, components=components)
         self.workload = Workload(self)
         self.backup = Backup(self._backend)
@@ -143,33 +143,25 @@ class Cluster:
         self._is_down = False
         self._has_orders = False
 
-    def _make_live(self, folder: Path, options: dict[str, Any], links: bool) -> Backend:
+    def _make_live(self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool) -> Backend:
         from upheaval.testing.live import LiveBackend
 
-        size: dict[str, Any] = {"members": self.size, "service": self.service}
         try:
-            return LiveBackend(self.runtime, folder, seed=self.seed, links=links, **size, **options)
+            return LiveBackend(self.runtime, folder, spec, seed=self.seed, links=links, origin=origin)
         except EnvironmentFault as error:
             if self.runtime != DOCKER:
                 raise
             others = " and ".join(name for name in RUNTIMES if name != DOCKER)
             raise EnvironmentFault(f"{error} (without containers: runtimes {others})") from error
 
-    def _make_simulated(
-        self, folder: Path, source: Path | None, sync_level: int, components: str, origin: Source | None
-    ) -> Backend:
+    def _make_simulated(self, folder: Path, spec: ClusterSpec, origin: Source | None) -> Backend:
         from upheaval.testing.simulation import SimulatedBackend
 
-        path = () if source is None else (str(source),)
-        config = cluster_file.ClusterConfig("", self.size, components, "test", sync_level, self.service, 0, path)
-        cluster_file.check_config(config)
-        if components != TOGETHER:
+        cluster_file.check(spec.made(""))
+        if spec.components != TOGETHER:
             raise UsageError("members of the simulated runtime run their components together")
         cluster_file.require_usable(folder)
-        run = RunFolder(folder)
-        return SimulatedBackend(
-            run, members=self.size, service=self.service, sync_level=sync_level, seed=self.seed, origin=origin
-        )
+        return SimulatedBackend(RunFolder(folder), spec, seed=self.seed, origin=origin)
 
     # --- life ---
 

@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.links import open_links
-from upheaval.operations.restore import Source, next_id, restore
+from upheaval.operations.restore import Source, next_id, restore, spec_of
 from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.system import ClusterSpec
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.waits import wait_until
@@ -25,15 +25,23 @@ from upheaval_node.tls_files import TlsFiles
 
 
 class LiveBackend:
-    """Implements `backend.Backend`. `options` are those of `opening.create_cluster`."""
+    """Implements `backend.Backend`."""
 
     def __init__(
-        self, runtime: str, folder: Path, *, seed: int, links: bool, origin: Source | None = None, **options: Any
+        self,
+        runtime: str,
+        folder: Path,
+        spec: ClusterSpec,
+        *,
+        seed: int,
+        links: bool,
+        origin: Source | None = None,
     ) -> None:
         if origin is None:
-            self.target = cluster = create_cluster(runtime, folder, **options)
+            self.target = cluster = create_cluster(runtime, folder, spec)
         else:
-            self.target = cluster = restore(origin, folder, runtime=runtime, **options)
+            spec = replace(spec, profile=spec_of(origin).profile)
+            self.target = cluster = restore(origin, folder, spec, runtime=runtime)
         self.run: RunFolder = cluster.run
         self._first_id = next_id(self.run.read_history()) if self.run.history_file.is_file() else 0
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))

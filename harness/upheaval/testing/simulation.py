@@ -9,6 +9,7 @@ from upheaval.records import Converge, RunFolder, write_origin
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import ClusterSpec
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.workload import Load, LoadCounts, WorkloadSettings
@@ -31,18 +32,16 @@ class SimulatedBackend(SimulatedTarget):
     def __init__(
         self,
         folder: RunFolder,
+        spec: ClusterSpec,
         *,
-        members: int,
-        service: str,
-        sync_level: int,
         seed: int,
         origin: Source | None = None,
     ) -> None:
         cluster = SimulatedCluster(
             World(seed),
-            members=members,
-            settings=profile_settings("test", sync_level=sync_level),
-            service=service,
+            members=spec.members,
+            settings=profile_settings("test", sync_level=spec.sync_level),
+            service=spec.service,
             folder=folder,
             traces_protocol=True,
         )

@@ -266,7 +266,7 @@ def test_a_recording_cut_below_the_final_position_is_invalid_and_named(tmp_path:
     assert str(built.end_positions[0]) in finding.detail
 
 
-def test_frames_behind_the_final_position_may_differ(tmp_path: Path) -> None:
+def test_frames_past_the_final_position_may_differ(tmp_path: Path) -> None:
     built = good_run()
     built.write(tmp_path)
     log = LogBuilder()
