@@ -14,7 +14,7 @@ from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
     SPLIT,
 )
-from upheaval.scenario import Inject, parse_scenario
+from upheaval.scenario import Inject, ScenarioError, parse_scenario
 from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
 from upheaval_chaos.driver import FaultDriver
@@ -271,8 +271,8 @@ class Chaos:
         lines = ("title one fault", cluster, "wait operations 1", f"inject {name} {text}")
         try:
             scenario = parse_scenario("\n".join(lines), name=name, where="fault")
-        except UsageError as error:
-            raise UsageError(f"fault {text!r}: {str(error).partition(': ')[2]}") from None
+        except ScenarioError as error:
+            raise UsageError(f"fault {text!r}: {error.message}") from None
         step = scenario.steps[-1]
         assert isinstance(step, Inject)
         return step.fault

@@ -11,10 +11,10 @@ from typing import Final, Self
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
-from upheaval.cluster import REPLICATE_STANDBY_SNAPSHOT, SNAPSHOT, STANDBY_SNAPSHOT, perform
+from upheaval.cluster import perform
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine
-from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, RunFolder
+from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, Order, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.system import ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, Requests, RunningLoad
@@ -252,12 +252,12 @@ class Cluster:
 
     def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Leave a snapshot to the standby, and wait until every member that runs knows of it; returns its position."""
-        self._perform(STANDBY_SNAPSHOT, timeout_s)
+        self._perform(Order.STANDBY_SNAPSHOT, timeout_s)
         return max(status.standby_position for status in self._backend.target.control_statuses())
 
     def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
         """Have every member that runs fetch the latest snapshot of the standby, and wait until each has it."""
-        self._perform(REPLICATE_STANDBY_SNAPSHOT, timeout_s)
+        self._perform(Order.REPLICATE_STANDBY_SNAPSHOT, timeout_s)
 
     def suspend(self, timeout_s: float = WAIT_S) -> None:
         """Let the cluster take no requests, until `resume_cluster`."""
@@ -332,7 +332,7 @@ class Cluster:
         """Where states are judged, that at the end is, too. One that fails is written down, and judged as that."""
         if self.service != WORKBENCH_SERVICE or self._has_orders:
             with suppress(UnknownOutcome):
-                self._perform(SNAPSHOT, WAIT_S)
+                self._perform(Order.SNAPSHOT, WAIT_S)
 
     def _perform(self, order: str, timeout_s: float) -> ControlRecord:
         self._has_orders = True
