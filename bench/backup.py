@@ -24,11 +24,11 @@ from upheaval_node.types import S
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import own
-from upheaval.cluster import SNAPSHOT, companion_control, perform
-from upheaval.execution.live import LiveTarget
+from upheaval.cluster import companion_control, perform
 from upheaval.operations.restore import examine, restore
-from upheaval.records import BACKUP_NAME, CompanionConfig
+from upheaval.records import BACKUP_NAME, CompanionConfig, Order
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval_node import counters as types
 from upheaval_node.files import layout
 from upheaval_node.runtime.shared_counters import attach_cnc
@@ -69,8 +69,8 @@ def _counter(path: str, type_id: int) -> types.Counter:
 
 def measure_lag(window: int, seconds: float, source: str) -> dict[str, float]:
     with own.running_cluster(profile="aeron", sync_level=0) as cluster:
-        companion_control.start(LiveTarget(cluster), CompanionConfig(BACKUP_NAME, source), PATIENCE_S)
-        companion_control.wait_until_caught_up(LiveTarget(cluster), BACKUP_NAME, PATIENCE_S)
+        companion_control.start(cluster, CompanionConfig(BACKUP_NAME, source), PATIENCE_S)
+        companion_control.wait_until_caught_up(cluster, BACKUP_NAME, PATIENCE_S)
         client = own.LoadClient(cluster, window)
         leader = cluster.member(client.session.leader_member_id).folder
         paths = [str(folder / layout.CNC) for folder in (leader, cluster.companion(BACKUP_NAME).folder)]
@@ -113,15 +113,15 @@ def measure_restore(megabytes: int, *, snapshot: bool) -> dict[str, float]:
 
 def _backed_up(folder: Path, megabytes: int, *, snapshot: bool) -> Path:
     """The folder of a backup that has that much log."""
-    cluster = ProcessCluster.create(folder, profile="aeron", service="echo")
+    cluster = ProcessCluster.create(folder, ClusterSpec(profile="aeron", service="echo"))
     try:
         cluster.up()
-        target = LiveTarget(cluster)
+        target = cluster
         client = own.LoadClient(cluster, 256, MESSAGE_LENGTH)
         client.send(megabytes * 1_000_000 // (MESSAGE_LENGTH + 96))
         client.session.close()
         if snapshot:
-            perform(target, SNAPSHOT)
+            perform(target, Order.SNAPSHOT)
         companion_control.start(target, CompanionConfig(BACKUP_NAME), PATIENCE_S)
         companion_control.wait_until_caught_up(target, BACKUP_NAME, PATIENCE_S)
     finally:

@@ -4,10 +4,10 @@ Holds what is injected at the moment, so that a run that ends early heals all of
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from upheaval_chaos.errors import UsageError
-from upheaval_chaos.faults import Fault, Injection
+from upheaval_chaos.faults import Fault, Injection, fault_of
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Target
 
@@ -15,14 +15,7 @@ from upheaval_chaos.target import Target
 @dataclass(slots=True)
 class _Active:
     injection: Injection
-    asked_ns: int
-    end_ns: int
-    operations: int
-    proof: Proof
-
-
-# When it was healed: begin and end on the clock, and how many operations were acknowledged by then.
-_Healed = tuple[int | None, int | None, int | None]
+    record: FaultRecord
 
 
 class FaultDriver:
@@ -44,10 +37,23 @@ class FaultDriver:
         self.last_event_ns = asked_ns
         injection = fault.inject(self._target)
         self._injections[name] = injection
-        end_ns = self._target.now_ns()
-        active = self._active[name] = _Active(injection, asked_ns, end_ns, operations, Proof(False, "interrupted"))
-        active.proof = injection.prove()
-        return active.proof
+        record = FaultRecord(
+            injection.what,
+            injection.where,
+            injection.began_ns,
+            self._target.now_ns(),
+            inject_proof=Proof(False, "interrupted"),
+            members=tuple(injection.member_ids),
+            component=injection.component,
+            name=name,
+            statement=injection.statement,
+            inject_operations=operations,
+            asked_ns=asked_ns,
+        )
+        active = self._active[name] = _Active(injection, record)
+        proof = injection.prove()
+        active.record = replace(record, inject_proof=proof)
+        return proof
 
     def heal(self, name: str) -> Proof:
         """Take it away, prove that, and record the fault. Raises `UsageError` when it is not there."""
@@ -58,10 +64,11 @@ class FaultDriver:
         self.last_event_ns = begin_ns
         active.injection.heal()
         end_ns = self._target.now_ns()
-        healed = active.injection.prove_healed()
+        proof = active.injection.prove_healed()
         del self._active[name]
-        self._write(name, active, (begin_ns, end_ns, operations), healed)
-        return healed
+        healed = replace(active.record, heal_begin_ns=begin_ns, heal_end_ns=end_ns, heal_operations=operations)
+        self._record(replace(healed, heal_proof=proof))
+        return proof
 
     def heal_all(self) -> None:
         """Everything that is there, in the order in which it came."""
@@ -71,34 +78,20 @@ class FaultDriver:
     def give_up(self) -> None:
         """The run ends early: record what was not healed, as not proved."""
         for name in list(self._active):
-            self._write(
-                name, self._active.pop(name), (None, None, None), Proof(False, "the run ended before it was healed")
-            )
+            record = self._active.pop(name).record
+            self._record(replace(record, heal_proof=Proof(False, "the run ended before it was healed")))
+
+    def leave(self) -> None:
+        """The run goes on without this driver: record what is there, for another one to `adopt`."""
+        for name in list(self._active):
+            self._record(self._active.pop(name).record)
+
+    def adopt(self, name: str, record: FaultRecord) -> None:
+        """Take over a fault of members that another driver left."""
+        self._active[name] = _Active(fault_of(record).found(self._target, record.members), record)
 
     def victim(self, name: str) -> int:
         """The first member that the last fault of this name was about. Raises `UsageError` when there was none."""
         if name not in self._injections:
             raise UsageError(f"there was no fault {name!r} yet")
         return self._injections[name].member_ids[0]
-
-    def _write(self, name: str, active: _Active, healed_at: _Healed, healed: Proof) -> None:
-        heal_begin_ns, heal_end_ns, heal_operations = healed_at
-        self._record(
-            FaultRecord(
-                active.injection.what,
-                active.injection.where,
-                active.injection.began_ns,
-                active.end_ns,
-                heal_begin_ns,
-                heal_end_ns,
-                active.proof,
-                healed,
-                members=tuple(active.injection.member_ids),
-                component=active.injection.component,
-                name=name,
-                statement=active.injection.statement,
-                inject_operations=active.operations,
-                heal_operations=heal_operations,
-                asked_ns=active.asked_ns,
-            )
-        )

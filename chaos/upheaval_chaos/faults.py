@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
-from upheaval_chaos.record import Proof
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import CLIENTS, Target
 
 TAKES_EFFECT_S: Final = 10.0
@@ -221,7 +221,21 @@ class MemberFault:
         require_some_leader(members, self.members.select)
 
     def inject(self, target: Target) -> "MemberInjection":
-        return MemberInjection(target, self, self.members.select(target))
+        injection = self.found(target, self.members.select(target))
+        injection.act()
+        return injection
+
+    def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
+        """Bound to these members as they are now, and not put in: it may have been before."""
+        return MemberInjection(target, self, member_ids)
+
+
+def fault_of(record: FaultRecord) -> MemberFault:
+    """The fault of members that was written down. Raises `UsageError` for one of another kind."""
+    if record.what not in list(MemberFaultKind):
+        raise UsageError(f"expected a fault of members, got {record.what}")
+    members = Group(tuple(Members(member_id=member_id) for member_id in record.members))
+    return MemberFault(MemberFaultKind(record.what), members, record.component)
 
 
 class MemberInjection:
@@ -238,15 +252,25 @@ class MemberInjection:
         option = f" component={fault.component}" if fault.component else ""
         self.statement = f"{fault.kind} {who_of(member_ids)}{option}"
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
+        self.began_ns = target.now_ns()
+        self._failure: Proof | None = None
+
+    def act(self) -> None:
+        """Put it in. A hand that cannot tell whether it did is a proof that there is none."""
         dead = [member_id for member_id, names in self._before.items() if not names]
         if dead:
-            raise UnknownOutcome(f"cannot {fault.kind} member {dead[0]}: it is not running")
-        self.began_ns = target.now_ns()
-        for member_id in member_ids:
-            self._do(member_id)
+            raise UnknownOutcome(f"cannot {self.what} member {dead[0]}: it is not running")
+        self.began_ns = self._target.now_ns()
+        try:
+            for member_id in self.member_ids:
+                self._do(member_id)
+        except UnknownOutcome as error:
+            self._failure = Proof(False, str(error))
 
     def prove(self) -> Proof:
-        return proof_of(self._look_paused if self._fault.kind is MemberFaultKind.PAUSE else self._look_gone)
+        return self._failure or proof_of(
+            self._look_paused if self._fault.kind is MemberFaultKind.PAUSE else self._look_gone
+        )
 
     def heal(self) -> None:
         for member_id in self.member_ids:

@@ -110,7 +110,9 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
         unknown = sorted(set(mark.kwargs) - set(_MARKER_OPTIONS))
         if unknown or mark.args:
             wrong = ", ".join(unknown) or "positional values"
-            raise pytest.UsageError(f"marker {MARKER}: unknown {wrong}: use {', '.join(_MARKER_OPTIONS)}")
+            from upheaval.errors import UsageError
+
+            raise UsageError(f"marker {MARKER}: unknown {wrong}: use {', '.join(_MARKER_OPTIONS)}")
         options.update(mark.kwargs)
     for name in ("members", "seed"):
         if config.getoption(f"--{name}") is not None:
@@ -189,8 +191,6 @@ def pytest_runtest_makereport(
 
 def _is_ours(error: BaseException) -> bool:
     """Whether it is an error of the harness or of the client, whose message says everything."""
-    if isinstance(error, pytest.UsageError):
-        return str(error).startswith(f"marker {MARKER}:")
     for module, name in (("upheaval.errors", "HarnessError"), ("upheaval_node.errors", "NodeError")):
         # What nobody has imported nobody has raised.
         if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):

@@ -19,7 +19,6 @@ from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import orders_proved
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_identities, judge_snapshots
-from upheaval.checkers.stalls import Stall, longest_stall
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
@@ -28,20 +27,15 @@ from upheaval_pipeline import sources, tables
 
 @dataclass(frozen=True)
 class Aside:
-    """Findings on the orders of operators and what came of them; and on snapshots, states, identities and backups.
-
-    `stall` is the longest one that a member recorded.
-    """
+    """Findings on the orders of operators and what came of them; and on snapshots, states, identities and backups."""
 
     orders: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
-    stall: Stall | None = None
 
     def to_json(self) -> str:
-        findings = [[[f.promise, int(f.verdict), f.detail] for f in part] for part in (self.orders, self.snapshots)]
-        stall = None if self.stall is None else asdict(self.stall)
-        return json.dumps([*findings, [asdict(control) for control in self.controls], stall])
+        """As it stands in a column of the lake."""
+        return json.dumps(asdict(self))
 
 
 def aside_of(run: RunFolder) -> Aside:
@@ -50,15 +44,24 @@ def aside_of(run: RunFolder) -> Aside:
     manifest = run.read_manifest()
     orders = (*orders_proved(controls), *check_endings(run, manifest, controls))
     snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
-    return Aside(orders, snapshots, controls, longest_stall(run, manifest.members))
+    return Aside(orders, snapshots, controls)
 
 
-def _parse_aside(text: str | None) -> Aside:
-    """Of a lake that was made before there were any: nothing."""
-    orders, snapshots, controls, *stalls = json.loads(text or "[[], [], []]")
-    found = [tuple(Finding(Promise(p), Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)]
-    stall = Stall(**stalls[0]) if stalls and stalls[0] else None
-    return Aside(found[0], found[1], tuple(map(parse_control, controls)), stall)
+def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
+    told = json.loads(text or "null")
+    if not isinstance(told, dict):
+        raise UsageError(f"{lake}: run {run!r} was ingested by an older version: ingest its folder again")
+    orders, snapshots = (tuple(map(_finding, told[part])) for part in ("orders", "snapshots"))
+    return Aside(orders, snapshots, tuple(map(parse_control, told["controls"])))
+
+
+def _finding(told: dict[str, Any]) -> Finding:
+    known = {
+        "promise": Promise(told["promise"]),
+        "verdict": Verdict(told["verdict"]),
+        "members": tuple(told["members"]),
+    }
+    return Finding(**{**told, **known})
 
 
 @dataclass(frozen=True)
@@ -154,7 +157,7 @@ def of_lake(spark: SparkSession, lake: str, run: str) -> RunTables:
         trace=read["trace"].where(F.col("member") < manifest.members),
         recording=read["recording"].where(F.col("member") < manifest.members),
         bad=read["rejects"],
-        aside=_parse_aside(found.asDict().get("aside")),
+        aside=_parse_aside(lake, run, found.asDict().get("aside")),
         history_file=None,
     )
 

@@ -71,5 +71,5 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
 @pytest.mark.heavy
 @pytest.mark.parametrize(("statement", "sabotage"), LIVE_ROUNDS)
 def test_processes(statement: str, sabotage: Sabotage, processes: LiveStage, impatient: None) -> None:
-    record = one_round(processes, fault_of(statement), sabotage)
+    record = one_round(processes.target, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record

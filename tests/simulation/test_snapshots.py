@@ -159,7 +159,7 @@ def assert_all_once(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_snapshot_and_the_log_behind_it_give_the_state_of_the_whole_log(seed: int) -> None:
+def test_a_snapshot_and_the_log_after_it_give_the_state_of_the_whole_log(seed: int) -> None:
     watched = Watched(seed)
     cluster = watched.cluster
     load = cluster.start_load(LOAD)

@@ -72,7 +72,7 @@ class PartsWorld(World):
         return self.driver()
 
     def read_log(self, limit: int = 1 << 20) -> list[tuple[codec.Message, bytes]]:
-        """The entries that are in the log now: message and, behind a session header, payload."""
+        """The entries that are in the log now: message and, after a session header, payload."""
         entries: list[tuple[codec.Message, bytes]] = []
 
         def take(message: Message) -> None:

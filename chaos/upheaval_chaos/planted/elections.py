@@ -15,6 +15,7 @@ FAR_AHEAD = 1 << 40
 
 
 def modules(agents: Sequence[MemberAgent]) -> Iterator[ConsensusModule]:
+    """The consensus modules among the agents of a process."""
     return (agent for agent in agents if isinstance(agent, ConsensusModule))
 
 

@@ -18,6 +18,7 @@ EVERY = 40
 
 
 def containers(agents: Sequence[MemberAgent]) -> Iterator[ServiceContainer]:
+    """The service containers among the agents of a process."""
     return (agent for agent in agents if isinstance(agent, ServiceContainer))
 
 

@@ -106,9 +106,11 @@ class Swarm:
         )
 
     def workload(self) -> WorkloadSettings:
+        """The load, from the same seed."""
         return WorkloadSettings(seed=self.seed, keys=self.keys, slots=8, rate=self.rate, service=self.service)
 
     def to_fields(self) -> dict[str, Json]:
+        """As a line of JSON holds it."""
         fields = asdict(self)
         fields["faults"] = [f"{each.kind} of {each.member}" for each in self.faults]
         fields["skews_ms"] = list(self.skews_ms)

@@ -10,30 +10,16 @@ from typing import Final, Protocol
 
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
+    ENDINGS,
     ControlRecord,
     Json,
+    Order,
 )
 from upheaval.system import ControlStatus, MemberStatus, is_caught_up
 from upheaval_chaos.record import Proof
 
-SNAPSHOT: Final = "snapshot"
-SUSPEND: Final = "suspend"
-RESUME: Final = "resume"
-SHUTDOWN: Final = "shutdown"
-ABORT: Final = "abort"
-START: Final = "start"
-STANDBY_SNAPSHOT: Final = "standby-snapshot"
-"""The standbys take one, the members do not; done when every member that runs knows of it."""
-REPLICATE_STANDBY_SNAPSHOT: Final = "replicate-standby-snapshot"
-"""Each member fetches the latest one of which a standby told it."""
-ORDERS: Final = (SNAPSHOT, SUSPEND, RESUME, SHUTDOWN, ABORT, START)
-"""What can be ordered; `start` is no order to the members, it starts those that are down."""
-STANDBY_ORDERS: Final = (STANDBY_SNAPSHOT, REPLICATE_STANDBY_SNAPSHOT)
-"""What can be ordered, too, and makes sense only with a standby beside the members."""
-
-ENDINGS: Final = (SHUTDOWN, ABORT)
 ORDER_TIMEOUT_S: Final = 30.0
-_STATES: Final = {SUSPEND: "SUSPENDED", RESUME: "ACTIVE"}
+_STATES: Final = {Order.SUSPEND: "SUSPENDED", Order.RESUME: "ACTIVE"}
 
 
 class Operable(Protocol):
@@ -77,11 +63,10 @@ def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -
     Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown order, and
     for a standby's snapshot that is to be fetched and that nobody knows of.
     """
-    known = (*ORDERS, *STANDBY_ORDERS)
-    if order not in known:
-        raise UsageError(f"unknown order {order!r}: use one of {', '.join(known)}")
+    if order not in list(Order):
+        raise UsageError(f"unknown order {order!r}: use one of {', '.join(Order)}")
     begin_ns, operations = cluster.now_ns(), cluster.acknowledged()
-    work = _Order(cluster, order, timeout_s)
+    work = _Order(cluster, Order(order), timeout_s)
     failure: UnknownOutcome | None = None
     try:
         proof = Proof(True, work.run())
@@ -97,7 +82,7 @@ def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -
 class _Order:
     """One order while it is carried out. `seen` is what was seen of each member, by its id as text."""
 
-    def __init__(self, cluster: Operable, order: str, timeout_s: float) -> None:
+    def __init__(self, cluster: Operable, order: Order, timeout_s: float) -> None:
         self._cluster = cluster
         self._order = order
         self._timeout_s = timeout_s
@@ -105,18 +90,18 @@ class _Order:
         self.seen: dict[str, Json] = {}
 
     def run(self) -> str:
-        if self._order == START:
+        if self._order == Order.START:
             return self._start()
         running = {m: names for m in self._cluster.member_ids if (names := self._cluster.incarnation(m, None))}
         if not running:
             raise UnknownOutcome("no member is running")
         if self._order in ENDINGS:
             return self._end(running)
-        if self._order == SNAPSHOT:
+        if self._order == Order.SNAPSHOT:
             return self._snapshot(list(running))
-        if self._order == STANDBY_SNAPSHOT:
+        if self._order == Order.STANDBY_SNAPSHOT:
             return self._standby_snapshot(list(running))
-        if self._order == REPLICATE_STANDBY_SNAPSHOT:
+        if self._order == Order.REPLICATE_STANDBY_SNAPSHOT:
             return self._replicate(list(running))
         return self._change_state(list(running), _STATES[self._order])
 
@@ -203,7 +188,7 @@ class _Order:
             if any(statuses):
                 raise UnknownOutcome(f"member {member_id} ended with status {next(filter(None, statuses))}")
         text = f"members {_shown(list(running))} ended by themselves with status 0"
-        if self._order == ABORT:
+        if self._order == Order.ABORT:
             return text
         if len(set(positions)) != 1 or max(positions) <= before:
             raise UnknownOutcome(f"{text}, but with snapshots at {sorted(set(positions))} (before: {before})")

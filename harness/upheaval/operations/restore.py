@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from upheaval.checkers.log_pieces import whole_digest
 from upheaval.checkers.logs import WitnessLog, read_entries
@@ -24,6 +24,7 @@ from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.companions import LiveCompanion
 from upheaval.runtimes.live import AnyCluster, LiveMember
 from upheaval.runtimes.opening import create_cluster, open_cluster
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval_node.errors import DecodeError
 from upheaval_node.files import layout, recording_log_entry
 from upheaval_node.files.recording_log_entry import Entry, EntryType, encode_type
@@ -129,32 +130,26 @@ def _require_recording(files: MemberFolder, recording_id: int) -> None:
 # --- making ---
 
 
-def restore(
-    origin: Source,
-    target: Path,
-    /,
-    *,
-    runtime: str,
-    members: int = 3,
-    service: str | None = None,
-    kept: bool = False,
-    **options: Any,
-) -> AnyCluster:
-    """A new cluster whose members have what the origin has; nothing runs yet.
+def spec_of(origin: Source) -> ClusterSpec:
+    """A cluster of the service, profile and sync level that the origin's run had."""
+    manifest = origin.manifest
+    if manifest is None:
+        return CLUSTER_OF_THREE
+    service = manifest.service or CLUSTER_OF_THREE.service
+    return ClusterSpec(profile=manifest.profile, sync_level=manifest.sync_level, service=service)
 
-    Service, profile and sync level are those of the origin's run unless they are given; `options` are those of
-    `create_cluster`. Raises `HarnessError` with one clear line, and leaves nothing of the new folder then.
+
+def restore(
+    origin: Source, target: Path, spec: ClusterSpec | None = None, *, runtime: str, kept: bool = False
+) -> AnyCluster:
+    """A new cluster whose members have what the origin has, by default like that of its run; nothing runs yet.
+
+    Raises `HarnessError` with one clear line, and leaves nothing of the new folder then.
     """
     was_there = target.is_dir()
-    manifest = origin.manifest
-    if manifest is not None:
-        options = {"profile": manifest.profile, "sync_level": manifest.sync_level, **options}
-        service = service or manifest.service or None
-    if service is not None:
-        options["service"] = service
-    cluster = create_cluster(runtime, target, kept=kept, members=members, **options)
+    cluster = create_cluster(runtime, target, spec or spec_of(origin), kept=kept)
     try:
-        fill(origin, cluster.run, members, time.monotonic_ns())
+        fill(origin, cluster.run, cluster.config.members, time.monotonic_ns())
     except BaseException:
         cluster.close()
         shutil.rmtree(target, ignore_errors=True)

@@ -13,10 +13,9 @@ from upheaval.scenario.exact_script import (
     parse_exact,
 )
 from upheaval.scenario.recorded import realised_scenario
-from upheaval.scenario.text import load_scenario, parse_scenario, scenario_names
+from upheaval.scenario.text import ScenarioError, load_scenario, parse_scenario, scenario_names
 from upheaval.scenario.values import (
     SIMULATED,
-    ClusterPlan,
     GiveOrder,
     Heal,
     Inject,
@@ -33,7 +32,6 @@ from upheaval.scenario.values import (
 
 __all__ = [
     "SIMULATED",
-    "ClusterPlan",
     "ExactScript",
     "ExactStep",
     "Expected",
@@ -42,6 +40,7 @@ __all__ = [
     "Inject",
     "KeepBackup",
     "Scenario",
+    "ScenarioError",
     "Step",
     "WaitBackup",
     "WaitCaughtUp",

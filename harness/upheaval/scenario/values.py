@@ -6,7 +6,8 @@ The same value runs on every runtime. This module knows neither its text (`scena
 from dataclasses import dataclass
 from pathlib import Path
 
-from upheaval.workload import WORKBENCH_SERVICE, WorkloadSettings
+from upheaval.system import ClusterSpec
+from upheaval.workload import WorkloadSettings
 from upheaval_chaos.faults import Fault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
@@ -15,16 +16,6 @@ LIBRARY = Path(__file__).parents[1] / "scenarios"
 SUFFIX = ".scenario"
 SIMULATED, PROCESS, DOCKER = "simulated", "process", "docker"
 RUNTIMES = (SIMULATED, PROCESS, DOCKER)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterPlan:
-    """What kind of cluster the scenario wants."""
-
-    members: int = 3
-    components: str = "together"
-    sync_level: int = 1
-    service: str = WORKBENCH_SERVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +113,7 @@ class Scenario:
     name: str
     title: str
     text: str
-    cluster: ClusterPlan
+    cluster: ClusterSpec
     workload: WorkloadSettings
     steps: tuple[Step, ...]
     promises: tuple[str, ...] = ()

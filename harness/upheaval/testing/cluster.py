@@ -4,18 +4,19 @@ import os
 import uuid
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
-from upheaval.cluster import REPLICATE_STANDBY_SNAPSHOT, SNAPSHOT, STANDBY_SNAPSHOT, perform
+from upheaval.cluster import perform
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine
-from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, RunFolder
+from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, Order, RunFolder
 from upheaval.runtimes import cluster_file
-from upheaval.system import MemberStatus
+from upheaval.system import ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.testing.backup import Backup
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
@@ -100,7 +101,7 @@ class Cluster:
 
     def __init__(
         self,
-        service: str = cluster_file.DEFAULT_SERVICE,
+        service: str = WORKBENCH_SERVICE,
         source: str | os.PathLike[str] | None = None,
         *,
         runtime: str = "process",
@@ -124,17 +125,16 @@ class Cluster:
         source_path = None if image is not None and source is None else source_folder(service, source)
         path = Path(folder) if folder is not None else Path("runs") / f"cluster-{uuid.uuid4().hex[:12]}"
         origin = None if restore_from is None else examine(Path(restore_from))
-        if runtime == SIMULATED:
-            self._backend = self._make_simulated(path, source_path, sync_level, components, origin)
-        else:
-            options: dict[str, Any] = {
-                "source": source_path,
-                "sync_level": sync_level,
-                "components": components,
-                "image": image,
-                "origin": origin,
-            }
-            self._backend = self._make_live(path, options, links)
+        spec = ClusterSpec(
+            members,
+            components,
+            sync_level=sync_level,
+            service=service,
+            source=str(source_path or ""),
+            image=image or "",
+        )
+        make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
+        self._backend = make(path, spec, origin)
         self.chaos = Chaos(self._backend, components=components)
         self.workload = Workload(self)
         self.backup = Backup(self._backend)
@@ -143,33 +143,25 @@ class Cluster:
         self._is_down = False
         self._has_orders = False
 
-    def _make_live(self, folder: Path, options: dict[str, Any], links: bool) -> Backend:
+    def _make_live(self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool) -> Backend:
         from upheaval.testing.live import LiveBackend
 
-        size: dict[str, Any] = {"members": self.size, "service": self.service}
         try:
-            return LiveBackend(self.runtime, folder, seed=self.seed, links=links, **size, **options)
+            return LiveBackend(self.runtime, folder, spec, seed=self.seed, links=links, origin=origin)
         except EnvironmentFault as error:
             if self.runtime != DOCKER:
                 raise
             others = " and ".join(name for name in RUNTIMES if name != DOCKER)
             raise EnvironmentFault(f"{error} (without containers: runtimes {others})") from error
 
-    def _make_simulated(
-        self, folder: Path, source: Path | None, sync_level: int, components: str, origin: Source | None
-    ) -> Backend:
+    def _make_simulated(self, folder: Path, spec: ClusterSpec, origin: Source | None) -> Backend:
         from upheaval.testing.simulation import SimulatedBackend
 
-        path = () if source is None else (str(source),)
-        config = cluster_file.ClusterConfig("", self.size, components, "test", sync_level, self.service, 0, path)
-        cluster_file.check_config(config)
-        if components != TOGETHER:
+        cluster_file.check(spec.made(""))
+        if spec.components != TOGETHER:
             raise UsageError("members of the simulated runtime run their components together")
         cluster_file.require_usable(folder)
-        run = RunFolder(folder)
-        return SimulatedBackend(
-            run, members=self.size, service=self.service, sync_level=sync_level, seed=self.seed, origin=origin
-        )
+        return SimulatedBackend(RunFolder(folder), spec, seed=self.seed, origin=origin)
 
     # --- life ---
 
@@ -179,7 +171,7 @@ class Cluster:
 
     def up(self, timeout_s: float = WAIT_S) -> int:
         """Start all members and wait for a leader that serves; returns its member id."""
-        return self._backend.up(timeout_s)
+        return self._backend.target.up(timeout_s)
 
     def down(self) -> None:
         """End load, clients and members; the run folder stays."""
@@ -214,19 +206,19 @@ class Cluster:
         return list(range(self.size))
 
     def status(self) -> list[MemberStatus]:
-        return self._backend.status()
+        return self._backend.target.status()
 
     def leader(self) -> int | None:
         """The member id of the leader that serves, if there is one now."""
-        return self._backend.leader()
+        return self._backend.target.leader()
 
     def wait_until_leader(self, timeout_s: float = WAIT_S, *, other_than: int | None = None) -> int:
         """The member id of a leader that serves. Raises `UnknownOutcome` when there is none in time."""
-        return self._backend.wait_until_leader(timeout_s, other_than)
+        return self._backend.target.wait_until_leader(timeout_s, other_than=other_than)
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float = WAIT_S) -> None:
         """Wait until a member follows the leader, or leads."""
-        self._backend.wait_until_caught_up(self._known(member_id), timeout_s)
+        self._backend.target.wait_until_caught_up(self._known(member_id), timeout_s)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
         """What runs of a member now may end by itself, in whichever way; returns its names, for `wait_until_ended`."""
@@ -256,16 +248,16 @@ class Cluster:
     def snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Let the cluster take a snapshot, and wait until every member that runs has it; returns its log position."""
         self._perform("snapshot", timeout_s)
-        return max(status.snapshot_position for status in self._backend.control_statuses())
+        return max(status.snapshot_position for status in self._backend.target.control_statuses())
 
     def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Leave a snapshot to the standby, and wait until every member that runs knows of it; returns its position."""
-        self._perform(STANDBY_SNAPSHOT, timeout_s)
-        return max(status.standby_position for status in self._backend.control_statuses())
+        self._perform(Order.STANDBY_SNAPSHOT, timeout_s)
+        return max(status.standby_position for status in self._backend.target.control_statuses())
 
     def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
         """Have every member that runs fetch the latest snapshot of the standby, and wait until each has it."""
-        self._perform(REPLICATE_STANDBY_SNAPSHOT, timeout_s)
+        self._perform(Order.REPLICATE_STANDBY_SNAPSHOT, timeout_s)
 
     def suspend(self, timeout_s: float = WAIT_S) -> None:
         """Let the cluster take no requests, until `resume_cluster`."""
@@ -324,7 +316,7 @@ class Cluster:
 
     def converge(self, timeout_s: float = WAIT_S) -> Converge:
         """Wait until all members stand at one position, and write it down. There must be no load."""
-        return self._backend.converge(timeout_s)
+        return self._backend.target.converge(timeout_s)
 
     def verify(self) -> Report:
         """End the run and judge it: stop the load, heal, converge, take the cluster down, check every promise."""
@@ -340,11 +332,11 @@ class Cluster:
         """Where states are judged, that at the end is, too. One that fails is written down, and judged as that."""
         if self.service != WORKBENCH_SERVICE or self._has_orders:
             with suppress(UnknownOutcome):
-                self._perform(SNAPSHOT, WAIT_S)
+                self._perform(Order.SNAPSHOT, WAIT_S)
 
     def _perform(self, order: str, timeout_s: float) -> ControlRecord:
         self._has_orders = True
-        return perform(self._backend, order, timeout_s)
+        return perform(self._backend.target, order, timeout_s)
 
     def _known(self, member_id: int) -> int:
         if not 0 <= member_id < self.size:

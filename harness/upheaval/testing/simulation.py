@@ -1,5 +1,7 @@
 """A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
 
+from typing import Self
+
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.simulated import SimulatedTarget
 from upheaval.operations.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
@@ -7,6 +9,7 @@ from upheaval.records import Converge, RunFolder, write_origin
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
+from upheaval.system import ClusterSpec
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.workload import Load, LoadCounts, WorkloadSettings
@@ -29,18 +32,16 @@ class SimulatedBackend(SimulatedTarget):
     def __init__(
         self,
         folder: RunFolder,
+        spec: ClusterSpec,
         *,
-        members: int,
-        service: str,
-        sync_level: int,
         seed: int,
         origin: Source | None = None,
     ) -> None:
         cluster = SimulatedCluster(
             World(seed),
-            members=members,
-            settings=profile_settings("test", sync_level=sync_level),
-            service=service,
+            members=spec.members,
+            settings=profile_settings("test", sync_level=spec.sync_level),
+            service=spec.service,
             folder=folder,
             traces_protocol=True,
         )
@@ -64,11 +65,15 @@ class SimulatedBackend(SimulatedTarget):
                 member.disk.put(f"{layout.ARCHIVE_DIRECTORY}/{entry.name}", entry.read_bytes())
         write_origin(cluster.run.path, origin_of(origin, operations))
 
+    @property
+    def target(self) -> Self:
+        return self
+
     def up(self, timeout_s: float) -> int:
         self.cluster.start_all()
         return self.cluster.wait_until_leader(timeout_s)
 
-    def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int:
+    def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
         self.cluster.wait_until(lambda: self.leader() not in (None, other_than), timeout_s, "leader")
         leader = self.leader()
         assert leader is not None

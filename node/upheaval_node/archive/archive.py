@@ -166,6 +166,7 @@ class Archive:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """One duty cycle; the first one repairs what an unclean stop left."""
         if self.is_closed:
             return 0
         self._now = now
@@ -185,6 +186,7 @@ class Archive:
         return work
 
     def next_deadline_ns(self) -> int:
+        """The earliest time-out of a session, replay or replication; at once while files are being deleted."""
         if self.is_closed:
             return NEVER_NS
         if not self._is_recovered or not self._deletions.is_idle:
@@ -355,6 +357,7 @@ class Archive:
         return replication.id
 
     def stop_replication(self, replication_id: int) -> None:
+        """Raises `RequestError` for an unknown id."""
         replication = self._replications.get(replication_id)
         if replication is None:
             raise RequestError(f"unknown replication id {replication_id}", ErrorCode.UNKNOWN_REPLICATION)

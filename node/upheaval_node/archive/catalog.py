@@ -147,6 +147,7 @@ class CatalogContents:
 
 
 def encode_header(next_recording_id: int) -> bytes:
+    """The header of a catalog file (Aeron archive: CatalogHeader)."""
     return _HEADER.pack(VERSION, HEADER_LENGTH, next_recording_id, ALIGNMENT).ljust(HEADER_LENGTH, b"\0")
 
 
@@ -271,9 +272,11 @@ class Catalog:
 
     @property
     def next_recording_id(self) -> int:
+        """The id that the next recording gets; ids are never given twice."""
         return self._next_id
 
     def get(self, recording_id: int) -> RecordingEntry | None:
+        """The descriptor of a recording that is valid, or None."""
         return self._by_id.get(recording_id)
 
     def entries(self) -> Iterator[RecordingEntry]:
@@ -304,6 +307,7 @@ class Catalog:
         return entry
 
     def record_stopped(self, entry: RecordingEntry, position: int, timestamp: int) -> None:
+        """Write where and when (epoch ms) an active recording ended."""
         entry.stop_position = position
         entry.stop_timestamp = timestamp
         self._rewrite(entry)
@@ -311,6 +315,7 @@ class Catalog:
     def record_extended(
         self, entry: RecordingEntry, *, control_session_id: int, correlation_id: int, session_id: int
     ) -> None:
+        """The recording is active again, for another request and with another session."""
         entry.control_session_id = control_session_id
         entry.correlation_id = correlation_id
         entry.session_id = session_id
@@ -336,6 +341,7 @@ class Catalog:
         del self._by_id[entry.recording_id]
 
     def deleted_ids(self) -> set[int]:
+        """Recordings that were purged, of which files may be left."""
         return {entry.recording_id for entry in self._raw if entry.state == am.RecordingState.DELETED}
 
     def replace(self, entry: RecordingEntry) -> None:
@@ -390,6 +396,7 @@ class Catalog:
             self._file.sync(self._sync_level)
 
     def close(self) -> None:
+        """Close the file without syncing it."""
         self._file.close()
 
     def _start_force(self) -> None:

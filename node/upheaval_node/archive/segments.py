@@ -29,6 +29,7 @@ _NAME: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.rec", re.ASCII)
 
 
 def segment_file_name(recording_id: int, base_position: int) -> str:
+    """The name of the segment file that begins at a base position, as in Aeron's archive."""
     return f"{recording_id}-{base_position}{SUFFIX}"
 
 
@@ -39,6 +40,7 @@ def parse_segment_file_name(name: str) -> tuple[int, int] | None:
 
 
 def start_term_base(start_position: int, term_length: int) -> int:
+    """The position at which the term of the start position begins: the first base of a recording."""
     return start_position & -term_length
 
 
@@ -49,6 +51,7 @@ def segment_base(position: int, start_position: int, term_length: int, segment_l
 
 
 def entry_segment_base(entry: RecordingEntry, position: int) -> int:
+    """The base of the segment in which a position of the recording lies."""
     return segment_base(position, entry.start_position, entry.term_length, entry.segment_length)
 
 
@@ -270,6 +273,7 @@ class SegmentReader:
         return ReadBlock(data, position, position + offset)
 
     def close(self) -> None:
+        """Close the segment that is open; reading opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None

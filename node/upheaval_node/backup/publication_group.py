@@ -22,6 +22,7 @@ class PublicationGroup:
 
     @property
     def endpoints(self) -> Sequence[str]:
+        """All endpoints in the order in which they are tried."""
         return self._endpoints
 
     @property
@@ -31,6 +32,7 @@ class PublicationGroup:
 
     @property
     def current_endpoint(self) -> str | None:
+        """The endpoint of the current publication, if there is one."""
         return None if self._current is None else self._endpoints[self._cursor]
 
     def shuffle(self, random: Random) -> None:
@@ -55,9 +57,11 @@ class PublicationGroup:
         self._excluded = self._cursor
 
     def clear_exclusion(self) -> None:
+        """Pass over no endpoint any more."""
         self._excluded = NULL_VALUE
 
     def close_current(self) -> None:
+        """Close the current publication; the next one is to the endpoint after it."""
         current, self._current = self._current, None
         if current is not None:
             current.close()

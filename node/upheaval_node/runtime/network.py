@@ -178,9 +178,11 @@ class SelectorListener:
 
     @property
     def address(self) -> str:
+        """The bound `host:port`, or `unix:PATH`."""
         return self._address
 
     def close(self) -> None:
+        """A Unix socket's file goes, too."""
         if self._is_closed:
             return
         self._is_closed = True

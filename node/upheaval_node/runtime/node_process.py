@@ -35,7 +35,8 @@ StatusPage = Callable[[SelectorNetwork, CncFile], HttpEndpoint]
 class ClosableAgent(Agent, Protocol):
     """An agent with an orderly end."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End in good order, without waiting."""
 
 
 Build = Callable[[MemberPorts], Sequence[ClosableAgent]]

@@ -141,6 +141,7 @@ class StandbyModule:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """Go on with start, log and snapshots; what does not end the standby is reported."""
         if self.state is ModuleState.CLOSED:
             return 0
         self._now = now
@@ -158,6 +159,7 @@ class StandbyModule:
         return work
 
     def next_deadline_ns(self) -> int:
+        """When the log, the archive or a snapshot is looked at next."""
         return self._deadline_ns
 
     def _tick(self, now: Now) -> int:

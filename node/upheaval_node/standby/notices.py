@@ -112,6 +112,7 @@ class SnapshotNotices:
                 peer.enter(NoticeState.PROBING)
 
     def do_work(self, now: Now) -> int:
+        """Take answers and send what is due to each member."""
         self._now = now
         work = self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
         for peer in self._peers:
@@ -127,6 +128,7 @@ class SnapshotNotices:
         return work
 
     def next_deadline_ns(self) -> int:
+        """The next attempt to send, the earliest time-out, or the end of idle connections."""
         if not self.is_busy:
             return self._close_at_ns
         if any(peer.state is not NoticeState.IDLE and peer.heartbeat_id == NULL_VALUE for peer in self._peers):
@@ -134,6 +136,7 @@ class SnapshotNotices:
         return min(peer.deadline_ns for peer in self._peers if peer.state is not NoticeState.IDLE)
 
     def close(self) -> None:
+        """Close all channels; a notice that is on its way is lost."""
         for peer in self._peers:
             peer.close()
         self._subscription.close()

@@ -45,7 +45,7 @@ WALKS = {
         is FOLLOWER_BALLOT
     """,
     "EL-11": f"""{CANDIDATE_BALLOT}
-        # A split vote, and the ballot of the term behind.
+        # A split vote, and the ballot of the term after it.
         0 votes yes for=1
         1 votes no for=1
         wait 1000

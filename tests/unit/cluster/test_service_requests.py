@@ -175,7 +175,7 @@ def test_a_message_that_only_a_lone_leader_has_is_appended_by_the_next_one_if_it
         member.network.rejoin()
     world.await_all()
     world.start(leader.id)
-    ask(world, b"o behind")
+    ask(world, b"o beyond")
     world.until(lambda: all(len(asking(m).from_services) >= 2 for m in world.members.values()))
     world.advance(500)
     heard = {tuple(asking(member).from_services) for member in world.members.values()}

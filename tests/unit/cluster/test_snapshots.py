@@ -58,7 +58,7 @@ def test_every_member_takes_the_snapshot_at_the_same_place_and_goes_on() -> None
     client = world.client()
     world.echo(client, [b"before"])
     take_snapshot(world)
-    world.echo(client, [b"behind"])
+    world.echo(client, [b"beyond"])
     positions = {entry.log_position for member in world.members.values() for entry in snapshots(member)}
     assert len(positions) == 1
     for member in world.members.values():
@@ -68,7 +68,7 @@ def test_every_member_takes_the_snapshot_at_the_same_place_and_goes_on() -> None
     found = leader.counters.find(CONTROL_TOGGLE, cluster_key(0))
     assert found is not None
     assert found.get() == ControlToggle.NEUTRAL
-    assert client.received == [b"before", b"behind"]
+    assert client.received == [b"before", b"beyond"]
 
 
 @pytest.mark.parametrize("state", [ModuleState.SNAPSHOT, ModuleState.SUSPENDED])
@@ -85,8 +85,8 @@ def test_a_leader_whose_recording_stops_meanwhile_records_again(state: ModuleSta
         world.until(lambda: leader.module._log.recording.position is not None)
         toggle(leader, ControlToggle.RESUME)
     world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._log.recording.position is not None)
-    world.echo(client, [b"behind"])
-    assert client.received == [b"before", b"behind"]
+    world.echo(client, [b"beyond"])
+    assert client.received == [b"before", b"beyond"]
 
 
 def test_a_snapshot_whose_entry_is_not_recorded_is_given_up() -> None:
@@ -103,11 +103,11 @@ def test_a_snapshot_whose_entry_is_not_recorded_is_given_up() -> None:
     world.until(lambda: leader.storage.before_change is None)
     world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._log.recording.position is not None)
     assert snapshots(leader) == []
-    world.echo(client, [b"behind"])
-    assert client.received == [b"before", b"behind"]
+    world.echo(client, [b"beyond"])
+    assert client.received == [b"before", b"beyond"]
 
 
-def test_members_start_from_the_snapshot_and_replay_what_is_behind_it() -> None:
+def test_members_start_from_the_snapshot_and_replay_what_comes_after_it() -> None:
     world, _ = started(3)
     client = world.client()
     world.echo(client, [b"%d" % n * 40 for n in range(100)])

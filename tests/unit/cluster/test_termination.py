@@ -55,7 +55,7 @@ def start_again(world: ClusterWorld) -> Member:
 
 
 @pytest.mark.parity("CT-09")
-def test_a_shutdown_takes_a_snapshot_and_ends_every_member_behind_it() -> None:
+def test_a_shutdown_takes_a_snapshot_and_ends_every_member_after_it() -> None:
     world, leader = started()
     client = world.client()
     world.echo(client, [b"%d" % n for n in range(20)])

@@ -24,10 +24,12 @@ def settings_of(seed: int) -> RunSettings:
 
 
 def compute(seeds: list[int]) -> dict[str, str]:
+    """The digest of each seed's execution, by the seed as text."""
     return {str(seed): run_seed(seed, settings_of(seed)).digest for seed in seeds}
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Print the digests, or write them into the committed file."""
     parser = argparse.ArgumentParser(description="Digests of simulated runs.")
     parser.add_argument("seeds", nargs="*", type=int, help="seeds to run (default: the committed ones)")
     parser.add_argument("--write", action="store_true", help=f"replace {FILE.name}")
