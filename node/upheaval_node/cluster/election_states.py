@@ -18,6 +18,8 @@ from upheaval_node.types import ClusterRole
 
 
 class ElectionState(IntEnum):
+    """The states of an election, with the codes of Aeron's ElectionState."""
+
     INIT = 0
     CANVASS = 1
     NOMINATE = 2

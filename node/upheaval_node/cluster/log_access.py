@@ -32,9 +32,11 @@ class LogReplay(Protocol):
         """The stop position is reached and no snapshot is in progress."""
         ...
 
-    def do_work(self, now: Now) -> int: ...
+    def do_work(self, now: Now) -> int:
+        """Read on as far as possible. Raises `PeerError` when the replay ends too early."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Read no more of it."""
 
 
 class LogReplication(Protocol):
@@ -54,7 +56,8 @@ class LogReplication(Protocol):
         """Raises `TimeoutExpired` when the position does not advance within the leader heartbeat time-out."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give it up unless it is over."""
 
 
 class LogAccess(Protocol):

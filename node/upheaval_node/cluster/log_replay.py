@@ -51,16 +51,19 @@ class LocalLogReplay:
 
     @property
     def position(self) -> int:
+        """What the adapter has read; where the replay begins, before that."""
         if not self._adapter.is_attached or self._adapter.position == NULL_POSITION:
             return self._start_position
         return self._adapter.position
 
     @property
     def is_done(self) -> bool:
+        """All of it was read, and no snapshot of it is under way."""
         has_joined = self._steps is not None and self._steps.is_done
         return has_joined and self.position >= self._stop_position and not self._standing.is_taking_snapshot
 
     def do_work(self, now: Now) -> int:
+        """Wait for image and services, then read. Raises `PeerError` when the replay ends too early."""
         if self._steps is None:
             self._steps = Steps(self._join(now))
         if not self._steps.is_done:

@@ -54,9 +54,11 @@ class LeaderLogReplication:
 
     @property
     def is_done(self) -> bool:
+        """Both archives are done, and the own recording was asked for anew."""
         return self._refresh is not None and self._refresh.is_done
 
     def do_work(self, now: Now) -> int:
+        """Raises `PeerError` for a failure of an archive, `TimeoutExpired` when nothing grows."""
         work = self._advance(now)
         if self._recording.recording_id == NULL_VALUE != self.recording_id:
             self._recording.recording_id = self.recording_id
@@ -96,6 +98,7 @@ class LeaderLogReplication:
         return True
 
     def on_signal(self, signal: RecordingSignalEvent) -> None:
+        """A signal of the own archive, for this replication or another one."""
         if not self._call.done or signal.correlation_id != self._call.relevant_id:
             return
         if signal.recording_id != NULL_VALUE and signal.recording_id >= 0:
@@ -116,6 +119,7 @@ class LeaderLogReplication:
                 pass
 
     def on_late_error(self, error: LateError) -> None:
+        """An error of the own archive, for this replication or another one."""
         if self._call.done and error.correlation_id == self._call.relevant_id:
             self._failure = error.text
 

@@ -10,6 +10,8 @@ from typing import Final
 
 
 class ModuleState(IntEnum):
+    """The states of a consensus module, with the codes of Aeron's ConsensusModule.State."""
+
     INIT = 0
     ACTIVE = 1
     SUSPENDED = 2

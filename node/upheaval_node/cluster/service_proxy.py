@@ -46,6 +46,7 @@ class ServiceProxy:
 
     @property
     def is_joining(self) -> bool:
+        """Whether a JoinLog is on its way that not all services have answered."""
         return self._joining_at is not None
 
     def join_log(
@@ -93,9 +94,11 @@ class ServiceProxy:
                 now = yield
 
     def send(self, message: Message) -> bool:
+        """One attempt; False when the transport did not take the message."""
         return self._publication.offer(cm.SCHEMA.encode(message)) > 0
 
     def close(self) -> None:
+        """Close the stream to the services."""
         self._publication.close()
 
     def _joined(self) -> None:
@@ -106,11 +109,20 @@ class ServiceProxy:
 class ServiceHandler(Protocol):
     """Takes what services and tools say. Raises `NodeError` for what goes wrong."""
 
-    def on_service_message(self, now: Now, header: cm.SessionMessageHeader, payload: Buffer) -> None: ...
-    def on_close_session(self, now: Now, message: cm.CloseSession) -> None: ...
-    def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None: ...
-    def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None: ...
-    def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None: ...
+    def on_service_message(self, now: Now, header: cm.SessionMessageHeader, payload: Buffer) -> None:
+        """A message that a service offers to the log; the header names the service."""
+
+    def on_close_session(self, now: Now, message: cm.CloseSession) -> None:
+        """A service asks to close a session."""
+
+    def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None:
+        """A service asks for a timer."""
+
+    def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None:
+        """A service takes a timer back."""
+
+    def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None:
+        """A tool asks who the members are."""
 
 
 class ServiceAdapter:
@@ -139,10 +151,12 @@ class ServiceAdapter:
         }
 
     def poll(self, now: Now) -> int:
+        """Handle what arrived; what a handler raises is its caller's to judge."""
         self._now = now
         return self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
 
     def close(self) -> None:
+        """Hear nothing more of the services."""
         self._subscription.close()
 
     def _on_service_ack(self, now: Now, ack: cm.ServiceAck) -> None:
