@@ -1,7 +1,8 @@
 """Faults of links, proved by bytes that do or do not come out at the far end.
 
 Every link that was named is tried, by connections made either way: along the link, so that what is sent travels it, and
-against it, so that the answer does. For one-way faults the way back is tried too: it has to deliver still.
+against it, so that the answer does. For one-way faults the way back is tried too: it has to deliver still. A fault that
+is not to take the time for that is seen in what is sent along its links anyway.
 """
 
 from collections.abc import Sequence
@@ -19,7 +20,7 @@ from upheaval_chaos.faults import (
     who_of,
 )
 from upheaval_chaos.record import Proof
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target, Traffic
 from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
 from upheaval_node.types import MS, S
 
@@ -78,8 +79,8 @@ class LinkFault:
     def effect(self) -> LinkEffect:
         return LinkEffect(self.kind, self.latency_ms, self.bytes_per_second, self.timeout_ms, self.means)
 
-    def inject(self, target: Target) -> "LinkInjection":
-        return LinkInjection(target, self, self.sources.select(target), self.targets.select(target))
+    def aim(self, target: Target, *, tries: bool = True) -> "LinkInjection":
+        return LinkInjection(target, self, self.sources.select(target), self.targets.select(target), tries=tries)
 
 
 def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
@@ -93,9 +94,8 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
                 )
     # Links of clients have one channel only, which needs no name.
     channel = "" if fault.channel == INGRESS else fault.channel
-    links = dict.fromkeys(Link(a, b, channel) for a, b in pairs)
-    if fault.both_ways:
-        links.update(dict.fromkeys(Link(b, a, channel) for a, b in pairs))
+    ways = [(Link(a, b, channel), Link(b, a, channel)) for a, b in pairs]
+    links = dict.fromkeys(link for both in ways for link in both[: 2 if fault.both_ways else 1])
     if not links:
         raise UsageError(f"{fault.sources} and {fault.targets} have no link between them")
     if fault.bytes_per_second and any(link.target == CLIENTS for link in links):
@@ -106,9 +106,14 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
 
 
 class LinkInjection:
-    """A fault of links that was put in. Implements `Injection`."""
+    """A fault of links. Implements `Injection`."""
 
-    def __init__(self, target: Target, fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> None:
+    is_exclusive = False
+    keeps_down = False
+
+    def __init__(
+        self, target: Target, fault: LinkFault, sources: Sequence[int], targets: Sequence[int], *, tries: bool
+    ) -> None:
         links = _links(fault, sources, targets)
         self._target = target
         self._fault = fault
@@ -120,10 +125,13 @@ class LinkInjection:
         ends = dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
         firsts = [end for end in (*sources, *targets) if end in ends]
         self.member_ids = list(dict.fromkeys([*firsts, *ends]))
-        self._usual = {road: ping for link in links for road, ping in self._try_roads(link).items()}
-        self._usual_bulk = {link: self._try_bulk(link) for link in links} if fault.bytes_per_second else {}
-        self.began_ns = target.now_ns()
-        target.impose(links, fault.effect)
+        tried = links if tries else []
+        self._usual = {road: ping for link in tried for road, ping in self._try_roads(link).items()}
+        self._usual_bulk = {link: self._try_bulk(link) for link in tried} if fault.bytes_per_second else {}
+        self._traffic = {} if tries else {link: target.hosts.watch(link) for link in links}
+
+    def act(self) -> None:
+        self._target.impose(self._links, self._fault.effect)
 
     def prove(self) -> Proof:
         match self._fault.kind:
@@ -139,6 +147,44 @@ class LinkInjection:
 
     def prove_healed(self) -> Proof:
         return proof_of(self._look_healed)
+
+    # --- what is sent anyway ---
+
+    def seen(self) -> Proof | None:
+        """What was sent along the links since it began. Only a link that was used before shows anything."""
+        try:
+            shown = [
+                text
+                for link, traffic in self._traffic.items()
+                if traffic.was_used and self._can_arrive(link) and (text := self._seen_of(link, traffic))
+            ]
+        except UnknownOutcome as error:
+            return Proof(False, str(error))
+        return Proof(True, "; ".join(shown)) if shown else None
+
+    def _can_arrive(self, link: Link) -> bool:
+        return link.target == CLIENTS or bool(self._target.incarnation(link.target, None))
+
+    def _seen_of(self, link: Link, traffic: Traffic) -> str:
+        """Empty when it shows nothing."""
+        kind = self._fault.kind
+        if kind is LinkFaultKind.SLOW:
+            fastest_ns, added_ns = traffic.fastest_ns, self._fault.latency_ms * MS
+            if fastest_ns is None or not added_ns:
+                return ""
+            if fastest_ns < added_ns:
+                raise UnknownOutcome(f"link {link} took {fastest_ns / MS:.1f} ms: it is not slow")
+            return f"{link} took {fastest_ns / MS:.1f} ms at least"
+        if traffic.came_out:
+            raise UnknownOutcome(f"link {link} delivered {traffic.came_out} bytes while it was meant to be cut")
+        if kind is not LinkFaultKind.RESET:
+            return f"0 of {traffic.sent} bytes sent along {link} came out" if traffic.sent else ""
+        if traffic.connections_left:
+            raise UnknownOutcome(f"{traffic.connections_left} connections of link {link} were not reset")
+        return f"{traffic.connections} connections of {link} are gone, nothing came out" if traffic.connections else ""
+
+    def seen_healed(self) -> None:
+        """What is sent anyway need not go along a link at all: each is tried at the end of the run."""
 
     # --- connections ---
 
@@ -257,7 +303,8 @@ class LinkInjection:
             round_trips.extend(self._works_again(road) for road in self._roads(link))
         for link in self._usual_bulk:
             self._require_full_speed(link)
-        return f"{len(self._links)} links deliver and answer, the slowest in {max(round_trips) / MS:.1f} ms"
+        slowest = f" and answer, the slowest in {max(round_trips) / MS:.1f} ms" if round_trips else ""
+        return f"{len(self._links)} links deliver{slowest}"
 
     def _works_again(self, road: Link) -> int:
         """The round trip of a connection that goes as it usually does, and sooner than the time that was healed."""
