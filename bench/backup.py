@@ -25,7 +25,6 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench import own
 from upheaval.cluster import SNAPSHOT, companion_control, perform
-from upheaval.execution.live import LiveTarget
 from upheaval.operations.restore import examine, restore
 from upheaval.records import BACKUP_NAME, CompanionConfig
 from upheaval.runtimes.process import ProcessCluster
@@ -69,8 +68,8 @@ def _counter(path: str, type_id: int) -> types.Counter:
 
 def measure_lag(window: int, seconds: float, source: str) -> dict[str, float]:
     with own.running_cluster(profile="aeron", sync_level=0) as cluster:
-        companion_control.start(LiveTarget(cluster), CompanionConfig(BACKUP_NAME, source), PATIENCE_S)
-        companion_control.wait_until_caught_up(LiveTarget(cluster), BACKUP_NAME, PATIENCE_S)
+        companion_control.start(cluster, CompanionConfig(BACKUP_NAME, source), PATIENCE_S)
+        companion_control.wait_until_caught_up(cluster, BACKUP_NAME, PATIENCE_S)
         client = own.LoadClient(cluster, window)
         leader = cluster.member(client.session.leader_member_id).folder
         paths = [str(folder / layout.CNC) for folder in (leader, cluster.companion(BACKUP_NAME).folder)]
@@ -116,7 +115,7 @@ def _backed_up(folder: Path, megabytes: int, *, snapshot: bool) -> Path:
     cluster = ProcessCluster.create(folder, profile="aeron", service="echo")
     try:
         cluster.up()
-        target = LiveTarget(cluster)
+        target = cluster
         client = own.LoadClient(cluster, 256, MESSAGE_LENGTH)
         client.send(megabytes * 1_000_000 // (MESSAGE_LENGTH + 96))
         client.session.close()

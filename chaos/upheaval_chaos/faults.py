@@ -1,8 +1,8 @@
 """Faults as values: what they are, whom they hit, and how they are put in, taken away and proved.
 
 `aim` returns an `Injection` that is bound to the members it found, and has done nothing yet. Both ways are proved by a
-probe that looks at the cluster; a proof that fails is a `Proof` that is not `holds`, never an exception, so that healing
-goes on.
+probe that looks at the cluster; a proof that fails is a `Proof` that is not `holds`, never an exception, so that
+healing goes on.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final, Protocol
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
-from upheaval_chaos.record import Proof
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import CLIENTS, Target
 from upheaval_node.types import S
 
@@ -58,7 +58,7 @@ class Injection(Protocol):
         ...
 
     def act(self) -> None:
-        """The hands do it."""
+        """The hands do it. Raises `UnknownOutcome` when it cannot be done now, before anything is."""
         ...
 
     def prove(self) -> Proof:
@@ -88,7 +88,7 @@ class Fault(Protocol):
         ...
 
     def aim(self, target: Target, *, tries: bool = True) -> Injection:
-        """Find whom it hits, and look at what is there before. Raises `UnknownOutcome` when it cannot be done now.
+        """Find whom it hits, and look at what is there before. Raises `UnknownOutcome` when nothing could be proved.
 
         With `tries` links are tried by connections of the probe's own, which takes time; without, what is sent anyway
         is watched.
@@ -266,7 +266,19 @@ class MemberFault:
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try
-        return MemberInjection(target, self, self.members.select(target))
+        return self.found(target, self.members.select(target))
+
+    def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
+        """Bound to these members as they are now, and not put in: it may have been before."""
+        return MemberInjection(target, self, member_ids)
+
+
+def fault_of(record: FaultRecord) -> MemberFault:
+    """The fault of members that was written down. Raises `UsageError` for one of another kind."""
+    if record.what not in list(MemberFaultKind):
+        raise UsageError(f"expected a fault of members, got {record.what}")
+    members = Group(tuple(Members(member_id=member_id) for member_id in record.members))
+    return MemberFault(MemberFaultKind(record.what), members, record.component)
 
 
 class MemberInjection:
@@ -287,18 +299,25 @@ class MemberInjection:
         self._is_pause = fault.kind is MemberFaultKind.PAUSE
         self.keeps_down = fault.kind in (MemberFaultKind.KILL, MemberFaultKind.STOP)
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
-        dead = [member_id for member_id, names in self._before.items() if not names]
-        if dead:
-            raise UnknownOutcome(f"cannot {fault.kind} member {dead[0]}: it is not running")
+        self._failure: Proof | None = None
         self._since_ns = 0
         self._turns_then: dict[int, int] = {}
         self._begin_watch()
 
     def act(self) -> None:
-        for member_id in self.member_ids:
-            self._do(member_id)
+        """Put it in. A hand that cannot tell whether it did is a proof that there is none."""
+        dead = [member_id for member_id, names in self._before.items() if not names]
+        if dead:
+            raise UnknownOutcome(f"cannot {self.what} member {dead[0]}: it is not running")
+        try:
+            for member_id in self.member_ids:
+                self._do(member_id)
+        except UnknownOutcome as error:
+            self._failure = Proof(False, str(error))
 
     def prove(self) -> Proof:
+        if self._failure is not None:
+            return self._failure
         if not self._is_pause:
             return awaited(self._target, self.seen, TAKES_EFFECT_S, f"{self.what} of {self.where}")
         self._target.let_pass(SETTLES_S)
@@ -307,6 +326,8 @@ class MemberInjection:
         return self.seen() or Proof(False, f"{self.where} is not running any more")
 
     def seen(self) -> Proof | None:
+        if self._failure is not None:
+            return self._failure
         return self._seen_paused() if self._is_pause else self._seen_gone()
 
     def heal(self) -> None:

@@ -1,4 +1,4 @@
-"""Faults of the machines under the members: power, wall clock, disk. Only a runtime that makes its own machines does them.
+"""Faults of the machines under the members: power, wall clock, disk, where a runtime makes its own machines.
 
 Proved by what the machine and the member show: which boot it is, what the member writes down as the time, what the disk
 took and refused, how long its syncs take.
@@ -23,9 +23,8 @@ from upheaval_chaos.record import Proof
 from upheaval_chaos.target import DiskWork, Target
 from upheaval_node.types import MS
 
-CLOCK_AGE_MS: Final = 1200
-"""A member writes its wall clock down about once a second: a lead is known to so much."""
-LEAST_JUMP_MS: Final = 2500
+CLOCK_EXACT_MS: Final = 20
+LEAST_JUMP_MS: Final = 100
 LONGEST_JUMP_MS: Final = 60_000
 SLOWEST_DISK_MS: Final = 10_000
 
@@ -40,10 +39,20 @@ class HostFaultKind(StrEnum):
 
 
 _IN_CHANGE: Final = (HostFaultKind.DIE_IN_CHANGE, HostFaultKind.POWER_LOST_IN_CHANGE)
-_OPTIONS: Final = {
+HOST_OPTIONS: Final = {
     HostFaultKind.CLOCK_JUMP: "jump-ms",
     HostFaultKind.DISK_SLOW: "latency-ms",
     **dict.fromkeys(_IN_CHANGE, "changes"),
+}
+"""What a text calls the amount of a fault; kinds without one are not in it."""
+
+
+_PURPOSES: Final = {
+    HostFaultKind.POWER_CUT: "cut the power of a host",
+    HostFaultKind.CLOCK_JUMP: "set the wall clock of a host",
+    HostFaultKind.DISK_FULL: "fill the disk of a host",
+    HostFaultKind.DISK_SLOW: "slow down the disk of a host",
+    **dict.fromkeys(_IN_CHANGE, "end a member in a change of its files"),
 }
 
 
@@ -51,8 +60,8 @@ _OPTIONS: Final = {
 class HostFault:
     """Something done to the machines of members.
 
-    `amount` is by how many milliseconds a clock jumps, by how many a sync takes longer, or how many changes of its files
-    a member still makes before it dies in one.
+    `amount` is by how many milliseconds a clock jumps, by how many a sync takes longer, or how many changes of its
+    files a member still makes before it dies in one.
     """
 
     kind: HostFaultKind
@@ -66,7 +75,7 @@ class HostFault:
         if amount and self.option is None:
             raise UsageError(f"{kind} has no number")
         if kind is HostFaultKind.CLOCK_JUMP and not LEAST_JUMP_MS <= abs(amount) <= LONGEST_JUMP_MS:
-            raise UsageError(f"clock-jump needs jump-ms of {LEAST_JUMP_MS} to {LONGEST_JUMP_MS}, or as much back")
+            raise UsageError(f"clock-jump needs jump-ms of {LEAST_JUMP_MS} to {LONGEST_JUMP_MS}, ahead or back")
         if kind is HostFaultKind.DISK_SLOW and not 0 < amount <= SLOWEST_DISK_MS:
             raise UsageError(f"disk-slow needs latency-ms of 1 to {SLOWEST_DISK_MS}")
         if kind in _IN_CHANGE and amount < 0:
@@ -75,7 +84,7 @@ class HostFault:
     @property
     def option(self) -> str | None:
         """What a text calls the amount; None for a kind that has none."""
-        return _OPTIONS.get(self.kind)
+        return HOST_OPTIONS.get(self.kind)
 
     def require_possible(self, members: int) -> None:
         require_some_leader(members, self.members.select)
@@ -103,7 +112,7 @@ class HostInjection:
 
     def __init__(self, target: Target, fault: HostFault, member_ids: Sequence[int]) -> None:
         self._target = target
-        self._hosts = target.hosts
+        self._hosts = target.hosts(_PURPOSES[fault.kind])
         self._fault = fault
         self.member_ids = member_ids
         self.what = fault.kind.value
@@ -114,15 +123,9 @@ class HostInjection:
         self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, *_IN_CHANGE)
         self._before = {member_id: self._look_at(member_id) for member_id in member_ids}
         self._healed = self._before
-        for member_id, before in self._before.items():
-            if not before.boot:
-                raise UnknownOutcome(f"cannot do {fault.kind} to member {member_id}: its host is off")
-            if not before.names and fault.kind is not HostFaultKind.POWER_CUT:
-                raise UnknownOutcome(f"cannot do {fault.kind} to member {member_id}: it is not running")
-            if before.clock is None and fault.kind is HostFaultKind.CLOCK_JUMP:
-                raise UnknownOutcome(f"member {member_id} has not written down any time yet")
 
     def act(self) -> None:
+        self._require_possible()
         hosts, amount = self._hosts, self._fault.amount
         for member_id in self.member_ids:
             match self._fault.kind:
@@ -174,6 +177,16 @@ class HostInjection:
         shown = [self._seen_healed_of(member_id, before) for member_id, before in self._before.items()]
         return Proof(True, "; ".join(shown)) if all(shown) else None
 
+    def _require_possible(self) -> None:
+        kind = self._fault.kind
+        for member_id, before in self._before.items():
+            if not before.boot:
+                raise UnknownOutcome(f"cannot do {kind} to member {member_id}: its host is off")
+            if not before.names and kind is not HostFaultKind.POWER_CUT:
+                raise UnknownOutcome(f"cannot do {kind} to member {member_id}: it is not running")
+            if before.clock is None and kind is HostFaultKind.CLOCK_JUMP:
+                raise UnknownOutcome(f"member {member_id} has not written down any time yet")
+
     # --- one member; empty text when nothing shows ---
 
     def _look_at(self, member_id: int) -> _Before:
@@ -208,7 +221,7 @@ class HostInjection:
         if now is None or before.clock is None or now[0] == before.clock[0]:
             return ""
         moved_ms = now[1] - before.clock[1]
-        if abs(moved_ms - wanted_ms) > CLOCK_AGE_MS:
+        if abs(moved_ms - wanted_ms) > CLOCK_EXACT_MS:
             raise UnknownOutcome(f"the clock of member {member_id} is {moved_ms} ms ahead, not {wanted_ms}")
         return f"member {member_id} writes a time that is {moved_ms} ms ahead of what it was"
 
@@ -264,4 +277,4 @@ class HostInjection:
         if now is None or before.clock is None or now == healed or (healed is not None and now[0] == healed[0]):
             return ""
         moved_ms = now[1] - before.clock[1]
-        return f"member {member_id} writes the time as before" if abs(moved_ms) <= CLOCK_AGE_MS else ""
+        return f"member {member_id} writes the time as before" if abs(moved_ms) <= CLOCK_EXACT_MS else ""

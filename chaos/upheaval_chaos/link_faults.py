@@ -24,6 +24,7 @@ from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, Link
 from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
 from upheaval_node.types import MS, S
 
+BEGIN: Final = "put a fault in and look at it later"
 SILENCE_S: Final = 0.5
 PING_TIMEOUT_S: Final = 3.0
 BULK_S: Final = 1.0
@@ -128,7 +129,7 @@ class LinkInjection:
         tried = links if tries else []
         self._usual = {road: ping for link in tried for road, ping in self._try_roads(link).items()}
         self._usual_bulk = {link: self._try_bulk(link) for link in tried} if fault.bytes_per_second else {}
-        self._traffic = {} if tries else {link: target.hosts.watch(link) for link in links}
+        self._traffic = {} if tries else {link: target.hosts(BEGIN).watch(link) for link in links}
 
     def act(self) -> None:
         self._target.impose(self._links, self._fault.effect)
@@ -143,6 +144,8 @@ class LinkInjection:
                 return proof_of(self._look_cut)
 
     def heal(self) -> None:
+        for traffic in self._traffic.values():
+            traffic.end()
         self._target.lift(self._links, self._fault.effect)
 
     def prove_healed(self) -> Proof:

@@ -4,7 +4,7 @@ Values only; this module knows no file and no cluster.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +65,10 @@ class FaultRecord:
     def evidence(self) -> str:
         """Both proofs, for a reader."""
         return shown(self.inject_proof, self.heal_proof)
+
+    def unhealed(self) -> "FaultRecord":
+        """What was written down of it when it was put in."""
+        return replace(self, heal_begin_ns=None, heal_end_ns=None, heal_proof=None, heal_operations=None)
 
     def to_json(self) -> str:
         """One line of the file of faults."""

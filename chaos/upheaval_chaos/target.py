@@ -171,7 +171,7 @@ class LinkEyes(Protocol):
 
 
 class HostHands(Protocol):
-    """What can be done to the host of a member. Raises `UsageError` where the runtime has no hosts of its own."""
+    """What can be done to the host of a member."""
 
     def cut_power(self, member_id: int) -> None:
         """A start of the member gives it back."""
@@ -240,17 +240,21 @@ class Traffic(Protocol):
         """Whether bytes came out within the last second before the watch began."""
         ...
 
+    def end(self) -> None:
+        """Watch no more."""
+        ...
+
 
 class HostEyes(Protocol):
-    """What can be seen of the hosts. Raises `UsageError` where the runtime has none of its own."""
+    """What can be seen of the hosts."""
 
     def boot(self, member_id: int) -> str:
         """The name of the time since the host has power, which never comes back; empty without power."""
         ...
 
     def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
-        """The wall clock that the member wrote down last, and how far that is ahead of the time at which it is read;
-        None when it has written none.
+        """The wall clock that the member wrote down last, and how far that is ahead of the true one at the time at
+        which it was written; None when it has written none.
         """
         ...
 
@@ -268,8 +272,9 @@ class Hosts(HostHands, HostEyes, Protocol):
 class Target(Clock, MemberHands, MemberEyes, LinkHands, LinkEyes, Protocol):
     """A cluster that faults can be done to."""
 
-    @property
-    def hosts(self) -> Hosts: ...
+    def hosts(self, purpose: str) -> Hosts:
+        """Raises `UsageError` where the runtime has none of its own, and so cannot do what they are wanted for."""
+        ...
 
     @property
     def member_ids(self) -> Sequence[int]: ...

@@ -116,9 +116,11 @@ class Counter:
         self._registration_id = self._words[self._index + 1]
 
     def get(self) -> int:
+        """The value; of a counter that was freed, whatever its record holds now."""
         return self._words[self._index]
 
     def set(self, value: int) -> None:
+        """Write the value, and ring for it if that changed it."""
         if self._words[self._index] != value:
             self._words[self._index] = value
             self._counters.on_change(self.id)
@@ -145,14 +147,17 @@ class Counter:
 
     @property
     def registration_id(self) -> int:
+        """Tells counters that had the same id one after the other apart (Aeron: registration id)."""
         return self._registration_id
 
     @property
     def owner_id(self) -> int:
+        """The id of the client that allocated it, 0 where none was given (Aeron: owner id)."""
         return self._words[self._index + 2]
 
     @property
     def reference_id(self) -> int:
+        """What the counter belongs to besides its key, 0 for nothing (Aeron: reference id)."""
         return self._words[self._index + 3]
 
     @property
@@ -281,17 +286,20 @@ class Counters:
         return [index for index, state in enumerate(states[:end]) if state == STATE_ALLOCATED]
 
     def state(self, counter_id: int) -> int:
+        """STATE_UNUSED, STATE_ALLOCATED or STATE_RECLAIMED; scans end at the first unused record."""
         return self._ints[counter_id * _METADATA_INTS]
 
     def type_id(self, counter_id: int) -> int:
+        """The type of the record, whether it is allocated or not."""
         return self._ints[counter_id * _METADATA_INTS + _TYPE_INT]
 
     def key(self, counter_id: int) -> bytes:
-        """All 112 bytes of the key, zeros behind what was given."""
+        """All 112 bytes of the key, zeros after what was given."""
         start = counter_id * METADATA_LENGTH + _KEY_OFFSET
         return bytes(self._metadata[start : start + MAX_KEY_LENGTH])
 
     def label(self, counter_id: int) -> str:
+        """The label, at most 380 characters; what is not ASCII is replaced."""
         start = counter_id * METADATA_LENGTH + _LABEL_OFFSET
         length = max(0, min(self._ints[start // 4], MAX_LABEL_LENGTH))
         return bytes(self._metadata[start + 4 : start + 4 + length]).decode("ascii", "replace")
@@ -345,7 +353,7 @@ def service_id_of_key(key: bytes) -> int:
 
 
 def cluster_label(name: str, cluster_id: int, service_id: int | None = None) -> str:
-    """`name - clusterId=0`, for a service's counters with ` serviceId=0` behind it."""
+    """`name - clusterId=0`, for a service's counters with ` serviceId=0` after it."""
     service = "" if service_id is None else f" serviceId={service_id}"
     return f"{name} - clusterId={cluster_id}{service}"
 
@@ -369,10 +377,12 @@ def recording_position_key(recording_id: int, session_id: int, source_identity: 
 
 
 def recording_key_prefix(recording_id: int) -> bytes:
+    """How the key of a RECORDING_POSITION counter begins: the recording id (Aeron archive: rec-pos)."""
     return struct.pack("<q", recording_id)
 
 
 def recording_position_label(recording_id: int, session_id: int, stream_id: int, channel: str, archive_id: int) -> str:
+    """The label of a RECORDING_POSITION counter, as Aeron's archive writes it."""
     return f"rec-pos: {recording_id} {session_id} {stream_id} {channel} - archiveId={archive_id}"
 
 

@@ -5,7 +5,7 @@ and a key from which neither the secret nor a proof can be made, and a proof is 
 secret crosses no network and stands in no file of the cluster. Knows no sessions, no messages and no files.
 
 Texts: a client has a line `principal:secret`; the cluster has a line for each principal,
-`principal:$scram-sha-256$COUNT$SALT$KEY` with `:role,role` behind it where it has roles, salt and key in base64. Empty
+`principal:$scram-sha-256$COUNT$SALT$KEY` with `:role,role` after it where it has roles, salt and key in base64. Empty
 lines and those that begin with `#` mean nothing.
 """
 
@@ -42,7 +42,8 @@ MAX_CHALLENGE_LENGTH: Final = 512
 class CredentialsSupplier(Protocol):
     """What a client, or a backup, shows of itself (Aeron: CredentialsSupplier)."""
 
-    def encoded_credentials(self) -> bytes: ...
+    def encoded_credentials(self) -> bytes:
+        """What the connect request carries (SessionConnectRequest.encodedCredentials)."""
 
     def on_challenge(self, encoded_challenge: bytes) -> bytes:
         """The answer to a challenge of the cluster's authenticator."""
@@ -53,9 +54,11 @@ class NoCredentials:
     """Empty credentials and empty answers."""
 
     def encoded_credentials(self) -> bytes:
+        """Always empty."""
         return b""
 
     def on_challenge(self, encoded_challenge: bytes) -> bytes:  # noqa: ARG002 - there is nothing to answer with
+        """Always empty, so a cluster that challenges refuses."""
         return b""
 
 
@@ -74,9 +77,11 @@ class SecretCredentials:
         self._secret = secret
 
     def encoded_credentials(self) -> bytes:
+        """The principal alone: the secret is never sent."""
         return self.principal.encode()
 
     def on_challenge(self, encoded_challenge: bytes) -> bytes:
+        """The proof of the secret for this challenge; empty for a challenge that is not acceptable."""
         challenge = Challenge.parse(encoded_challenge)
         if challenge is None:
             return b""
@@ -92,6 +97,7 @@ class Challenge:
     count: int
 
     def encode(self) -> bytes:
+        """As it travels in Challenge.encodedChallenge: the scheme, nonce and salt in base64, and the count."""
         return f"{SCHEME} {_text(self.nonce)} {_text(self.salt)} {self.count}".encode("ascii")
 
     @classmethod
@@ -147,6 +153,7 @@ class CredentialsBook:
 
     @property
     def principals(self) -> list[bytes]:
+        """The principals in the order of the book."""
         return list(self._verifiers)
 
     def verifier(self, principal: bytes) -> Verifier:
@@ -156,6 +163,7 @@ class CredentialsBook:
         return known or Verifier(digest[:SALT_LENGTH], COUNT, hashlib.sha256(digest).digest())
 
     def has_role(self, principal: bytes, role: str) -> bool:
+        """Whether the book gives the principal that role; never for one that it does not name."""
         verifier = self._verifiers.get(principal)
         return verifier is not None and role in verifier.roles
 

@@ -44,15 +44,18 @@ class MarkKeeper:
         self._marks[0].error_log.record(now.epoch_ms, text)
 
     def signal_ready(self, now_ms: int) -> None:
+        """All components of this process have started: their mark files become valid."""
         for mark in self._marks:
             mark.signal_ready(now_ms)
 
     def signal_failed_start(self) -> None:
+        """A component could not start: the mark files are given up and closed."""
         for mark in self._marks:
             mark.signal_failed_start()
             mark.close()
 
     def do_work(self, now: Now) -> int:
+        """Write `activityTimestamp` once a second; a disk that refuses is passed over."""
         if now.ns < self._next_ns:
             return 0
         self._next_ns = now.ns + ACTIVITY_INTERVAL_NS
@@ -63,6 +66,7 @@ class MarkKeeper:
         return 0
 
     def next_deadline_ns(self) -> int:
+        """When the next time stamp is due."""
         return self._next_ns
 
     def close(self) -> None:
@@ -78,6 +82,7 @@ def _driver_directory(folder: str) -> str:
 
 
 def archive_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
+    """The `archive-mark.dat` of a member. Raises as `MarkFile` does."""
     return archive_mark_of(
         storage,
         archive_id=config.member_id,
@@ -121,6 +126,7 @@ def backup_mark(storage: Storage, *, cluster_id: int, folder: str, pid: int, now
 
 
 def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
+    """The `cluster-mark.dat` of a member's consensus module. Raises as `MarkFile` does."""
     header = ClusterMarkHeader(
         component_type=ClusterComponentType.CONSENSUS_MODULE,
         pid=pid,
@@ -140,6 +146,7 @@ def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int
 
 
 def service_mark(config: MemberConfig, storage: Storage, service_id: int, *, pid: int, now_ms: int) -> Mark:
+    """The `cluster-mark-service-N.dat` of one of a member's services. Raises as `MarkFile` does."""
     return service_mark_of(
         storage,
         service_id,

@@ -85,9 +85,11 @@ class MemberPorts:
         return media if self.observer is None else ObservedMedia(media, self.observer, component, sees_logs=sees_logs)
 
     def tracer_of(self, component: str) -> Tracer:
+        """The tracer as one component shall have it: with an observer, which sees its state changes too."""
         return self.tracer if self.observer is None else self.observer.tracer(self.tracer, component)
 
     def random(self, component: str) -> Random:
+        """The randomness of one component: the same for the same seed, whatever other components draw."""
         return Random(f"{self.seed}/{component}")
 
 

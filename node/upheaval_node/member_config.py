@@ -105,7 +105,7 @@ def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
 
 
 def member_names_by_endpoint(members: str) -> dict[str, str]:
-    """What the certificate of the member behind each endpoint of a members string says."""
+    """What the certificate of the member at each endpoint of a members string says."""
     return {
         endpoint: member_name(member.id)
         for member in parse_members(members).values()
@@ -163,22 +163,26 @@ class Fields:
         self._read: set[str] = set()
 
     def text(self, name: str, default: str | None = None) -> str:
+        """A text. Raises `UsageError` for anything else, and where it is missing without a default."""
         value = self._get(name, default)
         if not isinstance(value, str):
             raise UsageError(f"{name} must be a text, not {value!r}")
         return value
 
     def integer(self, name: str, default: int | None = None) -> int:
+        """An integer. Raises `UsageError` for anything else, and where it is missing without a default."""
         value = self._get(name, default)
         if not isinstance(value, int) or isinstance(value, bool):
             raise UsageError(f"{name} must be an integer, not {value!r}")
         return value
 
     def optional_text(self, name: str) -> str | None:
+        """A text, or None where the field is missing or null."""
         self._read.add(name)
         return None if self._values.get(name) is None else self.text(name)
 
     def optional_integer(self, name: str) -> int | None:
+        """An integer, or None where the field is missing or null."""
         self._read.add(name)
         return None if self._values.get(name) is None else self.integer(name)
 
@@ -192,12 +196,14 @@ class Fields:
         return list(value)
 
     def table(self, name: str) -> Mapping[str, object]:
+        """An object, empty where the field is missing. Raises `UsageError` for anything else."""
         value = self._get(name, {})
         if not isinstance(value, Mapping):
             raise UsageError(f"{name} must be an object, not {value!r}")
         return value
 
     def names(self, name: str) -> dict[str, str]:
+        """An object of which every value is a text. Raises `UsageError` for another one."""
         names: dict[str, str] = {}
         for key, value in self.table(name).items():
             if not isinstance(value, str):
@@ -206,6 +212,7 @@ class Fields:
         return names
 
     def refuse_unread(self) -> None:
+        """Raise `UsageError` for a field that nobody read, which is most likely a typing error."""
         unknown = sorted(set(self._values) - self._read)
         if unknown:
             raise UsageError(f"unknown field {unknown[0]!r} in the configuration")

@@ -49,9 +49,11 @@ class Bell:
 class ConnectionHandler(Protocol):
     """What the core does with one connection. `data` is only valid during the call."""
 
-    def on_connected(self, connection: "Connection") -> None: ...
+    def on_connected(self, connection: "Connection") -> None:
+        """The connection stands (over TLS: both ends know each other's names); bytes may be sent from now on."""
 
-    def on_data(self, data: memoryview) -> None: ...
+    def on_data(self, data: memoryview) -> None:
+        """Bytes arrived, in order; how they are cut into calls means nothing."""
 
     def on_writable(self) -> None:
         """The connection accepts bytes again after a `send` that accepted only a part."""
@@ -78,16 +80,20 @@ class Connection(Protocol):
         """Stop or resume the delivery of data, so that a slow reader makes the sender wait."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give the connection up: nothing is called for it any more."""
 
 
 class Listener(Protocol):
+    """A bound address on which connections are accepted."""
+
     @property
     def address(self) -> str:
         """The bound `host:port`, with the real port where 0 was asked for."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Accept no further connections; those that were accepted stay."""
 
 
 class Network(Protocol):
@@ -116,7 +122,8 @@ class File(Protocol):
         """Write all parts one after the other from `offset`. Survives the process, not a power cut."""
         ...
 
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The length in bytes."""
 
     def truncate(self, length: int) -> None:
         """Cut or extend (sparse, zeros) to `length`."""
@@ -130,7 +137,8 @@ class File(Protocol):
         """The same without waiting: `done` is called from the loop when it has happened, or with the error."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Close the file; what was written and not synced may still get lost in a power cut."""
 
 
 class Storage(Protocol):
@@ -140,17 +148,21 @@ class Storage(Protocol):
         """Open for reading and writing; `create` makes a missing file (and its folders)."""
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Whether there is a file of that name."""
 
     def names(self, directory: str) -> list[str]:
         """Sorted names in a folder; empty when it does not exist."""
         ...
 
-    def remove(self, path: str) -> None: ...
+    def remove(self, path: str) -> None:
+        """Delete a file. Raises `StorageError` where there is none."""
 
-    def rename(self, path: str, new_path: str) -> None: ...
+    def rename(self, path: str, new_path: str) -> None:
+        """Give a file another name in one step, in place of a file that has it."""
 
-    def sync_directory(self, directory: str) -> None: ...
+    def sync_directory(self, directory: str) -> None:
+        """Have files that were made, renamed or removed in the folder survive a power cut."""
 
 
 # --- observation --------------------------------------------------------------------------------------------------
@@ -172,7 +184,7 @@ class MessageObserver(Protocol):
     ) -> None:
         """One whole message: `send` when a stream took it, `receive` when it was taken from one.
 
-        `peer` is `host:port` as far as it is known, `position` that behind the message in its stream.
+        `peer` is `host:port` as far as it is known, `position` that after the message in its stream.
         """
         ...
 
@@ -184,4 +196,5 @@ class MessageObserver(Protocol):
 class ErrorSink(Protocol):
     """Errors that do not end the component: counted, logged once a kind, kept in the mark file's error log."""
 
-    def report(self, now: Now, kind: str, text: str) -> None: ...
+    def report(self, now: Now, kind: str, text: str) -> None:
+        """Take one error; `kind` is the category by which errors are counted and logged."""

@@ -87,6 +87,7 @@ class Observer:
     def on_message(
         self, component: str, direction: str, stream_id: int, peer: str, position: int, payload: bytes
     ) -> None:
+        """Keep one message; what was sent to a member's consensus endpoint gets that member's id."""
         now = self._clock()
         to = self._members.get(peer) if direction == "send" else None
         self._add(now, component, direction, stream_id, peer, to, position, payload, None)

@@ -34,6 +34,8 @@ class MediaSettings:
 
 @dataclass(frozen=True, slots=True)
 class ArchiveSettings:
+    """Of an archive: how it records, what it waits for, how much it does at a time."""
+
     segment_length: int = 128 * MIB
     file_sync_level: int = 0
     catalog_capacity: int = MIB
@@ -69,6 +71,8 @@ class ClusterTimeouts:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSettings:
+    """Of consensus module and services; all members of a cluster have the same but for the appointed leader."""
+
     cluster_id: int = 0
     timeouts: ClusterTimeouts = field(default_factory=ClusterTimeouts)
     file_sync_level: int = 0

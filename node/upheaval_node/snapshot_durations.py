@@ -43,6 +43,7 @@ class SnapshotDurations:
         self._begin_ns = NULL_VALUE
 
     def begin(self, now: Now) -> None:
+        """A snapshot begins now; one that had begun and not ended is forgotten."""
         self._begin_ns = now.ns
 
     def end(self, now: Now) -> None:
@@ -60,6 +61,7 @@ class SnapshotDurations:
         self._begin_ns = NULL_VALUE
 
     def close(self) -> None:
+        """Free both counters."""
         self._max.close()
         self._exceeded.close()
 

@@ -26,6 +26,7 @@ class Steps(Generic[T]):
 
     @property
     def is_done(self) -> bool:
+        """Whether the sequence has returned; never for one that failed."""
         return bool(self._result)
 
     @property

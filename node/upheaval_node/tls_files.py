@@ -47,6 +47,7 @@ def tls_files(values: Mapping[str, object], name: str = "tls") -> TlsFiles | Non
 
 
 def member_name(member_id: int) -> str:
+    """The name in the certificate of a member: `member-` and its id."""
     return f"member-{member_id}"
 
 

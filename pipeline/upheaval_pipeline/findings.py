@@ -14,6 +14,7 @@ from upheaval.checkers.calls import CallCount, CallEntry, judge_counts, shown_di
 from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.stalls import Stall
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.errors import UsageError
@@ -211,8 +212,12 @@ def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
     if rows.all("log") and int(json.loads(str(_longest(rows).text))["log_start"]) == 0:
         found = events_of(rows.all("session"), rows.all("event"))
         operations, entries = requests_of(rows.all("own request"))
-        yield from in_process.judge_events(found, operations, entries, lambda: run.aside.stall)
+        yield from in_process.judge_events(found, operations, entries, lambda: _longest_stall(rows))
     yield from run.aside.snapshots
+
+
+def _longest_stall(rows: _Rows) -> Stall | None:
+    return next((Stall(row.number or 0, str(row.text)) for row in rows.all("stall")), None)
 
 
 def _unjudgeable(rows: _Rows) -> str | None:

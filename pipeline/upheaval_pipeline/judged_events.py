@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TimerFired
+from upheaval.checkers.stalls import LOOP_STALL
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
 from upheaval_pipeline.evidence import Evidence, evidence
@@ -65,6 +66,18 @@ def own_requests(run: RunTables, witness: Witness) -> DataFrame:
     sent = [F.col(f"sent_{name}") for name in _SENT]
     told = F.to_json(F.struct("id", "f", "key", "value", timestamp, *sent))
     return joined.select(*evidence("own request", F.col("end_position"), told, F.col("end_position")))
+
+
+def longest_stall(run: RunTables) -> DataFrame:
+    """The longest stall that a member traced, and its line; of equally long ones the first."""
+    duration = F.floor(F.get_json_object("fields", "$.stall_ns").cast("long") / 1_000_000)
+    traced = run.trace.where(F.col("event") == LOOP_STALL).withColumn("duration", duration)
+    order = F.struct(F.col("duration").alias("duration"), -F.col("member"), -F.col("line"))
+    place = F.format_string("member-%d/trace.jsonl:%d", "member", "line")
+    longest = traced.dropna(subset=["duration"]).agg(
+        F.max_by(F.struct("duration", place.alias("place")), order).alias("s")
+    )
+    return longest.where("s IS NOT NULL").select(*evidence("stall", F.col("s.duration"), F.col("s.place")))
 
 
 def events_of(sessions: Sequence[Evidence], events: Sequence[Evidence]) -> LogEvents:

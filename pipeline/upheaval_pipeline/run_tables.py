@@ -19,7 +19,6 @@ from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import orders_proved
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_identities, judge_snapshots
-from upheaval.checkers.stalls import Stall, longest_stall
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
@@ -28,20 +27,15 @@ from upheaval_pipeline import sources, tables
 
 @dataclass(frozen=True)
 class Aside:
-    """Findings on the orders of operators and what came of them; and on snapshots, states, identities and backups.
-
-    `stall` is the longest one that a member recorded.
-    """
+    """Findings on the orders of operators and what came of them; and on snapshots, states, identities and backups."""
 
     orders: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
-    stall: Stall | None = None
 
     def to_json(self) -> str:
         findings = [[[f.promise, int(f.verdict), f.detail] for f in part] for part in (self.orders, self.snapshots)]
-        stall = None if self.stall is None else asdict(self.stall)
-        return json.dumps([*findings, [asdict(control) for control in self.controls], stall])
+        return json.dumps([*findings, [asdict(control) for control in self.controls]])
 
 
 def aside_of(run: RunFolder) -> Aside:
@@ -50,15 +44,14 @@ def aside_of(run: RunFolder) -> Aside:
     manifest = run.read_manifest()
     orders = (*orders_proved(controls), *check_endings(run, manifest, controls))
     snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
-    return Aside(orders, snapshots, controls, longest_stall(run, manifest.members))
+    return Aside(orders, snapshots, controls)
 
 
 def _parse_aside(text: str | None) -> Aside:
     """Of a lake that was made before there were any: nothing."""
-    orders, snapshots, controls, *stalls = json.loads(text or "[[], [], []]")
+    orders, snapshots, controls, *_ = json.loads(text or "[[], [], []]")
     found = [tuple(Finding(Promise(p), Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)]
-    stall = Stall(**stalls[0]) if stalls and stalls[0] else None
-    return Aside(found[0], found[1], tuple(map(parse_control, controls)), stall)
+    return Aside(found[0], found[1], tuple(map(parse_control, controls)))
 
 
 @dataclass(frozen=True)

@@ -64,6 +64,7 @@ def judge(run: RunTables) -> Report:
         judged_events.sessions(witness),
         judged_events.events(witness),
         judged_events.own_requests(run, witness),
+        judged_events.longest_stall(run),
     ]
     try:
         gathered = reduce(DataFrame.union, parts)

@@ -85,7 +85,7 @@ def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def cluster_of(stage: LiveStage) -> DockerCluster:
-    cluster = stage.cluster
+    cluster = stage.target
     assert isinstance(cluster, DockerCluster)
     return cluster
 
@@ -136,7 +136,7 @@ def test_clients_come_in_through_toxiproxy_on_the_usual_ports(proxied: LiveStage
 
 @pytest.mark.parametrize(("statement", "sabotage"), LIVE_ROUNDS)
 def test_probes_behind_proxies(statement: str, sabotage: Sabotage, proxied: LiveStage, impatient: None) -> None:
-    record = one_round(proxied, fault_of(statement), sabotage)
+    record = one_round(proxied.target, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 
 
@@ -149,13 +149,13 @@ def test_probes_behind_proxies(statement: str, sabotage: Sabotage, proxied: Live
     ],
 )
 def test_probes_of_filters(statement: str, sabotage: Sabotage, filtered: LiveStage, impatient: None) -> None:
-    record = one_round(filtered, fault_of(statement), sabotage)
+    record = one_round(filtered.target, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 
 
 def test_the_rights_to_filter_are_the_helpers(filtered: LiveStage) -> None:
     cluster = cluster_of(filtered)
-    assert sum(filtered.delivered_by_stream(Link(1, 0)).values()) >= 0
+    assert sum(cluster.delivered_by_stream(Link(1, 0)).values()) >= 0
     helpers = cluster.client.containers.list(filters={"label": f"upheaval.run-id={cluster.config.run_id}"})
     rights = {helper.name: helper.attrs["HostConfig"]["CapAdd"] or [] for helper in helpers}
     assert any(name.endswith("-netfault-0") and "NET_ADMIN" in added for name, added in rights.items())

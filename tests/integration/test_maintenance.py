@@ -21,7 +21,7 @@ def test_clients_go_on_over_an_upgrade_and_a_new_host(tmp_path: Path, seeded: bo
     with Cluster(runtime="process", folder=tmp_path / "run") as cluster:
         backend = cluster._backend
         assert isinstance(backend, LiveBackend)
-        live = backend.cluster
+        live = backend.target
         assert isinstance(live, ProcessCluster)
         cluster.workload.wait_for(200)
         upgrade(live, ProcessHosts(live), parse_app_version("0.2.0"), lambda _: None)

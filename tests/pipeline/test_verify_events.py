@@ -9,7 +9,7 @@ from upheaval.checkers.identities import SECURITY_FILE
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.records import CompanionConfig, ControlRecord, note_companion
+from upheaval.records import CompanionConfig, ControlRecord, Function, note_companion
 from upheaval.report import measure_run
 from upheaval_chaos.record import Proof
 from upheaval_node.protocol import cluster_messages as cm
@@ -56,6 +56,27 @@ def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Pat
     assert figures.timers is not None
     assert figures.timers.p50 == 3
     assert measure(spark, tmp_path) == figures
+
+
+def test_a_stall_excuses_a_late_timer_in_both_and_in_a_lake(tmp_path: Path, spark: Any) -> None:
+    log = timers_log()
+    log.ask(Function.SCHEDULE, "h", 10, log.time + 20)
+    for _ in range(110):
+        log.tick()
+        log.ask(Function.FIRED, "h", result=[])
+    log.snapshots.clear()
+    run = log.write(tmp_path / "run")
+    for member_id, durations in ((1, (300, 9000)), (2, (9000, 20))):
+        with run.member(member_id).trace.open("a") as trace:
+            for duration in durations:
+                trace.write(f'{{"ts":2,"event":"loop-stall","stall_ns":{duration}000000}}\n')
+    expected = verify_run(run.path)
+    finding = expected.finding(Promise.TIMERS_KEPT)
+    assert finding.verdict is Verdict.UNKNOWN, finding
+    assert "a stall of 9000 ms (member-1/trace.jsonl:3) explains" in finding.detail
+    assert verify(spark, run.path) == expected
+    ingest(spark, [run.path], str(tmp_path / "lake"))
+    assert verify_lake(spark, str(tmp_path / "lake"), "run-1").findings == expected.findings
 
 
 def test_who_was_let_in_and_what_was_backed_up_is_judged_without_a_log_as_well(tmp_path: Path, spark: Any) -> None:

@@ -71,9 +71,9 @@ def test_members_end_though_their_faults_cannot_be_written(tmp_path: Path) -> No
 def test_a_cluster_ends_and_leaves_no_sockets_though_its_faults_cannot_be_written(tmp_path: Path) -> None:
     cluster = ProcessCluster.create(tmp_path / "run", members=1)
     cluster.up()
-    cluster.member(0).pause()
     cluster.run.faults_file.mkdir()
     with pytest.raises(HarnessError, match=r"cannot write .*faults\.jsonl"):
-        cluster.down()
+        cluster.member(0).pause()
+    cluster.down()
     assert processes_of(cluster.config.run_id) == []
     assert not [entry for entry in (tmp_path / "run").rglob("*") if entry.is_socket()]

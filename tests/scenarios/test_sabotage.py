@@ -14,7 +14,7 @@ from upheaval.execution.live import LiveStage
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario import parse_scenario
-from upheaval_chaos import faults, link_faults
+from upheaval_chaos import faults, host_faults, link_faults
 
 SCENARIO = parse_scenario(
     f"title all\n{WORKLOAD}wait operations 1\ninject x blackhole all -> all\n", name="all", where="all"
@@ -26,12 +26,22 @@ def test_every_kind_is_tried() -> None:
     assert all(CASES.values())
 
 
+def test_every_fault_is_written_down_as_the_statement_that_makes_it(tmp_path: Path) -> None:
+    stage = SimulatedStage(SCENARIO, 1, tmp_path)
+    stage.open(print)
+    for statements in CASES.values():
+        for statement in statements:
+            written = fault_of(statement).aim(stage, tries=False).statement
+            assert written.split()[0] == statement.split()[0]
+            assert fault_of(written).aim(stage, tries=False).statement == written
+
+
 @pytest.fixture
 def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
     """What will never happen need not be waited for as long as in earnest."""
     if sabotage is not Sabotage.NONE:
         limit_s = 2.0 if sabotage is Sabotage.STAYS else 1.0
-        for module in (faults, link_faults):
+        for module in (faults, host_faults, link_faults):
             monkeypatch.setattr(module, "TAKES_EFFECT_S", limit_s)
             monkeypatch.setattr(module, "COMES_BACK_S", limit_s)
 
@@ -71,5 +81,5 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
 @pytest.mark.heavy
 @pytest.mark.parametrize(("statement", "sabotage"), LIVE_ROUNDS)
 def test_processes(statement: str, sabotage: Sabotage, processes: LiveStage, impatient: None) -> None:
-    record = one_round(processes, fault_of(statement), sabotage)
+    record = one_round(processes.target, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record

@@ -7,7 +7,8 @@ from random import Random
 from support.media_world import World
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.archive import Archive
-from upheaval_node.archive.client import ArchiveClient, PendingCall
+from upheaval_node.archive.calls import PendingCall
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters, recording_key_prefix
 from upheaval_node.media.api import Image
 from upheaval_node.media.driver import MediaDriver

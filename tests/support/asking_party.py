@@ -7,7 +7,8 @@ from support.archive_world import Syncs
 from support.cluster_world import ClusterWorld, Member
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.archive import Archive
-from upheaval_node.archive.client import ArchiveClient, PendingCall
+from upheaval_node.archive.calls import PendingCall
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.recording_replication import ReplicationSource
 from upheaval_node.archive.snapshot_replication import SnapshotReplication
 from upheaval_node.cluster.authentication import AcceptEveryone, SessionProxy

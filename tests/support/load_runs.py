@@ -78,7 +78,6 @@ def kill_the_leader(cluster: AnyCluster) -> None:
     cluster.member(leader).kill()
     cluster.wait_until_leader(other_than=leader)
     cluster.member(leader).start()
-    cluster.flush_faults()
 
 
 def finish(process: Command, status: int) -> dict[str, Any]:

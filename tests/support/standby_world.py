@@ -12,7 +12,8 @@ from support.cluster_world import ClusterWorld, EchoService, HostNetwork, Member
 from support.media_world import RecordedErrors
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.archive import Archive
-from upheaval_node.archive.client import ArchiveClient, PendingCall
+from upheaval_node.archive.calls import PendingCall
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters, recording_key_prefix
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials

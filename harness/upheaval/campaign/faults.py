@@ -91,11 +91,11 @@ def _full(cluster: SimulatedCluster, member: SimulatedMember) -> Injected:
 
 def _slow_disk(member: SimulatedMember) -> Injected:
     disk = member.disk
-    disk.extra_latency_ns, before = SLOW_DISK_NS, disk.slowed
+    disk.extra_latency_ns = SLOW_DISK_NS
 
     def heal() -> tuple[str, str] | None:
         disk.extra_latency_ns = 0
-        slowed = disk.slowed - before
+        slowed = sum(took_ns > SLOW_DISK_NS for _, took_ns in disk.syncs)
         return (f"{slowed} syncs took {SLOW_DISK_NS // MS} ms longer", "no longer") if slowed else None
 
     return Injected(f"member {member.member_id}", (member.member_id,), heal)

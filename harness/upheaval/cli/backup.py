@@ -11,7 +11,6 @@ from typing import Any, Final
 from upheaval.cli.tables import table
 from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
-from upheaval.execution.live import LiveTarget
 from upheaval.records import BACKUP_NAME, CompanionConfig, CompanionStatus
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, open_cluster
@@ -48,19 +47,19 @@ def companion(options: argparse.Namespace, name: str) -> int:
 
 def _do(cluster: AnyCluster, options: argparse.Namespace, wanted: CompanionConfig) -> str:
     """What there is to say; nothing when the status says it."""
-    target, name = LiveTarget(cluster), wanted.name
+    name = wanted.name
     match options.action:
         case companion_control.START:
             if not any(member.is_running() for member in cluster.members):
                 raise UsageError(f"the cluster in {options.dir} is not running: start it with `upheaval up`")
             with cluster.all_or_nothing():
-                return companion_control.start(target, wanted, options.timeout).proof.evidence
+                return companion_control.start(cluster, wanted, options.timeout).proof.evidence
         case companion_control.STOP:
-            return f"{name}: {companion_control.stop(target, name).proof}"
+            return f"{name}: {companion_control.stop(cluster, name).proof}"
         case companion_control.KILL:
-            return f"{name}: {companion_control.kill(target, name).proof}"
+            return f"{name}: {companion_control.kill(cluster, name).proof}"
         case "wait":
-            position = companion_control.wait_until_caught_up(target, name, options.timeout).live_log_position
+            position = companion_control.wait_until_caught_up(cluster, name, options.timeout).live_log_position
             return f"{name} has the log up to position {position}"
     return ""
 

@@ -81,7 +81,6 @@ def kill(folder: Path, member_id: int, component: str | None) -> int:
     """SIGKILL."""
     with open_cluster(folder) as cluster:
         cluster.member(member_id).kill(component)
-        cluster.flush_faults()
     print(f"killed member {member_id}" + (f" ({component})" if component else ""))
     return 0
 
@@ -103,10 +102,9 @@ def start(folder: Path, member_id: int) -> int:
 def order(folder: Path, word: str, timeout_s: float) -> int:
     """An order of an operator to a running cluster; returns when it has taken effect on every member that runs."""
     from upheaval.cluster import perform
-    from upheaval.execution.live import LiveTarget
 
     with open_cluster(folder) as cluster:
-        print(f"{word}: {perform(LiveTarget(cluster), word, timeout_s).proof}")
+        print(f"{word}: {perform(cluster, word, timeout_s).proof}")
     return 0
 
 

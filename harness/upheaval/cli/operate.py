@@ -16,7 +16,6 @@ def stop(folder: Path, member_id: int) -> int:
         member = cluster.member(member_id)
         was_running = member.is_running()
         member.stop()
-        cluster.flush_faults()
     print(f"stopped member {member_id}" if was_running else f"member {member_id} is not running")
     return 0
 

@@ -7,7 +7,6 @@ from typing import Final
 from upheaval.cli import backup
 from upheaval.cluster import control
 from upheaval.errors import UsageError
-from upheaval.execution.live import LiveTarget
 from upheaval.records import STANDBY
 from upheaval.runtimes.opening import open_cluster
 from upheaval_node.errors import DecodeError
@@ -32,7 +31,7 @@ def standby(options: argparse.Namespace) -> int:
     with open_cluster(options.dir) as cluster:
         if order == control.STANDBY_SNAPSHOT and not cluster.companion(NAME).is_running():
             raise UsageError(f"{NAME} is not running: standby snapshots need a running standby")
-        record = control.perform(LiveTarget(cluster), order, options.timeout)
+        record = control.perform(cluster, order, options.timeout)
     print(record.proof)
     return 0
 

@@ -8,10 +8,9 @@ wrote, and make connections of their own.
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Protocol
 
 from upheaval.errors import UsageError
-from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.live import AnyCluster, Links
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.runtimes.process import ProcessCluster
@@ -19,25 +18,21 @@ from upheaval.system import SYSTEM
 from upheaval_chaos import connections
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CLIENTS, Answer, Link, LinkEyes, LinkHands, Means, Ping
+from upheaval_chaos.target import CLIENTS, Answer, Link, Means, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
-from upheaval_node.media.resolver import Resolver, StaticResolver
 
 
-class Links(LinkHands, LinkEyes, Protocol):
-    """The links of one live cluster. To be made before its members start, and closed after them."""
+def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> None:
+    """Give a cluster what breaks its links: proxies in all of them, as its runtime has them, or filters of packets.
 
-    def resolver(self) -> Resolver:
-        """How clients on this machine dial the ingress endpoints."""
-        ...
-
-    def close(self) -> None: ...
+    To be done before the members start; it is closed with the cluster.
+    """
+    cluster.use_links(_links_of(cluster, seed, means))
 
 
-def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> Links:
-    """What breaks the links of a cluster: proxies in all of them, as its runtime has them, or filters of packets."""
+def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
     if isinstance(cluster, ProcessCluster) and means is Means.PACKETS:
         raise UsageError("processes on one machine have no packets of their own to filter: leave out by=packets")
     if isinstance(cluster, ProcessCluster):
@@ -77,14 +72,11 @@ class ProxiedLinks(ToxicHands):
             place: self._api.create(place.name, self._endpoint(place.target, place.channel))
             for place in all_proxies(members)
         }
-        for member_id in range(members):
-            cluster.dial_through(member_id, self._names(member_id))
+        for source in (*range(members), CLIENTS):
+            cluster.dial_through(source, self._names(source))
 
     def close(self) -> None:
         self._stack.close()
-
-    def resolver(self) -> Resolver:
-        return StaticResolver(self._names(CLIENTS))
 
     # --- eyes ---
 

@@ -14,7 +14,7 @@ from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cluster import SNAPSHOT, companion_control, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
-from upheaval.execution.stage import Stage
+from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
     BACKUP_NAME,
     CompanionConfig,
@@ -165,20 +165,21 @@ def _text_without_folders(fields: Mapping[str, Json], name: str) -> str:
 
 
 def _perform(scenario: Scenario, stage: Stage, say: Say) -> None:
-    driver = FaultDriver(stage, stage.record_fault)
+    stage.open(say)
+    target = stage.target
+    driver = FaultDriver(target, stage.record_fault)
     try:
-        stage.open(say)
-        driver.last_event_ns = stage.now_ns()
-        say(f"member {stage.leader()} leads; load begins")
+        driver.last_event_ns = target.now_ns()
+        say(f"member {target.leader()} leads; load begins")
         for step in scenario.steps:
-            _do(step, stage, driver, say)
+            _do(step, target, driver, say)
         driver.heal_all()
-        _wait_leader(stage, None)
+        _wait_leader(target, None)
         counts = stage.end_load()
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
         if _wants_closing_snapshot(scenario):
-            stage.wait_until(lambda: _all_follow(stage), STEP_TIMEOUT_S, "leader that all members follow")
-            say(f"closing snapshot: {perform(stage, SNAPSHOT, STEP_TIMEOUT_S).proof}")
+            target.wait_until(lambda: _all_follow(target), STEP_TIMEOUT_S, "leader that all members follow")
+            say(f"closing snapshot: {perform(target, SNAPSHOT, STEP_TIMEOUT_S).proof}")
         stage.converge()
     finally:
         driver.give_up()
@@ -190,58 +191,58 @@ def _wants_closing_snapshot(scenario: Scenario) -> bool:
     return has_orders or scenario.cluster.service != WORKBENCH_SERVICE
 
 
-def _all_follow(stage: Stage) -> bool:
-    return all(stage.has_caught_up(member_id) for member_id in stage.member_ids)
+def _all_follow(target: Steered) -> bool:
+    return all(target.has_caught_up(member_id) for member_id in target.member_ids)
 
 
-def _do(step: Step, stage: Stage, driver: FaultDriver, say: Say) -> None:
+def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
     match step:
         case WaitOperations(count):
-            target = stage.acknowledged() + count
-            stage.wait_until(
-                lambda: stage.acknowledged() >= target, STEP_TIMEOUT_S, f"{count} more acknowledged operations"
+            goal = target.acknowledged() + count
+            target.wait_until(
+                lambda: target.acknowledged() >= goal, STEP_TIMEOUT_S, f"{count} more acknowledged operations"
             )
-            say(f"{stage.acknowledged()} operations acknowledged")
+            say(f"{target.acknowledged()} operations acknowledged")
         case WaitLeader(other_than):
-            _wait_leader(stage, driver.victim(other_than) if other_than else None)
-            say(f"member {stage.leader()} leads")
+            _wait_leader(target, driver.victim(other_than) if other_than else None)
+            say(f"member {target.leader()} leads")
         case WaitCaughtUp(fault):
             victim = driver.victim(fault)
-            stage.wait_until(lambda: stage.has_caught_up(victim), STEP_TIMEOUT_S, f"catch-up of member {victim}")
+            target.wait_until(lambda: target.has_caught_up(victim), STEP_TIMEOUT_S, f"catch-up of member {victim}")
             say(f"member {victim} has caught up")
         case WaitBackup():
-            status = companion_control.wait_until_caught_up(stage, BACKUP_NAME, STEP_TIMEOUT_S)
+            status = companion_control.wait_until_caught_up(target, BACKUP_NAME, STEP_TIMEOUT_S)
             say(f"{status.name} has the log up to position {status.live_log_position}")
         case WaitMoment(operations, after_ms):
             begin_ns = driver.last_event_ns + after_ms * MS
-            stage.wait_until(
-                lambda: stage.acknowledged() >= operations and stage.now_ns() >= begin_ns,
+            target.wait_until(
+                lambda: target.acknowledged() >= operations and target.now_ns() >= begin_ns,
                 STEP_TIMEOUT_S + after_ms / 1000,
                 f"{operations} acknowledged operations in all",
             )
-            say(f"{stage.acknowledged()} operations acknowledged")
+            say(f"{target.acknowledged()} operations acknowledged")
         case WaitSeconds(seconds):
-            stage.let_pass(seconds)
+            target.let_pass(seconds)
         case GiveOrder(order):
-            driver.last_event_ns = stage.now_ns()
-            say(f"{order}: {perform(stage, order, STEP_TIMEOUT_S).proof}")
+            driver.last_event_ns = target.now_ns()
+            say(f"{order}: {perform(target, order, STEP_TIMEOUT_S).proof}")
         case KeepBackup(action, source):
-            driver.last_event_ns = stage.now_ns()
-            say(f"backup {action}: {_keep_backup(stage, action, source).proof}")
+            driver.last_event_ns = target.now_ns()
+            say(f"backup {action}: {_keep_backup(target, action, source).proof}")
         case Inject(name, fault):
             _require_proof(say, f"fault {name!r}", driver.inject(name, fault))
         case Heal(name):
             _require_proof(say, f"fault {name!r} healed", driver.heal(name))
 
 
-def _keep_backup(stage: Stage, action: str, source: str) -> ControlRecord:
+def _keep_backup(target: Steered, action: str, source: str) -> ControlRecord:
     match action:
         case companion_control.START:
-            return companion_control.start(stage, CompanionConfig(BACKUP_NAME, source), STEP_TIMEOUT_S)
+            return companion_control.start(target, CompanionConfig(BACKUP_NAME, source), STEP_TIMEOUT_S)
         case companion_control.STOP:
-            return companion_control.stop(stage, BACKUP_NAME)
+            return companion_control.stop(target, BACKUP_NAME)
         case _:
-            return companion_control.kill(stage, BACKUP_NAME)
+            return companion_control.kill(target, BACKUP_NAME)
 
 
 def _require_proof(say: Say, what: str, proof: Proof) -> None:
@@ -251,9 +252,9 @@ def _require_proof(say: Say, what: str, proof: Proof) -> None:
     say(f"{what}: {proof}")
 
 
-def _wait_leader(stage: Stage, other_than: int | None) -> None:
-    stage.wait_until(
-        lambda: stage.leader() not in (None, other_than),
+def _wait_leader(target: Steered, other_than: int | None) -> None:
+    target.wait_until(
+        lambda: target.leader() not in (None, other_than),
         STEP_TIMEOUT_S,
         "leader" if other_than is None else f"leader other than member {other_than}",
     )

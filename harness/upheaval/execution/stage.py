@@ -16,22 +16,27 @@ from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Target
 
 
-class Stage(Target, Operable, Keeper, Protocol):
+class Steered(Target, Operable, Keeper, Protocol):
+    """A cluster as the steps of a scenario see it."""
+
+    def has_caught_up(self, member_id: int) -> bool:
+        """Whether the member leads, or follows the member that does, with its election over."""
+        ...
+
+
+class Stage(Protocol):
     """One cluster for one run of one scenario."""
 
     @property
     def run(self) -> RunFolder: ...
 
+    @property
+    def target(self) -> Steered:
+        """The cluster, once it is open."""
+        ...
+
     def open(self, say: Callable[[str], None]) -> None:
         """Start the members, wait for a leader, begin the load; `say` what is worth knowing about the cluster."""
-        ...
-
-    def acknowledged(self) -> int:
-        """How many operations were acknowledged so far."""
-        ...
-
-    def has_caught_up(self, member_id: int) -> bool:
-        """Whether the member leads, or follows the member that does, with its election over."""
         ...
 
     def record_fault(self, fault: FaultRecord) -> None: ...

@@ -69,7 +69,6 @@ def upgrade(cluster: AnyCluster, hosts: Hosts, app_version: int | None, say: Cal
         _wait_until_quorum(cluster)
         say(f"member {member_id} runs again and has caught up")
         waiting.remove(member_id)
-    cluster.flush_faults()
 
 
 def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: int | None) -> Path | None:
@@ -100,7 +99,6 @@ def replace_host(cluster: AnyCluster, hosts: Hosts, member_id: int, seed_from: i
     hosts.discard(member_id)
     member.start()
     cluster.wait_until_caught_up(member_id, WAIT_S)
-    cluster.flush_faults()
     return kept
 
 

@@ -6,7 +6,7 @@ The format is documented in docs/run-folder.md. This module knows nothing of liv
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -188,15 +188,11 @@ class RunFolder:
             except FieldError as error:
                 raise UsageError(f"{self.controls_file}:{number}: {error}") from None
 
-    def heal_fault(self, member_id: int, begin_ns: int, end_ns: int) -> None:
-        """Write down that the member's last fault was healed; nothing when none is open."""
+    def heal_fault(self, healed: FaultRecord) -> None:
+        """Write down a fault that was healed, in place of what was written down when it was put in."""
         faults = list(self.read_faults())
-        for index in reversed(range(len(faults))):
-            fault = faults[index]
-            if member_id in fault.members and fault.heal_end_ns is None:
-                faults[index] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=end_ns)
-                write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
-                return
+        faults[faults.index(healed.unhealed())] = healed
+        write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
 
     def read_faults(self) -> Iterator[FaultRecord]:
         """The faults of the run; none when the file does not exist."""

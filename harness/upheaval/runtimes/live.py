@@ -1,9 +1,9 @@
 """A cluster of real members, in processes or in containers: what both have in common.
 
-A runtime fills in how members are started, ended, frozen and looked at. What is done to a member through `kill`,
-`stop`, `pause`, `resume` and `start` is written down as a fault of the run; the hands below them (`end_now`,
-`stop_now`, `freeze`, `thaw`, `launch`) write nothing, for those who keep books of their own. This module knows neither
-processes nor engines.
+A runtime fills in how members are started, ended, frozen and looked at. `kill`, `stop`, `pause`, `resume` and `start`
+of a member are faults and their healing, put in, proved and written down by the driver of all faults; the hands below
+them (`end_now`, `stop_now`, `freeze`, `thaw`, `launch`) are what a driver uses. This module knows neither processes nor
+engines.
 """
 
 import contextlib
@@ -15,12 +15,13 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, Generic, Self, TypeVar
+from typing import ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
-from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import (
     SPLIT,
     CompanionConfig,
+    ControlRecord,
     Converge,
     Manifest,
     RunFolder,
@@ -34,11 +35,15 @@ from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import Conditions
 from upheaval.security import policy as security
-from upheaval.system import COMPONENTS, ControlStatus, MemberStatus, with_leaders
+from upheaval.system import COMPONENTS, ControlStatus, MemberStatus, is_caught_up, shown, with_leaders
 from upheaval.waits import POLL_INTERVAL_S, wait_until
-from upheaval_chaos.record import FaultRecord, Proof
+from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
+from upheaval_chaos.record import Proof
+from upheaval_chaos.target import Link, LinkEffect, LinkEyes, LinkHands, Ping
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.tls_files import TlsFiles, member_name
+from upheaval_node.types import S
 
 START_TIMEOUT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 15.0
@@ -46,6 +51,12 @@ STOP_TIMEOUT_S: Final = 15.0
 COMPONENT_END_TIMEOUT_S: Final = 10.0
 
 Result = TypeVar("Result")
+
+
+class Links(LinkHands, LinkEyes, Protocol):
+    """The links of one live cluster. To be made before its members start, and closed after them."""
+
+    def close(self) -> None: ...
 
 
 class LiveMember(ABC):
@@ -141,43 +152,33 @@ class LiveMember(ABC):
     # --- what is written down ---
 
     def kill(self, component: str | None = None) -> None:
-        """SIGKILL to the member, or to one component of a split member. Returns when it is gone."""
-        self._record("kill", component, lambda: self.end_now(component), "gone")
+        """SIGKILL to the member, or to one component of a split member."""
+        self._break(MemberFaultKind.KILL, component)
 
-    def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
+    def stop(self, component: str | None = None) -> None:
         """Ask for an orderly end, and wait for it. One that does not run is left alone."""
         if self.is_running():
-            self._record("stop", component, lambda: self.stop_now(component, timeout_s), "ended by itself")
+            self._break(MemberFaultKind.STOP, component)
 
     def pause(self, component: str | None = None) -> None:
         """Freeze the member: it holds its connections and answers nothing."""
-        self._record("pause", component, lambda: self.freeze(component), "frozen")
+        self._break(MemberFaultKind.PAUSE, component)
 
     def resume(self) -> None:
         """Let a paused member go on."""
-        begin_ns = time.monotonic_ns()
+        self._live.heal(self.member_id, (MemberFaultKind.PAUSE,))
         self.thaw()
-        self._live.note_heal(self.member_id, begin_ns)
 
     def start(self) -> None:
-        """Start what is not running of the member. Returns at once; it joins by itself."""
-        begin_ns = time.monotonic_ns()
+        """Start what is not running of the member. It joins by itself."""
+        self._live.heal(self.member_id, (MemberFaultKind.KILL, MemberFaultKind.STOP))
         self.launch()
-        self._live.note_heal(self.member_id, begin_ns)
 
-    def _record(self, what: str, component: str | None, do: Callable[[], None], proved: str) -> None:
-        names = self._require_running(what, component)
-        begin_ns = time.monotonic_ns()
-        do()
-        where = f"member-{self.member_id}" + (f"/{component}" if component else "")
-        proof = Proof(True, f"{proved}: {', '.join(sorted(names))}")
-        end_ns = time.monotonic_ns()
-        fault = FaultRecord(
-            what, where, begin_ns, end_ns, inject_proof=proof, members=(self.member_id,), component=component
-        )
-        self._live.note_fault(self.member_id, fault)
+    def _break(self, kind: MemberFaultKind, component: str | None) -> None:
+        self._require_running(kind.value, component)
+        self._live.inject(MemberFault(kind, Members(member_id=self.member_id), component))
 
-    def _require_running(self, what: str, component: str | None) -> frozenset[str]:
+    def _require_running(self, what: str, component: str | None) -> None:
         if component is not None:
             if component not in COMPONENTS:
                 raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
@@ -186,11 +187,9 @@ class LiveMember(ABC):
                     f"member {self.member_id} has all its components together: {what} it without --component, "
                     "or start the cluster with --components split"
                 )
-        names = self.incarnation(component)
-        if not names:
+        if not self.incarnation(component):
             victim = f"{component} of member {self.member_id}" if component else f"member {self.member_id}"
             raise UsageError(f"{victim} is not running: nothing to {what}")
-        return names
 
 
 Member_co = TypeVar("Member_co", bound=LiveMember, covariant=True)
@@ -209,7 +208,9 @@ class LiveCluster(ABC, Generic[Member_co]):
         self.run = RunFolder(folder)
         self.members = members
         self._conditions = Conditions(self.status, self.raise_if_ended, self.poll_interval_s)
-        self._faults: dict[int, FaultRecord] = {}
+        self.acknowledged: Callable[[], int] = lambda: 0
+        """How many operations of the load were acknowledged, as whoever runs the load has it."""
+        self._links: Links | None = None
 
     # --- handles ---
 
@@ -260,8 +261,20 @@ class LiveCluster(ABC, Generic[Member_co]):
         return security.client_files(self.config.tls)
 
     @abstractmethod
-    def dial_through(self, member_id: int, names: Mapping[str, str]) -> None:
-        """Where the member dials for the endpoints of others, from its next start on: how a proxy gets into a link."""
+    def dial_through(self, source: int, names: Mapping[str, str]) -> None:
+        """Where one end dials for the endpoints of others, from its next start on: how a proxy gets into a link."""
+
+    @property
+    def links(self) -> Links:
+        if self._links is None:
+            raise UsageError(
+                "this cluster has no proxies in its links, which faults of links need: make it with links=True"
+            )
+        return self._links
+
+    def use_links(self, links: Links) -> None:
+        """What breaks the links of this cluster. To be made before the members start; it is closed with the cluster."""
+        self._links = links
 
     def is_running(self) -> bool:
         """Whether any member runs."""
@@ -336,6 +349,8 @@ class LiveCluster(ABC, Generic[Member_co]):
 
     def close(self) -> None:
         """Give back what this handle holds open; the cluster goes on. `down` does that too."""
+        if self._links is not None:
+            self._links.close()
 
     def __enter__(self) -> Self:
         return self
@@ -364,31 +379,127 @@ class LiveCluster(ABC, Generic[Member_co]):
         """
         return self._conditions.converge(self.run, timeout_s)
 
-    # --- faults ---
+    # --- as faults and admin commands see it ---
 
-    def note_fault(self, member_id: int, fault: FaultRecord) -> None:
-        """Keep a fault until it is healed, and write down the member's last one."""
-        self._write_fault(member_id)
-        self._faults[member_id] = fault
+    @property
+    def member_ids(self) -> Sequence[int]:
+        return range(self.config.members)
 
-    def note_heal(self, member_id: int, begin_ns: int) -> None:
-        """The member's fault, if it has one, was healed just now; it may have been noted by another command."""
-        fault = self._faults.get(member_id)
-        if fault is not None:
-            self._faults[member_id] = replace(fault, heal_begin_ns=begin_ns, heal_end_ns=time.monotonic_ns())
-            self._write_fault(member_id)
-        else:
-            self.run.heal_fault(member_id, begin_ns, time.monotonic_ns())
+    def now_ns(self) -> int:
+        return time.monotonic_ns()
 
-    def flush_faults(self) -> None:
-        """Write down the faults that were not healed."""
-        for member_id in list(self._faults):
-            self._write_fault(member_id)
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Ends early when it does not hold and a member has ended by its own fault."""
 
-    def _write_fault(self, member_id: int) -> None:
-        fault = self._faults.pop(member_id, None)
-        if fault is not None:
-            self.run.add_fault(fault)
+        def holds() -> bool:
+            if condition():
+                return True
+            try:
+                self.raise_if_ended()
+            except EnvironmentFault as error:
+                raise UnknownOutcome(str(error)) from error
+            return False
+
+        wait_until(
+            holds,
+            timeout_s=timeout_s,
+            describe=lambda: f"no {what}: {shown(self.status())}",
+            interval_s=self.poll_interval_s,
+        )
+
+    def let_pass(self, seconds: float) -> None:
+        end_ns = self.now_ns() + int(seconds * S)
+        self.wait_until(lambda: self.now_ns() >= end_ns, seconds + 60, "time")
+
+    def has_caught_up(self, member_id: int) -> bool:
+        """Whether the member leads, or follows the member that does, with its election over."""
+        return is_caught_up(self.status(), member_id)
+
+    def kill(self, member_id: int, component: str | None) -> None:
+        self.member(member_id).end_now(component)
+
+    def stop(self, member_id: int, component: str | None) -> None:
+        self.member(member_id).stop_now(component)
+
+    def start(self, member_id: int) -> None:
+        self.member(member_id).launch()
+
+    def pause(self, member_id: int, component: str | None) -> None:
+        self.member(member_id).freeze(component)
+
+    def resume(self, member_id: int, component: str | None) -> None:
+        self.member(member_id).thaw(component)
+
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        return self.member(member_id).incarnation(component)
+
+    def turns(self, member_id: int, component: str | None) -> int:
+        return self.member(member_id).turns(component)
+
+    def order(self, member_id: int, order: str) -> str:
+        return self.member(member_id).order(order)
+
+    def control_statuses(self) -> Sequence[ControlStatus]:
+        return self.for_all(_control_status)
+
+    def exit_status(self, member_id: int, incarnation: str) -> int | None:
+        return self.member(member_id).exit_status(incarnation)
+
+    def record_control(self, record: ControlRecord) -> None:
+        self.run.add_control(record)
+
+    def hosts(self, purpose: str) -> NoReturn:
+        """The machines are not ours to break. Raises `UsageError`."""
+        raise UsageError(f"the {self.runtime} runtime cannot {purpose}: use --runtime simulated")
+
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        self.links.impose(links, effect)
+
+    def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        self.links.lift(links, effect)
+
+    def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        return self.links.delivered_by_stream(link)
+
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        return self.links.ping(link, timeout_s, extra_length)
+
+    # --- faults by hand ---
+
+    def inject(self, fault: MemberFault) -> None:
+        """Put a fault in and write it down with its proof; this process or another one heals it.
+
+        Raises `UnknownOutcome` when it was not proved.
+        """
+        # How much a load of somebody else's had done by then is not known here.
+        driver = FaultDriver(self, lambda record: self.run.add_fault(replace(record, inject_operations=None)))
+        try:
+            proof = driver.inject("", fault)
+        finally:
+            driver.leave()
+        _require(f"{fault.kind} of {fault.members}", proof)
+
+    def heal(self, member_id: int, kinds: Sequence[MemberFaultKind]) -> None:
+        """Take away the faults of these kinds that a member is under, and write that down with its proof.
+
+        What was put in by another process counts as well. Raises `UnknownOutcome` when it was not proved.
+        """
+        driver = FaultDriver(self, lambda record: self.run.heal_fault(replace(record, heal_operations=None)))
+        open_faults = [
+            fault
+            for fault in self.run.read_faults()
+            if fault.members == (member_id,) and fault.what in kinds and fault.heal_end_ns is None
+        ]
+        # One that ended what runs again was healed by something else.
+        under = [
+            fault
+            for fault in open_faults
+            if bool(self.incarnation(member_id, fault.component)) == (fault.what == MemberFaultKind.PAUSE)
+        ]
+        for number, fault in enumerate(under):
+            driver.adopt(str(number), fault)
+        for number, fault in enumerate(under):
+            _require(f"{fault.what} of {fault.where}", driver.heal(str(number)))
 
 
 AnyCluster = LiveCluster[LiveMember]
@@ -399,8 +510,17 @@ def _status(member: LiveMember) -> MemberStatus:
     return member.status()
 
 
+def _control_status(member: LiveMember) -> ControlStatus:
+    return member.control_status()
+
+
 def _launch(member: LiveMember) -> None:
     member.launch()
+
+
+def _require(what: str, proof: Proof) -> None:
+    if not proof.holds:
+        raise UnknownOutcome(f"{what}, {proof}")
 
 
 def with_base_port(config: ClusterConfig, base_port: int | None) -> ClusterConfig:

@@ -37,6 +37,7 @@ from upheaval.system.process_table import (
     wait_until_gone,
 )
 from upheaval.waits import wait_until
+from upheaval_chaos.target import CLIENTS
 from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver
 
@@ -225,6 +226,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         members.extend(ProcessMember(self, member_id) for member_id in range(config.members))
         self._spawned: list[_Spawned] = []
         self._exit_statuses: dict[int, int] = {}
+        self._client_names: Mapping[str, str] = {}
         self._owner = owner_variables(kept=kept)
 
     # --- making and opening ---
@@ -291,10 +293,13 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return self.config.ingress_endpoints()
 
     def resolver(self) -> StaticResolver:
-        return StaticResolver()
+        return StaticResolver(self._client_names)
 
-    def dial_through(self, member_id: int, names: Mapping[str, str]) -> None:
-        path = self.member(member_id).folder / "config.json"
+    def dial_through(self, source: int, names: Mapping[str, str]) -> None:
+        if source == CLIENTS:
+            self._client_names = names
+            return
+        path = self.member(source).folder / "config.json"
         fields = json.loads(path.read_text(encoding="utf-8"))
         write_atomically(path, json.dumps({**fields, "names": dict(names)}, indent=2) + "\n")
 
@@ -313,16 +318,19 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End everything; sockets are removed too."""
         run_id = self.config.run_id
-        self.note_companions()
-        found = processes_of(run_id)
-        send_signal(found, signal.SIGTERM)
-        send_signal(found, signal.SIGCONT)
         try:
-            wait_until_gone(found, run_id, timeout_s)
-        except UnknownOutcome:
-            send_signal(processes_of(run_id), signal.SIGKILL)
-            wait_until_gone(found, run_id)
-        self._clean_up()
+            self.note_companions()
+            found = processes_of(run_id)
+            send_signal(found, signal.SIGTERM)
+            send_signal(found, signal.SIGCONT)
+            try:
+                wait_until_gone(found, run_id, timeout_s)
+            except UnknownOutcome:
+                send_signal(processes_of(run_id), signal.SIGKILL)
+                wait_until_gone(found, run_id)
+            self._clean_up()
+        finally:
+            self.close()
 
     def collect(self) -> None:
         """Members write into the run folder themselves."""
@@ -352,7 +360,6 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 for entry in (member.folder / layout.DRIVER_DIRECTORY).glob("*"):
                     if entry.is_socket():
                         entry.unlink(missing_ok=True)
-        self.flush_faults()
 
     # --- processes ---
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from upheaval.workload import WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault
+from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
 
@@ -135,7 +136,11 @@ class Scenario:
 
     @property
     def runtimes(self) -> tuple[str, ...]:
-        """Where it can run: the simulated runtime runs components together, and only containers filter packets."""
+        """Where it can run: the simulated runtime runs components together, and only it has hosts of its own to break;
+        only containers filter packets.
+        """
+        if any(isinstance(step, Inject) and isinstance(step.fault, HostFault) for step in self.steps):
+            return (SIMULATED,)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
         return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from upheaval.cluster import Keeper, Operable
+from upheaval.execution.stage import Steered
 from upheaval.records import (
     Converge,
     RunFolder,
@@ -10,7 +10,6 @@ from upheaval.records import (
 from upheaval.system import MemberStatus
 from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_chaos.record import FaultRecord
-from upheaval_chaos.target import Target
 
 
 class Requests(Protocol):
@@ -34,19 +33,26 @@ class RunningLoad(Protocol):
     def finish(self) -> LoadCounts: ...
 
 
-class Backend(Target, Operable, Keeper, Protocol):
-    """A cluster of one runtime, as faults see it and as a test sees it."""
+class Tested(Steered, Protocol):
+    """A cluster as faults see it and as a test sees it."""
+
+    def up(self, timeout_s: float) -> int: ...
+
+    def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int: ...
+
+    def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus | None: ...
+
+    def converge(self, timeout_s: float) -> Converge: ...
+
+
+class Backend(Protocol):
+    """A cluster of one runtime with its clients, for one test."""
 
     @property
     def run(self) -> RunFolder: ...
 
-    def up(self, timeout_s: float) -> int: ...
-
-    def status(self) -> list[MemberStatus]: ...
-
-    def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int: ...
-
-    def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None: ...
+    @property
+    def target(self) -> Tested: ...
 
     def expect_end(self, member_id: int) -> frozenset[str]:
         """What runs of a member now may end by itself, in whichever way, without failing the run."""
@@ -61,7 +67,5 @@ class Backend(Target, Operable, Keeper, Protocol):
     def client(self, timeout_s: float) -> Requests: ...
 
     def load(self, settings: WorkloadSettings) -> RunningLoad: ...
-
-    def converge(self, timeout_s: float) -> Converge: ...
 
     def down(self) -> None: ...

@@ -26,20 +26,20 @@ class Backup:
 
         `replay_start`: where the copy of the log begins that a new one makes, BEGINNING or LATEST_SNAPSHOT.
         """
-        companion_control.start(self._backend, CompanionConfig(self._name, source, replay_start), timeout_s)
+        companion_control.start(self._backend.target, CompanionConfig(self._name, source, replay_start), timeout_s)
 
     def stop(self) -> None:
         """Let it end in an orderly way."""
-        companion_control.stop(self._backend, self._name)
+        companion_control.stop(self._backend.target, self._name)
 
     def kill(self) -> None:
         """End it without any notice."""
-        companion_control.kill(self._backend, self._name)
+        companion_control.kill(self._backend.target, self._name)
 
     def status(self) -> CompanionStatus:
         """What it says about itself. Raises `UsageError` when it was never started."""
-        return self._backend.companion(self._name).status()
+        return self._backend.target.companion(self._name).status()
 
     def wait_until_caught_up(self, timeout_s: float = ACTION_TIMEOUT_S) -> int:
         """Wait until it has the log up to where it is committed now; returns up to where it has it."""
-        return companion_control.wait_until_caught_up(self._backend, self._name, timeout_s).live_log_position
+        return companion_control.wait_until_caught_up(self._backend.target, self._name, timeout_s).live_log_position

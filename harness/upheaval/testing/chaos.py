@@ -73,9 +73,9 @@ class Chaos:
     """Every fault has a name, chosen by the caller or after its kind (`kill-1`), by which it can be healed."""
 
     def __init__(self, backend: Backend, *, components: str) -> None:
-        self._backend = backend
+        self._target = backend.target
         self._components = components
-        self._driver = FaultDriver(backend, backend.record_fault)
+        self._driver = FaultDriver(backend.target, backend.record_fault)
         self._active: dict[str, ActiveFault] = {}
         self._counts: Counter[str] = Counter()
 
@@ -103,7 +103,7 @@ class Chaos:
         fault = self._do_to_members(MemberFaultKind.RESTART, who, component, name)
         fault.heal()
         for member_id in fault.member_ids:
-            self._backend.wait_until_caught_up(member_id, WAIT_S)
+            self._target.wait_until_caught_up(member_id, WAIT_S)
 
     def start(self, member_id: int) -> None:
         """Start what is not running of a member: heals the fault that ended it. It joins by itself."""
@@ -111,7 +111,7 @@ class Chaos:
             if fault.kind != MemberFaultKind.PAUSE:
                 self.heal(fault)
                 return
-        self._backend.start(member_id)
+        self._target.start(member_id)
 
     def resume(self, member_id: int) -> None:
         """Let a paused member go on: heals the fault that paused it."""
@@ -121,7 +121,7 @@ class Chaos:
 
     def kill_leader(self) -> int:
         """Kill the member that leads, and say which one that was."""
-        leader = self._backend.wait_until_leader(WAIT_S, None)
+        leader = self._target.wait_until_leader(WAIT_S)
         self.kill(leader)
         return leader
 
@@ -159,8 +159,8 @@ class Chaos:
         self, who: Whom, *, kind: str = LinkFaultKind.BLACKHOLE.value, timeout_ms: int = 0, name: str | None = None
     ) -> ActiveFault:
         """Cut members off from all others, both ways. Clients still reach them."""
-        alone = self._members(who).select(self._backend)
-        others = [member_id for member_id in self._backend.member_ids if member_id not in alone]
+        alone = self._members(who).select(self._target)
+        others = [member_id for member_id in self._target.member_ids if member_id not in alone]
         return self.partition(alone, others, kind=kind, timeout_ms=timeout_ms, name=name)
 
     def cut(self, source: Whom, target: Whom, *, channel: str = "", name: str | None = None) -> ActiveFault:
@@ -199,11 +199,11 @@ class Chaos:
         if isinstance(fault, str):
             fault = self._parsed(name, fault)
         if _names_roles(fault):
-            self._backend.wait_until_leader(WAIT_S, None)
+            self._target.wait_until_leader(WAIT_S)
         member_ids: Sequence[int] = ()
         if isinstance(fault, MemberFault):
             self._require_component(fault.component)
-            member_ids = fault.members.select(self._backend)
+            member_ids = fault.members.select(self._target)
             self._require_free(member_ids, fault.component)
             fault = replace(fault, members=_of_ids(member_ids))
         proof = self._driver.inject(name, fault)
@@ -221,12 +221,12 @@ class Chaos:
             self._heal(fault if isinstance(fault, str) else fault.name)
             return
         self.heal_faults()
-        for status in self._backend.status():
+        for status in self._target.status():
             if not status.alive:
-                self._backend.start(status.member_id)
-        self._backend.wait_until_leader(WAIT_S, None)
-        for member_id in self._backend.member_ids:
-            self._backend.wait_until_caught_up(member_id, WAIT_S)
+                self._target.start(status.member_id)
+        self._target.wait_until_leader(WAIT_S)
+        for member_id in self._target.member_ids:
+            self._target.wait_until_caught_up(member_id, WAIT_S)
 
     def heal_faults(self) -> None:
         """Take all faults away, the last one first: a link is proved to be healed by members that are there.
@@ -257,7 +257,7 @@ class Chaos:
         return Group(tuple(self._part(part) for part in parts))
 
     def _part(self, who: int | str) -> Members:
-        size = len(self._backend.member_ids)
+        size = len(self._target.member_ids)
         if isinstance(who, int):
             if not 0 <= who < size:
                 raise UsageError(f"unknown member {who}: this cluster has members 0 to {size - 1}")
@@ -267,7 +267,7 @@ class Chaos:
         return Members(Selector(who))
 
     def _parsed(self, name: str, text: str) -> Fault:
-        cluster = f"cluster members={len(self._backend.member_ids)} components={self._components}"
+        cluster = f"cluster members={len(self._target.member_ids)} components={self._components}"
         lines = ("title one fault", cluster, "wait operations 1", f"inject {name} {text}")
         try:
             scenario = parse_scenario("\n".join(lines), name=name, where="fault")

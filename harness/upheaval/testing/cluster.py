@@ -179,7 +179,7 @@ class Cluster:
 
     def up(self, timeout_s: float = WAIT_S) -> int:
         """Start all members and wait for a leader that serves; returns its member id."""
-        return self._backend.up(timeout_s)
+        return self._backend.target.up(timeout_s)
 
     def down(self) -> None:
         """End load, clients and members; the run folder stays."""
@@ -214,19 +214,19 @@ class Cluster:
         return list(range(self.size))
 
     def status(self) -> list[MemberStatus]:
-        return self._backend.status()
+        return self._backend.target.status()
 
     def leader(self) -> int | None:
         """The member id of the leader that serves, if there is one now."""
-        return self._backend.leader()
+        return self._backend.target.leader()
 
     def wait_until_leader(self, timeout_s: float = WAIT_S, *, other_than: int | None = None) -> int:
         """The member id of a leader that serves. Raises `UnknownOutcome` when there is none in time."""
-        return self._backend.wait_until_leader(timeout_s, other_than)
+        return self._backend.target.wait_until_leader(timeout_s, other_than=other_than)
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float = WAIT_S) -> None:
         """Wait until a member follows the leader, or leads."""
-        self._backend.wait_until_caught_up(self._known(member_id), timeout_s)
+        self._backend.target.wait_until_caught_up(self._known(member_id), timeout_s)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
         """What runs of a member now may end by itself, in whichever way; returns its names, for `wait_until_ended`."""
@@ -256,12 +256,12 @@ class Cluster:
     def snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Let the cluster take a snapshot, and wait until every member that runs has it; returns its log position."""
         self._perform("snapshot", timeout_s)
-        return max(status.snapshot_position for status in self._backend.control_statuses())
+        return max(status.snapshot_position for status in self._backend.target.control_statuses())
 
     def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Leave a snapshot to the standby, and wait until every member that runs knows of it; returns its position."""
         self._perform(STANDBY_SNAPSHOT, timeout_s)
-        return max(status.standby_position for status in self._backend.control_statuses())
+        return max(status.standby_position for status in self._backend.target.control_statuses())
 
     def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
         """Have every member that runs fetch the latest snapshot of the standby, and wait until each has it."""
@@ -324,7 +324,7 @@ class Cluster:
 
     def converge(self, timeout_s: float = WAIT_S) -> Converge:
         """Wait until all members stand at one position, and write it down. There must be no load."""
-        return self._backend.converge(timeout_s)
+        return self._backend.target.converge(timeout_s)
 
     def verify(self) -> Report:
         """End the run and judge it: stop the load, heal, converge, take the cluster down, check every promise."""
@@ -344,7 +344,7 @@ class Cluster:
 
     def _perform(self, order: str, timeout_s: float) -> ControlRecord:
         self._has_orders = True
-        return perform(self._backend, order, timeout_s)
+        return perform(self._backend.target, order, timeout_s)
 
     def _known(self, member_id: int) -> int:
         if not 0 <= member_id < self.size:

@@ -7,34 +7,33 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.execution.links import Links
-from upheaval.execution.live import LiveTarget
+from upheaval.errors import EnvironmentFault
+from upheaval.execution.links import open_links
 from upheaval.operations.restore import Source, next_id, restore
-from upheaval.records import Converge, HistoryWriter, Operation, RunFolder
+from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.waits import wait_until
 from upheaval.workload import LoadCounts, WorkloadSettings
+from upheaval_chaos.record import FaultRecord
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.errors import NodeError
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.tls_files import TlsFiles
 
 
-class LiveBackend(LiveTarget):
+class LiveBackend:
     """Implements `backend.Backend`. `options` are those of `opening.create_cluster`."""
 
     def __init__(
         self, runtime: str, folder: Path, *, seed: int, links: bool, origin: Source | None = None, **options: Any
     ) -> None:
-        super().__init__()
         if origin is None:
-            self._cluster = cluster = create_cluster(runtime, folder, **options)
+            self.target = cluster = create_cluster(runtime, folder, **options)
         else:
-            self._cluster = cluster = restore(origin, folder, runtime=runtime, **options)
+            self.target = cluster = restore(origin, folder, runtime=runtime, **options)
         self.run: RunFolder = cluster.run
         self._first_id = next_id(self.run.read_history()) if self.run.history_file.is_file() else 0
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
@@ -42,12 +41,13 @@ class LiveBackend(LiveTarget):
         self._calls = CallLog(self._add_call, time.monotonic_ns, self._first_id)
         self._load: HistoryLoad | None = None
         self._has_calls = ":" in cluster.config.service
+        cluster.acknowledged = lambda: self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
         if links:
             self._open_links(seed)
 
     def _open_links(self, seed: int) -> None:
         try:
-            self.proxy_links(seed)
+            open_links(self.target, seed)
         except EnvironmentFault as error:
             self.down()
             raise EnvironmentFault(f"{error}; links=False goes without proxies and faults of links") from error
@@ -55,28 +55,14 @@ class LiveBackend(LiveTarget):
             self.down()
             raise
 
-    @property
-    def links(self) -> Links:
-        if self._links is None:
-            raise UsageError(
-                "this cluster has no proxies in its links, which faults of links need: make it with links=True"
-            )
-        return self._links
-
-    def up(self, timeout_s: float) -> int:
-        return self.cluster.up(timeout_s)
-
-    def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int:
-        return self.cluster.wait_until_leader(timeout_s, other_than=other_than)
-
-    def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None:
-        self.cluster.wait_until_caught_up(member_id, timeout_s)
+    def record_fault(self, fault: FaultRecord) -> None:
+        self.run.add_fault(fault)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
-        return self.cluster.member(member_id).incarnation()
+        return self.target.member(member_id).incarnation()
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
-        member = self.cluster.member(member_id)
+        member = self.target.member(member_id)
 
         def statuses() -> list[int] | None:
             if names & member.incarnation():
@@ -95,40 +81,33 @@ class LiveBackend(LiveTarget):
     # --- clients and the end ---
 
     def client(self, timeout_s: float) -> Requests:
-        endpoints, resolver = self.cluster.ingress_endpoints(), self.resolver()
+        endpoints, resolver = self.target.ingress_endpoints(), self.target.resolver()
         calls = self._calls if self._has_calls else None
-        return LiveClient(endpoints, resolver, timeout_s, calls, self.cluster.client_tls())
+        return LiveClient(endpoints, resolver, timeout_s, calls, self.target.client_tls())
 
     def load(self, settings: WorkloadSettings) -> "HistoryLoad":
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
         self.run.write_manifest(manifest)
         history = self.run.history_writer()
-        cluster = self.cluster
+        cluster = self.target
         load = ProcessLoad(
             cluster.ingress_endpoints(),
             history,
             settings,
             first_id=self._first_id,
             first_process=self._first_id,
-            resolver=self.resolver(),
+            resolver=cluster.resolver(),
             tls=cluster.client_tls(),
         )
         self._load = owned = HistoryLoad(load, history)
         owned.start()
         return owned
 
-    def acknowledged(self) -> int:
-        return self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
-
-    def converge(self, timeout_s: float) -> Converge:
-        return self.cluster.converge(timeout_s)
-
     def down(self) -> None:
         with ExitStack() as stack:
             if self._history is not None:
                 stack.callback(self._history.close)
-            stack.callback(self.close_links)
-            self.cluster.down()
+            self.target.down()
 
     def _add_call(self, operation: Operation) -> None:
         """Written at once: a test that is killed leaves what it asked for."""

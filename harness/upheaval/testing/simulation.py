@@ -1,5 +1,7 @@
 """A test's cluster on the simulated runtime: virtual time passes only inside the calls that wait."""
 
+from typing import Self
+
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.simulated import SimulatedTarget
 from upheaval.operations.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
@@ -64,11 +66,15 @@ class SimulatedBackend(SimulatedTarget):
                 member.disk.put(f"{layout.ARCHIVE_DIRECTORY}/{entry.name}", entry.read_bytes())
         write_origin(cluster.run.path, origin_of(origin, operations))
 
+    @property
+    def target(self) -> Self:
+        return self
+
     def up(self, timeout_s: float) -> int:
         self.cluster.start_all()
         return self.cluster.wait_until_leader(timeout_s)
 
-    def wait_until_leader(self, timeout_s: float, other_than: int | None) -> int:
+    def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
         self.cluster.wait_until(lambda: self.leader() not in (None, other_than), timeout_s, "leader")
         leader = self.leader()
         assert leader is not None

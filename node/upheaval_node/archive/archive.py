@@ -15,7 +15,7 @@ from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.control_session import ControlSession, SessionState
 from upheaval_node.archive.deletions import Deletions
 from upheaval_node.archive.recorder import Recorder
-from upheaval_node.archive.recovery import cut_behind, recover, remove_deleted
+from upheaval_node.archive.recovery import cut_after, recover, remove_deleted
 from upheaval_node.archive.replayer import Replayer
 from upheaval_node.archive.replication import ReplicationParams, ReplicationSession, ReplicationState
 from upheaval_node.archive.requests import Requests
@@ -166,6 +166,7 @@ class Archive:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """One duty cycle; the first one repairs what an unclean stop left."""
         if self.is_closed:
             return 0
         self._now = now
@@ -185,6 +186,7 @@ class Archive:
         return work
 
     def next_deadline_ns(self) -> int:
+        """The earliest time-out of a session, replay or replication; at once while files are being deleted."""
         if self.is_closed:
             return NEVER_NS
         if not self._is_recovered or not self._deletions.is_idle:
@@ -232,7 +234,7 @@ class Archive:
         if found:
             self._catalog.sync()
         for entry in found:
-            cut_behind(self._storage, self._directory, entry, level)
+            cut_after(self._storage, self._directory, entry, level)
 
     def _run_sessions(self, now: Now) -> int:
         work = 0
@@ -355,6 +357,7 @@ class Archive:
         return replication.id
 
     def stop_replication(self, replication_id: int) -> None:
+        """Raises `RequestError` for an unknown id."""
         replication = self._replications.get(replication_id)
         if replication is None:
             raise RequestError(f"unknown replication id {replication_id}", ErrorCode.UNKNOWN_REPLICATION)

@@ -34,6 +34,7 @@ class BlockRecord(NamedTuple):
     checksum: int
 
     def pack(self) -> bytes:
+        """The record as it lies in the ring, with its own CRC-32 at the end."""
         body = _RECORD.pack(*self)
         return (body + _CHECK.pack(crc32(body))).ljust(RECORD_LENGTH, b"\0")
 

@@ -147,6 +147,7 @@ class CatalogContents:
 
 
 def encode_header(next_recording_id: int) -> bytes:
+    """The header of a catalog file (Aeron archive: CatalogHeader)."""
     return _HEADER.pack(VERSION, HEADER_LENGTH, next_recording_id, ALIGNMENT).ljust(HEADER_LENGTH, b"\0")
 
 
@@ -263,7 +264,7 @@ class Catalog:
         self._by_id = {entry.recording_id: entry for entry in contents.entries if entry.state == valid}
         highest = max((entry.recording_id for entry in contents.entries), default=-1)
         self._next_id = max(contents.next_recording_id, highest + 1)
-        # Whatever lies behind the last entry is a torn one: a later append must not revive it.
+        # Whatever lies past the last entry is a torn one: a later append must not revive it.
         if content[contents.used_length :].strip(b"\0"):
             self._file.truncate(contents.used_length)
         self._file.truncate(self._capacity)
@@ -271,9 +272,11 @@ class Catalog:
 
     @property
     def next_recording_id(self) -> int:
+        """The id that the next recording gets; ids are never given twice."""
         return self._next_id
 
     def get(self, recording_id: int) -> RecordingEntry | None:
+        """The descriptor of a recording that is valid, or None."""
         return self._by_id.get(recording_id)
 
     def entries(self) -> Iterator[RecordingEntry]:
@@ -304,6 +307,7 @@ class Catalog:
         return entry
 
     def record_stopped(self, entry: RecordingEntry, position: int, timestamp: int) -> None:
+        """Write where and when (epoch ms) an active recording ended."""
         entry.stop_position = position
         entry.stop_timestamp = timestamp
         self._rewrite(entry)
@@ -311,6 +315,7 @@ class Catalog:
     def record_extended(
         self, entry: RecordingEntry, *, control_session_id: int, correlation_id: int, session_id: int
     ) -> None:
+        """The recording is active again, for another request and with another session."""
         entry.control_session_id = control_session_id
         entry.correlation_id = correlation_id
         entry.session_id = session_id
@@ -336,10 +341,11 @@ class Catalog:
         del self._by_id[entry.recording_id]
 
     def deleted_ids(self) -> set[int]:
+        """Recordings that were purged, of which files may be left."""
         return {entry.recording_id for entry in self._raw if entry.state == am.RecordingState.DELETED}
 
     def replace(self, entry: RecordingEntry) -> None:
-        """Write an entry whose texts or lengths changed. One that grew shifts those behind it to the right.
+        """Write an entry whose texts or lengths changed. One that grew shifts those after it to the right.
 
         That is durable when the call returns. Raises `StorageError`: the file is what it was, or the new one that may
         be lost in a power cut.
@@ -390,6 +396,7 @@ class Catalog:
             self._file.sync(self._sync_level)
 
     def close(self) -> None:
+        """Close the file without syncing it."""
         self._file.close()
 
     def _start_force(self) -> None:

@@ -1,7 +1,7 @@
 """Checksums of frames and descriptors, by the names that Aeron's settings have (Aeron archive: record checksum).
 
 A data frame keeps its checksum in the place of its session id, which a replay sets anew anyway; it covers the frame
-behind its header with the bytes that align it. Padding has none. The module knows frames and bytes, no files.
+after its header with the bytes that align it. Padding has none. The module knows frames and bytes, no files.
 """
 
 from collections.abc import Callable, Iterator

@@ -7,10 +7,11 @@ and stays so; whoever needs one again makes a new one. The module knows channels
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final
 
+from upheaval_node.archive.calls import LateError, PendingCall
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.media.api import Abort, Image, Media, Publication, Subscription
@@ -65,39 +66,6 @@ LEGAL_MOVES: Final = {
 }
 
 
-@dataclass(slots=True, eq=False)
-class PendingCall:
-    """A request on its way. When `done`, `error` is None or says why it failed, with the archive's `error_code`.
-
-    `relevant_id` is what the archive answers: a subscription, replay session or replication id, a position, a count.
-    Listings fill `descriptors` or `subscriptions`; fewer than asked for is no error. A time-out or a lost archive has
-    error code -1.
-    """
-
-    correlation_id: int
-    done: bool = False
-    relevant_id: int = NULL_VALUE
-    error: str | None = None
-    error_code: int = NULL_VALUE
-    descriptors: list[am.RecordingDescriptor] = field(default_factory=list)
-    subscriptions: list[am.RecordingSubscriptionDescriptor] = field(default_factory=list)
-    wanted_descriptors: int = 0
-    deadline_ns: int = NEVER_NS
-
-    def fail(self, text: str, code: int = NULL_VALUE) -> None:
-        self.done = True
-        self.error = text
-        self.error_code = code
-
-
-class LateError(NamedTuple):
-    """An error that the archive sent for something that had been answered before: a recording, a replay."""
-
-    correlation_id: int
-    error_code: int
-    text: str
-
-
 class ArchiveClient:
     """`is_connected` once requests may be made, `is_closed` when nothing more will come; then `error` says why.
 
@@ -150,17 +118,21 @@ class ArchiveClient:
 
     @property
     def state(self) -> ClientState:
+        """How far the handshake is, or CLOSED."""
         return self._states.current
 
     @property
     def is_connected(self) -> bool:
+        """Whether requests are served: the handshake is done."""
         return self._states.current == ClientState.DONE
 
     @property
     def is_closed(self) -> bool:
+        """Whether the client has ended, by `close` or by the loss of its archive."""
         return self._states.current == ClientState.CLOSED
 
     def next_deadline_ns(self) -> int:
+        """The earliest time-out of a call or of the connect."""
         if self.is_closed:
             return NEVER_NS
         return min((call.deadline_ns for call in self._calls.values()), default=self._deadline_ns)
@@ -175,6 +147,7 @@ class ArchiveClient:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """Take answers, go on with the handshake, send, and see to the time-outs."""
         if self.is_closed:
             return 0
         self._now_ns = now.ns
@@ -370,9 +343,11 @@ class ArchiveClient:
         )
 
     def stop_recording(self, subscription_id: int) -> PendingCall:
+        """End a recording subscription by its id; fails for an unknown one."""
         return self.request(am.StopRecordingSubscriptionRequest(subscription_id=subscription_id))
 
     def stop_recording_channel(self, channel: str, stream_id: int) -> PendingCall:
+        """End what was started on the channel and stream."""
         return self.request(am.StopRecordingRequest(channel=channel, stream_id=stream_id))
 
     def stop_recording_by_identity(self, recording_id: int) -> PendingCall:
@@ -422,9 +397,11 @@ class ArchiveClient:
         )
 
     def stop_replay(self, replay_session_id: int) -> PendingCall:
+        """End a replay by its session id; one that has ended already is no error."""
         return self.request(am.StopReplayRequest(replay_session_id=replay_session_id))
 
     def stop_all_replays(self, recording_id: int = NULL_VALUE) -> PendingCall:
+        """End the replays of one recording, of all with -1."""
         return self.request(am.StopAllReplaysRequest(recording_id=recording_id))
 
     def truncate(self, recording_id: int, position: int) -> PendingCall:
@@ -458,6 +435,7 @@ class ArchiveClient:
         )
 
     def start_position(self, recording_id: int) -> PendingCall:
+        """Answers where the recording begins; fails for an unknown one."""
         return self.request(am.StartPositionRequest(recording_id=recording_id))
 
     def stop_position(self, recording_id: int) -> PendingCall:
@@ -477,6 +455,7 @@ class ArchiveClient:
         return self.request(am.ListRecordingRequest(recording_id=recording_id), descriptors=1)
 
     def list_recordings(self, from_recording_id: int, count: int) -> PendingCall:
+        """Up to `count` descriptors of valid recordings, from that id on."""
         return self.request(
             am.ListRecordingsRequest(from_recording_id=from_recording_id, record_count=count), descriptors=count
         )
@@ -484,6 +463,7 @@ class ArchiveClient:
     def list_recordings_for_uri(
         self, from_recording_id: int, count: int, channel_fragment: str, stream_id: int
     ) -> PendingCall:
+        """The same for recordings of that stream whose channel contains the fragment."""
         return self.request(
             am.ListRecordingsForUriRequest(
                 from_recording_id=from_recording_id,
@@ -560,6 +540,7 @@ class ArchiveClient:
         )
 
     def stop_replication(self, replication_id: int) -> PendingCall:
+        """End a replication by its id; fails for an unknown one."""
         return self.request(am.StopReplicationRequest(replication_id=replication_id))
 
     def take_signals(self, correlation_ids: Iterable[int] | None = None) -> list[RecordingSignalEvent]:

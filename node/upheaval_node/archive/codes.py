@@ -36,4 +36,5 @@ class RequestError(NodeError):
 
 
 def unknown_recording(recording_id: int) -> RequestError:
+    """The error that answers a request for a recording which is not there (UNKNOWN_RECORDING)."""
     return RequestError(f"unknown recording id: {recording_id}", ErrorCode.UNKNOWN_RECORDING)

@@ -79,13 +79,16 @@ class ControlSession:
 
     @property
     def control_session_id(self) -> int:
+        """The id by which the client's requests name this session."""
         return self.id
 
     @property
     def state(self) -> SessionState:
+        """How far its handshake is, or DONE."""
         return self._states.current
 
     def next_deadline_ns(self) -> int:
+        """When the connect times out, or the next ping or retry is due."""
         if self._states.current == SessionState.CONNECTING:
             return self._deadline_ns
         return min(self._deadline_ns, self._resend_ns)
@@ -93,9 +96,11 @@ class ControlSession:
     # --- responses ---
 
     def send_ok(self, correlation_id: int, relevant_id: int = 0) -> None:
+        """ControlResponse OK; kept until the client takes it."""
         self._respond(correlation_id, relevant_id, ControlResponseCode.OK)
 
     def send_error(self, correlation_id: int, text: str, code: int = ErrorCode.GENERIC) -> None:
+        """ControlResponse ERROR, whose relevant id is the error code."""
         self._respond(correlation_id, code, ControlResponseCode.ERROR, text)
 
     def send_unknown(self, correlation_id: int, code: ControlResponseCode, relevant_id: int) -> None:
@@ -105,6 +110,7 @@ class ControlSession:
     def send_signal(
         self, correlation_id: int, recording_id: int, subscription_id: int, position: int, signal: RecordingSignal
     ) -> None:
+        """A RecordingSignalEvent; -1 for a recording or subscription that it is not about."""
         self.send(
             am.SCHEMA.encode(
                 am.RecordingSignalEvent(
@@ -157,6 +163,7 @@ class ControlSession:
             self._resend_ns = LONG_AGO_NS
 
     def abort(self, reason: str) -> None:
+        """End at once: what was queued and the listing are dropped."""
         if self._states.current != SessionState.DONE:
             self.close_reason = reason
             self._states.enter(SessionState.DONE)
@@ -165,6 +172,7 @@ class ControlSession:
             self._publication.close()
 
     def do_work(self, now: Now) -> int:
+        """The next step of the handshake; once active, responses, the listing and liveness."""
         if self._states.current == SessionState.DONE:
             return 0
         if self.image.is_closed:

@@ -42,6 +42,7 @@ class Deletions:
 
     @property
     def is_idle(self) -> bool:
+        """Whether nothing is being deleted."""
         return not self._running
 
     def start(self, requester: Requester, recording_id: int, bases: list[int]) -> None:
@@ -50,6 +51,7 @@ class Deletions:
         self._running[recording_id] = _Deletion(requester, deque(bases))
 
     def do_work(self, now: Now) -> int:
+        """Delete a few files of each deletion; a failure of the disk ends that deletion with an error."""
         work = 0
         for recording_id, deletion in list(self._running.items()):
             work += 1

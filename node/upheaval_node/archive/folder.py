@@ -14,8 +14,12 @@ from upheaval_node.ports import Storage
 class Folder(Protocol):
     """Raises `StorageError` when something cannot be read."""
 
-    def names(self) -> list[str]: ...
-    def size(self, name: str) -> int: ...
+    def names(self) -> list[str]:
+        """The files of the folder, sorted."""
+
+    def size(self, name: str) -> int:
+        """Bytes of a file."""
+
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes; fewer at the end of the file."""
         ...
@@ -29,9 +33,11 @@ class StorageFolder:
         self._directory = directory
 
     def names(self) -> list[str]:
+        """Empty where the folder is missing."""
         return self._storage.names(self._directory)
 
     def size(self, name: str) -> int:
+        """Bytes of a file."""
         file = self._storage.open(f"{self._directory}/{name}")
         try:
             return file.size()
@@ -39,6 +45,7 @@ class StorageFolder:
             file.close()
 
     def read(self, name: str, offset: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer at the end of the file."""
         file = self._storage.open(f"{self._directory}/{name}")
         try:
             return file.read(offset, length)
@@ -53,18 +60,21 @@ class PathFolder:
         self._path = path
 
     def names(self) -> list[str]:
+        """Raises `StorageError` where the folder is missing."""
         try:
             return sorted(entry.name for entry in self._path.iterdir())
         except OSError as error:
             raise StorageError(f"{self._path}: {error}") from error
 
     def size(self, name: str) -> int:
+        """Bytes of a file."""
         try:
             return (self._path / name).stat().st_size
         except OSError as error:
             raise StorageError(f"{self._path / name}: {error}") from error
 
     def read(self, name: str, offset: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer at the end of the file."""
         try:
             with (self._path / name).open("rb") as file:
                 file.seek(offset)

@@ -66,14 +66,17 @@ class Recording:
 
     @property
     def recording_id(self) -> int:
+        """The id of the recording in its archive."""
         return self.entry.recording_id
 
     @property
     def start_position(self) -> int:
+        """Where the recording begins, in the positions of its stream."""
         return self.entry.start_position
 
     @property
     def is_stopped(self) -> bool:
+        """Whether the catalog has a stop position; of a live folder it may get one later."""
         return self.entry.stop_position != NULL_POSITION
 
     def blocks(self, from_position: int | None = None, to_position: int | None = None) -> Iterator[tuple[int, bytes]]:

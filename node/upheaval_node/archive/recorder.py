@@ -89,12 +89,15 @@ class Recorder:
 
     @property
     def active_count(self) -> int:
+        """How many recordings are in progress."""
         return len(self._sessions)
 
     def subscriptions(self) -> list[RecordingSubscription]:
+        """The recording subscriptions in the order of their start."""
         return list(self._subscriptions.values())
 
     def subscription(self, subscription_id: int) -> RecordingSubscription | None:
+        """The recording subscription of that id, if there is one."""
         return self._subscriptions.get(subscription_id)
 
     # --- requests ---
@@ -102,6 +105,7 @@ class Recorder:
     def start(
         self, requester: Requester, channel: str, stream_id: int, *, is_local: bool, auto_stop: bool
     ) -> RecordingSubscription:
+        """Record every stream that appears on the channel, as a recording of its own each."""
         return self._subscribe(requester, channel, stream_id, is_local=is_local, auto_stop=auto_stop, extends=None)
 
     def extend(
@@ -114,6 +118,7 @@ class Recorder:
         is_local: bool,
         auto_stop: bool,
     ) -> RecordingSubscription:
+        """Go on with a stopped recording when a stream appears at its stop position."""
         entry = self._catalog.get(recording_id)
         if entry is None:
             raise unknown_recording(recording_id)
@@ -126,11 +131,13 @@ class Recorder:
         return self._subscribe(requester, channel, stream_id, is_local=is_local, auto_stop=auto_stop, extends=entry)
 
     def check_inactive(self, recording_id: int, action: str) -> None:
+        """Raise `RequestError` while the recording is active or its files are being deleted."""
         if recording_id in self._sessions:
             raise RequestError(f"cannot {action} active recording {recording_id}", ErrorCode.ACTIVE_RECORDING)
         self.check_not_deleting(recording_id)
 
     def check_not_deleting(self, recording_id: int) -> None:
+        """Raise `RequestError` while files of the recording are being deleted."""
         if recording_id in self.busy:
             raise RequestError(f"another delete operation in progress for recording id: {recording_id}")
 
@@ -146,6 +153,7 @@ class Recorder:
         )
 
     def stop_subscription(self, subscription_id: int) -> None:
+        """End a recording subscription and its recordings."""
         subscription = self._subscriptions.get(subscription_id)
         if subscription is None:
             raise RequestError(
@@ -207,6 +215,7 @@ class Recorder:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """Begin recordings for new images, take what arrived, and tell requesters which recordings stopped."""
         work = 0
         for subscription in list(self._subscriptions.values()) if self._subscriptions else ():
             while subscription.arrivals:

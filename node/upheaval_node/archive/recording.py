@@ -31,6 +31,8 @@ MAX_BLOCKS_PER_TURN: Final = 16
 
 
 class RecordingSessionState(IntEnum):
+    """A recording takes frames, makes durable what it took, or has its stop position in the catalog."""
+
     RECORDING = 1
     INACTIVE = 2
     STOPPED = 3
@@ -78,10 +80,12 @@ class RecordingSession:
 
     @property
     def state(self) -> RecordingSessionState:
+        """How far the end of the recording is."""
         return self._states.current
 
     @property
     def recording_id(self) -> int:
+        """The id of the recording in the catalog."""
         return self.entry.recording_id
 
     @property
@@ -90,6 +94,7 @@ class RecordingSession:
         return self._reported
 
     def do_work(self, now: Now) -> int:
+        """Take a few blocks, or go on with the end."""
         if self._states.current == RecordingSessionState.RECORDING:
             work = self._record(MAX_BLOCKS_PER_TURN)
             if work == 0 and (self.image.is_closed or self.image.is_end_of_stream):

@@ -7,7 +7,8 @@ Knows nothing of what is copied.
 
 from dataclasses import dataclass
 
-from upheaval_node.archive.client import ArchiveClient, LateError
+from upheaval_node.archive.calls import LateError
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters, recording_key_prefix
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent
@@ -88,6 +89,7 @@ class RecordingReplication:
         return self._has_replication_ended and (self._has_stopped or not self._has_extended)
 
     def next_deadline_ns(self) -> int:
+        """When the local position is looked at again, or nothing may have grown for too long."""
         return min(self._next_look_ns, self._deadline_ns)
 
     def poll(self, now: Now) -> int:

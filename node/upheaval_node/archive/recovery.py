@@ -36,7 +36,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """Where a recording ends after an unclean stop, and why anything lies behind that (None when nothing does)."""
+    """Where a recording ends after an unclean stop, and why anything lies past that (None when nothing does)."""
 
     stop_position: int
     cut: str | None
@@ -66,7 +66,7 @@ def walk_frames(read: Callable[[int, int], bytes], entry: RecordingEntry, positi
 
 
 def _walk_chunk(words: memoryview, place: tuple[int, int, int], entry: RecordingEntry) -> tuple[int, int, bool]:
-    """Offset of the last frame, offset behind it, and whether the walk ended for want of bytes and not of frames."""
+    """Offset of the last frame, offset after it, and whether the walk ended for want of bytes and not of frames."""
     stream_id, term_id, term_offset = place
     room = entry.term_length - term_offset
     mtu = entry.mtu
@@ -112,7 +112,7 @@ def is_torn(read: Callable[[int, int], bytes], frame_position: int, end: int, ba
 def recover(
     storage: Storage, directory: str, entry: RecordingEntry, sync_level: int, *, checksum: Checksum | None = None
 ) -> Recovery:
-    """Find where a recording that was never stopped ends; `cut_behind` that position once the catalog has it.
+    """Find where a recording that was never stopped ends; `cut_after` that position once the catalog has it.
 
     Every segment is walked from the start. Where Aeron refuses to start at a torn last frame and leaves the cut to a
     tool, the frame is cut here: torn tails are found and cut at start. Nothing was told about a frame before it was
@@ -171,11 +171,11 @@ def _recover_segment(
     return found
 
 
-def cut_behind(storage: Storage, directory: str, entry: RecordingEntry, sync_level: int) -> None:
-    """Leave zeros behind the stop position, and no journals and later segments. Raises `StorageError`.
+def cut_after(storage: Storage, directory: str, entry: RecordingEntry, sync_level: int) -> None:
+    """Leave zeros after the stop position, and no journals and later segments. Raises `StorageError`.
 
     Only after the catalog's stop position is as safe as the data: the journal is what proves the last frames until
-    then. Cut short by a crash this does no harm, as whoever extends the recording clears what lies behind its end.
+    then. Cut short by a crash this does no harm, as whoever extends the recording clears what lies past its end.
     """
     last = entry_segment_base(entry, entry.stop_position)
     if remove_segments(storage, directory, entry.recording_id, from_base=last + 1) and sync_level > 0:

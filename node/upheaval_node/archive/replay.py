@@ -26,6 +26,8 @@ MAX_BLOCKS_PER_TURN: Final = 8
 
 
 class ReplayState(IntEnum):
+    """Waiting for its subscriber, sending, to be ended, over (Aeron archive: ReplaySession.State)."""
+
     INIT = 0
     REPLAY = 1
     INACTIVE = 2
@@ -52,6 +54,7 @@ class ReplayLimit:
         self._last = 0 if counter is None else counter.get()
 
     def current(self) -> int:
+        """The position up to which frames may be sent now; also fixes `end` once recording or counter have ended."""
         limit = self.end
         session = self._session
         if session is not None:
@@ -101,6 +104,7 @@ class ReplaySession:
 
     @property
     def state(self) -> ReplayState:
+        """How far the replay is."""
         return self._states.current
 
     @property
@@ -109,6 +113,7 @@ class ReplaySession:
         return self._deadline_ns
 
     def do_work(self, now: Now) -> int:
+        """Send as much as limit and subscriber allow; an error ends the replay and stands in `error`."""
         try:
             if self._states.current == ReplayState.INIT:
                 self._await_subscriber(now)
@@ -128,6 +133,7 @@ class ReplaySession:
             self._states.enter(ReplayState.INACTIVE)
 
     def close(self) -> None:
+        """End at once, with what was sent so far."""
         self.stop()
         if self._states.current == ReplayState.INACTIVE:
             self._finish()

@@ -68,6 +68,7 @@ class Replayer:
 
     @property
     def active_count(self) -> int:
+        """How many replays are in progress."""
         return len(self._sessions)
 
     def start(self, requester: Requester, params: ReplayParams) -> int:
@@ -124,6 +125,7 @@ class Replayer:
         return min(positions, default=None)
 
     def do_work(self, now: Now) -> int:
+        """Go on with every replay; who asked for one that failed is told."""
         if not self._sessions:
             return 0
         work = 0
@@ -137,9 +139,11 @@ class Replayer:
         return work
 
     def next_deadline_ns(self) -> int:
+        """The earliest time at which a replay must run without input."""
         return min((session.deadline_ns for session, _ in self._sessions.values()), default=NEVER_NS)
 
     def close(self) -> None:
+        """End all replays at once."""
         for session, _ in self._sessions.values():
             session.close()
         self._sessions.clear()

@@ -16,8 +16,9 @@ from enum import IntEnum
 from typing import Final
 
 from upheaval_node.archive import channels
+from upheaval_node.archive.calls import PendingCall
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
-from upheaval_node.archive.client import ArchiveClient, PendingCall
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.recorder import Recorder, RecordingSubscription
 from upheaval_node.archive.recording import RecordingSession, RecordingSessionState
@@ -38,6 +39,8 @@ REJOIN: Final = "rejoin"
 
 
 class ReplicationState(IntEnum):
+    """The steps of a replication, with the codes of Aeron's ReplicationSession.State."""
+
     CONNECT = 0
     REPLICATE_DESCRIPTOR = 1
     EXTEND = 3
@@ -122,12 +125,15 @@ class ReplicationSession:
 
     @property
     def state(self) -> ReplicationState:
+        """Which step comes next."""
         return self._states.current
 
     def next_deadline_ns(self) -> int:
+        """The time-out of the present step or of the client's calls."""
         return min(self._deadline_ns, self._client.next_deadline_ns())
 
     def do_work(self, now: Now) -> int:
+        """Go on; whatever fails is reported, answered to the requester and ends the replication."""
         if self._states.current == ReplicationState.DONE:
             return 0
         before = self._states.current

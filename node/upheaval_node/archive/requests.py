@@ -29,8 +29,11 @@ from upheaval_node.types import NULL_POSITION, NULL_VALUE
 class Replications(Protocol):
     """Whoever runs the replications. Both raise `RequestError`."""
 
-    def start_replication(self, requester: Requester, params: ReplicationParams) -> int: ...
-    def stop_replication(self, replication_id: int) -> None: ...
+    def start_replication(self, requester: Requester, params: ReplicationParams) -> int:
+        """Begin to copy a recording of another archive; returns the replication id."""
+
+    def stop_replication(self, replication_id: int) -> None:
+        """End a replication by its id."""
 
 
 class Requests:

@@ -99,7 +99,7 @@ class SegmentOperations:
         self._when_durable(requester, entry, lambda: requester.ok(count))
 
     def migrate(self, requester: Requester, source: RecordingEntry, target: RecordingEntry) -> None:
-        """Move the segments of a stopped recording before or behind those of another. Answers how many.
+        """Move the segments of a stopped recording before or after those of another. Answers how many.
 
         The source is empty afterwards: it ends where it begins. A DELETE signal follows.
         """
@@ -170,7 +170,7 @@ class SegmentOperations:
         if missing is not None:
             raise RequestError(f"invalid migrate: {segment_file_name(source.recording_id, missing)} is missing")
         present = segment_bases(self._storage, self._directory, target.recording_id)
-        # Behind the end of a full last segment there is a file without frames, which the first one may replace.
+        # After the end of a full last segment there is a file without frames, which the first one may replace.
         taken = [base for base in wanted if base in present and base != target.stop_position]
         if taken:
             raise RequestError(f"invalid migrate: {segment_file_name(target.recording_id, taken[0])} is in the way")

@@ -29,6 +29,7 @@ _NAME: Final = re.compile(r"([0-9]{1,19})-([0-9]{1,19})\.rec", re.ASCII)
 
 
 def segment_file_name(recording_id: int, base_position: int) -> str:
+    """The name of the segment file that begins at a base position, as in Aeron's archive."""
     return f"{recording_id}-{base_position}{SUFFIX}"
 
 
@@ -39,6 +40,7 @@ def parse_segment_file_name(name: str) -> tuple[int, int] | None:
 
 
 def start_term_base(start_position: int, term_length: int) -> int:
+    """The position at which the term of the start position begins: the first base of a recording."""
     return start_position & -term_length
 
 
@@ -49,6 +51,7 @@ def segment_base(position: int, start_position: int, term_length: int, segment_l
 
 
 def entry_segment_base(entry: RecordingEntry, position: int) -> int:
+    """The base of the segment in which a position of the recording lies."""
     return segment_base(position, entry.start_position, entry.term_length, entry.segment_length)
 
 
@@ -79,9 +82,9 @@ class SegmentWriter:
         *,
         checksum: Checksum | None = None,
     ) -> None:
-        """Opens the segment of `position` and clears what lies behind it. Raises `StorageError`.
+        """Opens the segment of `position` and clears what lies past it. Raises `StorageError`.
 
-        Frames of a life that was cut off lie where new ones will; should they become visible behind the new end
+        Frames of a life that was cut off lie where new ones will; should they become visible past the new end
         after a crash they would pass for frames of this one. So they are gone before anything is written, at sync
         level 1 and 2 also from the disk, which waits for it: once a start of a recording.
         """
@@ -188,7 +191,7 @@ class SegmentWriter:
             self._close_full(full)
 
     def _open_segment(self, length: int, *, sync_directory: bool = False) -> File:
-        """The file of the current base with its first `length` bytes kept, zeros behind them and a new journal."""
+        """The file of the current base with its first `length` bytes kept, zeros after them and a new journal."""
         path = f"{self._directory}/{segment_file_name(self._recording_id, self._base)}"
         is_new = not self._storage.exists(path)
         file = self._storage.open(path, create=True)
@@ -270,6 +273,7 @@ class SegmentReader:
         return ReadBlock(data, position, position + offset)
 
     def close(self) -> None:
+        """Close the segment that is open; reading opens it again."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -7,7 +7,8 @@ nothing of what is copied.
 
 from collections.abc import Callable, Iterable
 
-from upheaval_node.archive.client import ArchiveClient, LateError
+from upheaval_node.archive.calls import LateError
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.recording_replication import (
     PROGRESS_TIMEOUT_NS,
     RecordingReplication,
@@ -59,6 +60,7 @@ class SnapshotReplication:
 
     @property
     def is_complete(self) -> bool:
+        """Whether every recording is here."""
         return len(self.recordings) == len(self._wanted)
 
     @property
@@ -68,6 +70,7 @@ class SnapshotReplication:
         return [*self.recordings.values(), *([known] if known != NULL_VALUE else [])]
 
     def next_deadline_ns(self) -> int:
+        """When the recording that is being copied is looked at, or the next attempt begins."""
         if self.is_complete:
             return NEVER_NS
         return self._next_attempt_ns if self._current is None else self._current.next_deadline_ns()
@@ -84,10 +87,12 @@ class SnapshotReplication:
         return self._end(now, self._current)
 
     def on_signal(self, signal: RecordingSignalEvent) -> None:
+        """A signal of the own archive, for the present attempt or another one."""
         if self._current is not None:
             self._current.on_signal(signal)
 
     def on_late_error(self, error: LateError) -> None:
+        """An error of the own archive, for the present attempt or another one."""
         if self._current is not None:
             self._current.on_late_error(error)
 

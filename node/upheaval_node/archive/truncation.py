@@ -1,6 +1,6 @@
 """Truncating a stopped recording: first the catalog, then the files, then the answer.
 
-The stop position is durable before a byte is cleared: whatever a crash leaves behind it is dead, and the next
+The stop position is durable before a byte is cleared: whatever a crash leaves after it is dead, and the next
 extension clears it again. Nothing may extend the recording until the files are done.
 """
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from struct import unpack_from
 from typing import Final
 
-from upheaval_node.archive.client import ArchiveClient, PendingCall
+from upheaval_node.archive.calls import PendingCall
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.media.api import BACK_PRESSURED, Image, Media, Message, Publication
@@ -26,6 +27,8 @@ FRAGMENT_LIMIT: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class WholeRecording:
+    """A recording that was written: its id, and its length in bytes of frames."""
+
     recording_id: int
     length: int
 

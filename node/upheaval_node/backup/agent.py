@@ -112,6 +112,7 @@ class BackupAgent:
 
     @property
     def state(self) -> BackupState:
+        """Where in its round the agent is."""
         return self._states.current
 
     @property
@@ -136,6 +137,7 @@ class BackupAgent:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """Raises `TerminationError` and `StorageError`, which end the agent; any other failure ends the round only."""
         if self._states.current is BackupState.CLOSED:
             return 0
         self._now = now
@@ -152,6 +154,7 @@ class BackupAgent:
         return work
 
     def next_deadline_ns(self) -> int:
+        """The next tick, or a time-out of one of the archives."""
         if self._states.current is BackupState.CLOSED:
             return NEVER_NS
         deadline_ns = min(self._next_tick_ns, self._archive.next_deadline_ns())

@@ -21,6 +21,7 @@ class BackupCounters:
         self.snapshots_retrieved = make(counter_types.BACKUP_SNAPSHOTS_RETRIEVED, "Cluster Backup snapshots retrieved")
 
     def close(self) -> None:
+        """Free all of them."""
         for counter in (
             self.state,
             self.live_log_position,

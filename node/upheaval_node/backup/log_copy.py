@@ -11,7 +11,8 @@ import struct
 from collections.abc import Callable
 from random import Random
 
-from upheaval_node.archive.client import ArchiveClient, LateError, PendingCall
+from upheaval_node.archive.calls import LateError, PendingCall
+from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.whole_recordings import describe_recording, stream_session_id
 from upheaval_node.backup.log_terms import find_terms
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters
@@ -226,7 +227,7 @@ class LogCopy:
         if record.done and record.error is None:
             self._archive.stop_recording(record.relevant_id)
         elif not record.done:
-            # Served behind the request that has not been answered.
+            # Served after the request that has not been answered.
             self._archive.stop_recording_channel(str(self._channel), LOG_STREAM_ID)
 
 

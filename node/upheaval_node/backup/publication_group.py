@@ -22,6 +22,7 @@ class PublicationGroup:
 
     @property
     def endpoints(self) -> Sequence[str]:
+        """All endpoints in the order in which they are tried."""
         return self._endpoints
 
     @property
@@ -31,6 +32,7 @@ class PublicationGroup:
 
     @property
     def current_endpoint(self) -> str | None:
+        """The endpoint of the current publication, if there is one."""
         return None if self._current is None else self._endpoints[self._cursor]
 
     def shuffle(self, random: Random) -> None:
@@ -40,7 +42,7 @@ class PublicationGroup:
     def next(self) -> Publication:
         """Close the current one and open that to the next endpoint. A single one is used even if it is excluded.
 
-        Raises what `add` raises; the next call then goes on behind that endpoint.
+        Raises what `add` raises; the next call then goes on after that endpoint.
         """
         self.close_current()
         count = len(self._endpoints)
@@ -55,9 +57,11 @@ class PublicationGroup:
         self._excluded = self._cursor
 
     def clear_exclusion(self) -> None:
+        """Pass over no endpoint any more."""
         self._excluded = NULL_VALUE
 
     def close_current(self) -> None:
+        """Close the current publication; the next one is to the endpoint after it."""
         current, self._current = self._current, None
         if current is not None:
             current.close()

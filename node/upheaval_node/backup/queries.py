@@ -91,6 +91,7 @@ class MemberQueries:
         return 0
 
     def next_deadline_ns(self) -> int:
+        """When the outstanding request is given up; 0, which is at once, without one."""
         return 0 if self._asked_ns is None else self._asked_ns + self._timeout_ns + 1
 
     def poll(self, now: Now) -> list[Answer]:
@@ -101,6 +102,7 @@ class MemberQueries:
         return self._answers
 
     def close(self) -> None:
+        """Close the publication and the own channel."""
         self.group.close_current()
         self._subscription.close()
 

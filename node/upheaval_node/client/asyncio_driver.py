@@ -185,6 +185,7 @@ class AsyncClient(ClientDriver):
         return response
 
     async def echo(self, value: bytes, *, operation_id: int | None = None) -> bytes:
+        """Send a value through the log and back."""
         response = await self.call(operations.echo_request(self._id(operation_id), value))
         return response.value or b""
 
@@ -193,6 +194,7 @@ class AsyncClient(ClientDriver):
         return (await self.call(operations.read_request(self._id(operation_id), key))).value
 
     async def write(self, key: str, value: bytes, *, operation_id: int | None = None) -> None:
+        """Set a register."""
         await self.call(operations.write_request(self._id(operation_id), key, value))
 
     async def cas(self, key: str, expected: bytes | None, value: bytes, *, operation_id: int | None = None) -> bool:
@@ -201,9 +203,11 @@ class AsyncClient(ClientDriver):
         return (await self.call(request)).status is Status.OK
 
     async def append(self, key: str, value: bytes, *, operation_id: int | None = None) -> None:
+        """Add a value to the end of a list."""
         await self.call(operations.append_request(self._id(operation_id), key, value))
 
     async def read_list(self, key: str, *, operation_id: int | None = None) -> list[bytes]:
+        """The values of a list in order, empty for an absent key."""
         return list((await self.call(operations.read_list_request(self._id(operation_id), key))).values or ())
 
     def _id(self, operation_id: int | None) -> int:

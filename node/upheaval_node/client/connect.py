@@ -59,6 +59,7 @@ def response_channel(source: Random) -> str:
 
 
 def is_response_channel(channel: str) -> bool:
+    """Whether the egress comes back on the connections that the client dials (`control-mode=response`)."""
     return Channel.parse(channel).get(channels.CONTROL_MODE) == channels.CONTROL_MODE_RESPONSE
 
 
@@ -103,6 +104,7 @@ class Connector:
         return self._states.current
 
     def do_work(self, now: Now) -> int:
+        """The next step; after the message time-out `error` says how far it came."""
         self._now = now
         if self._deadline_ns is None:
             self._deadline_ns = now.ns + self._timeout_ns
@@ -134,6 +136,7 @@ class Connector:
                 assert_never(unreachable)
 
     def next_deadline_ns(self) -> int:
+        """The message time-out, or the next attempt to send before it."""
         if self._deadline_ns is None:
             return 0
         if self._states.current is ConnectState.SEND_MESSAGE:

@@ -137,6 +137,7 @@ class BlockingClient(ClientDriver):
         return self._received.pop()
 
     def echo(self, value: bytes, *, operation_id: int | None = None) -> bytes:
+        """Send a value through the log and back."""
         response = self._call(operations.echo_request, operation_id, value)
         return response.value or b""
 
@@ -145,6 +146,7 @@ class BlockingClient(ClientDriver):
         return self._call(operations.read_request, operation_id, key).value
 
     def write(self, key: str, value: bytes, *, operation_id: int | None = None) -> None:
+        """Set a register."""
         self._call(operations.write_request, operation_id, key, value)
 
     def cas(self, key: str, expected: bytes | None, value: bytes, *, operation_id: int | None = None) -> bool:
@@ -153,9 +155,11 @@ class BlockingClient(ClientDriver):
         return response.status is Status.OK
 
     def append(self, key: str, value: bytes, *, operation_id: int | None = None) -> None:
+        """Add a value to the end of a list."""
         self._call(operations.append_request, operation_id, key, value)
 
     def read_list(self, key: str, *, operation_id: int | None = None) -> list[bytes]:
+        """The values of a list in order, empty for an absent key."""
         return list(self._call(operations.read_list_request, operation_id, key).values or ())
 
     def _call(self, make: Callable[..., bytes], operation_id: int | None, *arguments: object) -> Response:

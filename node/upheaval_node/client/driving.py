@@ -61,7 +61,7 @@ class ClientOptions(TypedDict, total=False):
 
 
 class ClientDriver(ABC):
-    """Connects to the cluster behind `endpoints` (`{0: "host:port"}` or `"0=host:port,..."`).
+    """Connects to the cluster at `endpoints` (`{0: "host:port"}` or `"0=host:port,..."`).
 
     `timeout` (seconds) bounds connecting and each call. Implements `ports.Agent` for the session.
     """
@@ -96,28 +96,34 @@ class ClientDriver(ABC):
 
     @property
     def is_connected(self) -> bool:
+        """Whether there is a session whose leader takes messages."""
         return self._client is not None and self._client.is_connected
 
     @property
     def leader_member_id(self) -> int:
+        """The member that leads, as the cluster last said. Raises `UsageError` before `connect`."""
         return self.session.leader_member_id
 
     @property
     def session_id(self) -> int:
+        """The cluster session id. Raises `UsageError` before `connect`."""
         return self.session.session_id
 
     def new_operation_id(self) -> int:
+        """An id for a request that no other client of the cluster is likely to use."""
         self._next_operation_id += 1
         return self._next_operation_id
 
     # --- the agent that a driver runs ---
 
     def do_work(self, now: Now) -> int:
+        """A duty cycle of the session, and what arrived for it."""
         if self._client is None:
             return 0
         return self._client.do_work(now) + self._client.poll(self._on_message, POLL_LIMIT)
 
     def next_deadline_ns(self) -> int:
+        """That of the session; never without one."""
         return NEVER_NS if self._client is None else self._client.next_deadline_ns()
 
     @abstractmethod

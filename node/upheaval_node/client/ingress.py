@@ -55,6 +55,7 @@ class Ingress:
         self._publications: dict[int, Publication] = {}
 
     def dial_all(self) -> None:
+        """Have a publication to every member."""
         for member_id in self.endpoints:
             self.dial(member_id)
 
@@ -70,6 +71,7 @@ class Ingress:
             self.failures[member_id] = str(error)
 
     def publication(self, member_id: int) -> Publication | None:
+        """The publication to a member, if it was dialled."""
         return self._publications.get(member_id)
 
     def connected_member(self, preferred: int | None) -> int | None:
@@ -97,10 +99,12 @@ class Ingress:
                 self.hang_up(other)
 
     def hang_up(self, member_id: int) -> None:
+        """Close the publication to a member."""
         publication = self._publications.pop(member_id, None)
         if publication is not None:
             publication.close()
 
     def close(self) -> None:
+        """Close the publications to all members."""
         for member_id in list(self._publications):
             self.hang_up(member_id)

@@ -43,6 +43,7 @@ def read_request(operation_id: int, key: str) -> bytes:
 
 
 def write_request(operation_id: int, key: str, value: bytes) -> bytes:
+    """Set a register."""
     return encode_request(Request(operation_id, Operation.WRITE, key, value))
 
 

@@ -46,9 +46,14 @@ MessageHandler = Callable[[int, Buffer], None]
 class EgressListener(Protocol):
     """What a client can hear of beside the messages of the service."""
 
-    def on_session_event(self, event: cm.SessionEvent) -> None: ...
-    def on_new_leader(self, event: cm.NewLeaderEvent) -> None: ...
-    def on_admin_response(self, response: cm.AdminResponse) -> None: ...
+    def on_session_event(self, event: cm.SessionEvent) -> None:
+        """The cluster closed the session, or refused something (SessionEvent)."""
+
+    def on_new_leader(self, event: cm.NewLeaderEvent) -> None:
+        """Who leads now (NewLeaderEvent); the client follows already."""
+
+    def on_admin_response(self, response: cm.AdminResponse) -> None:
+        """The answer to a request for a snapshot (AdminResponse)."""
 
 
 class _Deaf:
@@ -121,14 +126,17 @@ class ClusterClient:
 
     @property
     def state(self) -> ClientState:
+        """Where the session stands, see `states`."""
         return self._states.current
 
     @property
     def is_connected(self) -> bool:
+        """Whether messages may be offered: the ingress of the leader is connected."""
         return self._states.current is ClientState.CONNECTED
 
     @property
     def is_closed(self) -> bool:
+        """Whether the session has ended, by `close` or by what `error` says."""
         return self._states.current is ClientState.CLOSED
 
     @property
@@ -157,6 +165,7 @@ class ClusterClient:
                 return 0
 
     def next_deadline_ns(self) -> int:
+        """The next keep-alive, retry or time-out."""
         match self._states.current:
             case ClientState.CONNECTING:
                 return self._connector.next_deadline_ns()
@@ -183,6 +192,7 @@ class ClusterClient:
         return self._send(self._header, *parts)
 
     def send_keep_alive(self) -> bool:
+        """SessionKeepAlive; False when the transport did not take it."""
         message = cm.SessionKeepAlive(leadership_term_id=self.leadership_term_id, cluster_session_id=self.session_id)
         return self._try_to_send(cm.SCHEMA.encode(message))
 

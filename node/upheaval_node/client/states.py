@@ -16,6 +16,8 @@ from typing import Final
 
 
 class ConnectState(IntEnum):
+    """The steps of connecting, with the codes of Aeron's AeronCluster.AsyncConnect.State."""
+
     CREATE_EGRESS_SUBSCRIPTION = -1
     CREATE_INGRESS_PUBLICATIONS = 0
     AWAIT_PUBLICATION_CONNECTED = 1
@@ -26,6 +28,8 @@ class ConnectState(IntEnum):
 
 
 class ClientState(IntEnum):
+    """Where a session stands; the codes are ours."""
+
     CONNECTING = 0
     CONNECTED = 1
     AWAIT_NEW_LEADER = 2

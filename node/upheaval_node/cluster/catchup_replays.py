@@ -4,7 +4,7 @@ A replay has the stream and session ids of the live log, so that the follower se
 catch-up within the current term.
 """
 
-from upheaval_node.archive.client import LateError, PendingCall
+from upheaval_node.archive.calls import LateError, PendingCall
 from upheaval_node.cluster.members import ClusterMember
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.errors import UsageError

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval_node import counters as counter_types
-from upheaval_node.archive.client import LateError, PendingCall
+from upheaval_node.archive.calls import LateError, PendingCall
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.counters import Counter, recording_key_prefix
 from upheaval_node.errors import PeerError, TimeoutExpired

@@ -5,7 +5,7 @@ Source: Aeron Cluster, local log replay. Knows nothing of why the part is replay
 
 from collections.abc import Callable
 
-from upheaval_node.archive.client import PendingCall
+from upheaval_node.archive.calls import PendingCall
 from upheaval_node.archive.whole_recordings import stream_session_id
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.module_context import ModuleContext

@@ -5,7 +5,7 @@ of what the slice is.
 """
 
 from upheaval_node import counters as counter_types
-from upheaval_node.archive.client import LateError
+from upheaval_node.archive.calls import LateError
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.counters import Counter, recording_key_prefix

@@ -38,22 +38,27 @@ class CncLayout:
 
     @property
     def counters_metadata_length(self) -> int:
+        """Bytes of the metadata buffer: one record of it for each value record."""
         return self.counters_values_length // VALUE_LENGTH * METADATA_LENGTH
 
     @property
     def counters_metadata_offset(self) -> int:
+        """Where the counters' metadata begins, after header and command buffers."""
         return HEADER_LENGTH + self.to_driver_length + self.to_clients_length
 
     @property
     def counters_values_offset(self) -> int:
+        """Where the counters' values begin, after their metadata."""
         return self.counters_metadata_offset + self.counters_metadata_length
 
     @property
     def error_log_offset(self) -> int:
+        """Where the distinct error log begins, after the values."""
         return self.counters_values_offset + self.counters_values_length
 
     @property
     def file_length(self) -> int:
+        """Bytes of the whole file, in whole pages."""
         return align(self.error_log_offset + self.error_log_length, PAGE_LENGTH)
 
     def header(self, *, start_timestamp_ms: int, pid: int) -> bytes:
@@ -84,10 +89,12 @@ class CncHeader:
 
     @property
     def counters_values_offset(self) -> int:
+        """Where the counters' values begin in this file."""
         return self.layout.counters_values_offset
 
     @property
     def counters_metadata_offset(self) -> int:
+        """Where the counters' metadata begins in this file."""
         return self.layout.counters_metadata_offset
 
 

@@ -49,7 +49,8 @@ def read_errors(content: bytes) -> list[ErrorRecord]:
 class Writable(Protocol):
     """What an error log is written into: a file, or memory that others see."""
 
-    def write(self, offset: int, parts: Sequence[Buffer]) -> None: ...
+    def write(self, offset: int, parts: Sequence[Buffer]) -> None:
+        """Write all parts one after the other from `offset`."""
 
 
 class ErrorLog:

@@ -204,6 +204,7 @@ class MarkFile(Generic[Header]):
         self._file.write(_CLUSTER_MEMBER_ID_OFFSET, [struct.pack("<i", member_id)])
 
     def close(self) -> None:
+        """Close the file and leave its content: without `signal_terminated` the owner looks as if it were killed."""
         self._file.close()
 
     def _check_takeover(self, path: str, old: Header, new: Header, now_ms: int, timeout_ms: int) -> None:

@@ -82,6 +82,7 @@ class NodeState:
         return self._candidate_term_id
 
     def close(self) -> None:
+        """Close the file; every stored term is in it already."""
         self._file.close()
 
     def _store(self, term: int, log_position: int, timestamp_ms: int) -> None:

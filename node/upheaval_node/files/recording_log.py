@@ -82,6 +82,7 @@ class RecordingLog:
         return NULL_VALUE if last is None else last.recording_id
 
     def find_term_entry(self, leadership_term_id: int) -> Entry | None:
+        """The valid TERM entry of that leadership term, or None."""
         return self._terms.get(leadership_term_id)
 
     def get_term_entry(self, leadership_term_id: int) -> Entry:
@@ -181,7 +182,7 @@ class RecordingLog:
             self._replace(entry, replace(entry, log_position=log_position))
 
     def cut_terms(self, position: int) -> int:
-        """The log was cut at `position`: what began behind it is invalid. Returns the term in which the log now ends.
+        """The log was cut at `position`: what began after it is invalid. Returns the term in which the log now ends.
 
         -1 when there is no term. A term that begins at `position` stays, without length.
         """
@@ -337,6 +338,7 @@ class RecordingLog:
         self._file.sync(level)
 
     def close(self) -> None:
+        """Close the file; every change is in it already."""
         self._file.close()
 
     def reload(self) -> None:
@@ -354,7 +356,7 @@ class RecordingLog:
         entries, self._next_index, end = read_entries(content)
         if end < size:
             # A record cut off at the end was never reported as written, nor was one that a power cut left as zeros.
-            # What is behind such a hole counts for nothing where files are not synced, and cannot be there otherwise.
+            # What comes after such a hole counts for nothing where files are not synced, and cannot be there otherwise.
             if self._sync_level > 0 and not any(content[end : end + RECORD_ALIGNMENT]) and any(content[end:]):
                 raise DecodeError(f"record {self._next_index} is missing")
             self._file.truncate(end)

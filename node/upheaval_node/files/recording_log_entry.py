@@ -4,10 +4,10 @@ Records are multiples of 64 bytes: recordingId, leadershipTermId, termBaseLogPos
 each), serviceId, entryType (int32 each), and for standby snapshots length and text of an archive endpoint. Bit 31 of
 the type marks an entry as invalid; a type of -1 stands for a removed one (Aeron Cluster: recording log).
 
-A record of zeros was never written: a power cut can leave the length of a file without its content. Entries behind one
+A record of zeros was never written: a power cut can leave the length of a file without its content. Entries after one
 are not relied on, because nobody knows what is missing between them and those before.
 
-What Aeron leaves undefined behind a snapshot of this node (bytes 48 to 63) holds the length of its recording (int64), a
+What Aeron leaves undefined after a snapshot of this node (bytes 48 to 63) holds the length of its recording (int64), a
 mark that says so, and a CRC-32 of both and of bytes 0 to 43: by it a recording that lost its end is recognised.
 """
 
@@ -40,6 +40,8 @@ _NEVER_WRITTEN: Final = bytes(RECORD_ALIGNMENT)
 
 
 class EntryType(IntEnum):
+    """The kinds of records (Aeron Cluster: ENTRY_TYPE_TERM, _SNAPSHOT, _STANDBY_SNAPSHOT)."""
+
     TERM = 0
     SNAPSHOT = 1
     STANDBY_SNAPSHOT = 2
@@ -90,6 +92,7 @@ class Entry:
 
     @property
     def is_invalid_snapshot(self) -> bool:
+        """A local snapshot that was invalidated, and may become valid again."""
         return not self.is_valid and self.type is EntryType.SNAPSHOT
 
     def is_same_set(self, module: "Entry") -> bool:
@@ -127,15 +130,17 @@ def _type_number(entry: Entry) -> int:
 
 
 def encode_type(entry: Entry) -> bytes:
+    """The entryType field as it stands at TYPE_OFFSET, with the bit of invalid entries."""
     return struct.pack("<I", _type_number(entry))
 
 
 def encode_position(position: int) -> bytes:
+    """The logPosition field as it stands at LOG_POSITION_OFFSET."""
     return struct.pack("<q", position)
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """The whole record, zeros behind its content. Raises `UsageError` when a value or the endpoint does not fit."""
+    """The whole record, zeros after its content. Raises `UsageError` when a value or the endpoint does not fit."""
     try:
         record = _RECORD.pack(
             entry.recording_id,
@@ -161,7 +166,7 @@ def encode_entry(entry: Entry) -> bytes:
 def read_entries(content: bytes) -> tuple[list[Entry], int, int]:
     """All entries of a file in file order, the number of records, and where the last whole record ends.
 
-    What stands behind a record of zeros is left out. Raises `DecodeError` for an unknown type or an impossible
+    What comes after a record of zeros is left out. Raises `DecodeError` for an unknown type or an impossible
     endpoint.
     """
     entries: list[Entry] = []

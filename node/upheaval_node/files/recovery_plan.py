@@ -1,4 +1,4 @@
-"""What a member starts from: the newest snapshot and the log behind it (Aeron Cluster: recovery plan).
+"""What a member starts from: the newest snapshot and the log after it (Aeron Cluster: recovery plan).
 
 Pure computation over recording log entries and what the archive said about the log's recording.
 """

@@ -71,31 +71,46 @@ class StreamEnd(Protocol):
     """What both ends of a stream know of it. Lengths in bytes, positions as in Aeron's logs."""
 
     @property
-    def stream_id(self) -> int: ...
+    def stream_id(self) -> int:
+        """Which kind of messages the stream carries; together with the channel it names the stream."""
+
     @property
-    def session_id(self) -> int: ...
+    def session_id(self) -> int:
+        """Tells the streams of several publications of one stream id apart (Aeron: session id)."""
+
     @property
-    def initial_term_id(self) -> int: ...
+    def initial_term_id(self) -> int:
+        """The term id at position 0; term ids count up from it."""
+
     @property
-    def term_length(self) -> int: ...
+    def term_length(self) -> int:
+        """Bytes of a term, a power of two; no frame crosses the end of one."""
+
     @property
-    def mtu(self) -> int: ...
+    def mtu(self) -> int:
+        """The longest frame with its header, in bytes; longer messages are fragmented."""
 
 
 class Publication(StreamEnd, Protocol):
     """The sending end of one stream."""
 
     @property
-    def registration_id(self) -> int: ...
+    def registration_id(self) -> int:
+        """The correlation id with which the publication was added."""
+
     @property
-    def channel(self) -> str: ...
+    def channel(self) -> str:
+        """The channel URI as the publication was added with it."""
+
     @property
     def max_payload_length(self) -> int:
         """The longest message that is not fragmented."""
         ...
 
     @property
-    def max_message_length(self) -> int: ...
+    def max_message_length(self) -> int:
+        """The longest message in bytes, fragmented where need be: an eighth of a term, at most 16 MiB."""
+
     @property
     def position(self) -> int:
         """Where the next message begins."""
@@ -103,25 +118,27 @@ class Publication(StreamEnd, Protocol):
 
     @property
     def is_connected(self) -> bool:
-        """Whether at least one subscriber, local or behind a live link, receives this stream."""
+        """Whether at least one subscriber, local or over a live link, receives this stream."""
         ...
 
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Closed here, or ended by the driver: `offer` returns CLOSED."""
+
     @property
     def error(self) -> str | None:
         """Why the driver refused or ended this publication, if it did."""
         ...
 
     def offer(self, *parts: Buffer) -> int:
-        """Append one message, given in parts of bytes, and return the position behind it or a negative result code.
+        """Append one message, given in parts of bytes, and return the position after it or a negative result code.
 
         Raises `UsageError` for a message longer than `max_message_length`.
         """
         ...
 
     def claim_position(self, length: int) -> int:
-        """The position behind a message of this payload length if it were offered now, or a negative result code."""
+        """The position after a message of this payload length if it were offered now, or a negative result code."""
         ...
 
     def offer_frames(self, block: bytearray, count_hint: int = 0) -> int:
@@ -138,7 +155,8 @@ class Publication(StreamEnd, Protocol):
         """Also send to this channel; only with `control-mode=manual`."""
         ...
 
-    def remove_destination(self, channel: str) -> None: ...
+    def remove_destination(self, channel: str) -> None:
+        """Stop sending to this channel; one that was not added is passed over."""
 
     def close(self, *, eos: bool = True) -> None:
         """Send what is still held, then end the stream; without `eos` the receivers only miss it."""
@@ -149,14 +167,18 @@ class Image(StreamEnd, Protocol):
     """The receiving end of one stream for one subscription."""
 
     @property
-    def correlation_id(self) -> int: ...
+    def correlation_id(self) -> int:
+        """Tells images apart that the same subscription has had of one session (Aeron: image correlation id)."""
+
     @property
     def source_identity(self) -> str:
         """Where the stream comes from, for people."""
         ...
 
     @property
-    def join_position(self) -> int: ...
+    def join_position(self) -> int:
+        """The position at which this subscriber began to read."""
+
     @property
     def position(self) -> int:
         """What this subscriber has consumed."""
@@ -211,15 +233,25 @@ class Subscription(Protocol):
     """Interest in the streams of one stream id on one channel."""
 
     @property
-    def registration_id(self) -> int: ...
+    def registration_id(self) -> int:
+        """The correlation id with which the subscription was added."""
+
     @property
-    def channel(self) -> str: ...
+    def channel(self) -> str:
+        """The channel URI as the subscription was added with it."""
+
     @property
-    def stream_id(self) -> int: ...
+    def stream_id(self) -> int:
+        """The stream id of all its images."""
+
     @property
-    def images(self) -> list[Image]: ...
+    def images(self) -> list[Image]:
+        """The images there are now, in the order of their coming."""
+
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Closed here, or ended with the driver: it has no images and gets none."""
+
     @property
     def resolved_endpoint(self) -> str | None:
         """The bound `host:port` once the subscription listens."""
@@ -230,7 +262,8 @@ class Subscription(Protocol):
         """Why the subscription does not listen (it keeps trying), or why the driver refused it."""
         ...
 
-    def image(self, session_id: int) -> Image | None: ...
+    def image(self, session_id: int) -> Image | None:
+        """The image of that session, if there is one now."""
 
     def poll(self, handler: MessageHandler, fragment_limit: int) -> int:
         """Poll all images in turn, starting with another one each time."""
@@ -240,21 +273,28 @@ class Subscription(Protocol):
         """Also receive from this channel; only with `control-mode=manual`."""
         ...
 
-    def remove_destination(self, channel: str) -> None: ...
-    def close(self) -> None: ...
+    def remove_destination(self, channel: str) -> None:
+        """Receive nothing through this channel any more; one that was not added is passed over."""
+
+    def close(self) -> None:
+        """End all images and let go of the address; handlers are not told."""
 
 
 class Media(Agent, Protocol):
     """Adds publications and subscriptions. Callbacks are called from its `do_work`."""
 
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Closed here, or the driver is gone: nothing can be added or sent any more."""
 
     def next_correlation_id(self) -> int:
         """A positive number that nobody else in the cluster is likely to use (also as a response token)."""
         ...
 
-    def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> Publication: ...
+    def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> Publication:
+        """A new stream with its own session id, random where none is given.
+
+        Raises `UsageError` for an unusable channel."""
 
     def add_subscription(
         self,
@@ -263,6 +303,10 @@ class Media(Agent, Protocol):
         *,
         on_available: ImageHandler | None = None,
         on_unavailable: ImageHandler | None = None,
-    ) -> Subscription: ...
+    ) -> Subscription:
+        """Interest in a stream.
 
-    def close(self) -> None: ...
+        The handlers are told of images that come and go. Raises `UsageError` for an unusable channel."""
+
+    def close(self) -> None:
+        """Send what connections take at once, and end every stream without end of stream."""

@@ -74,6 +74,7 @@ class MediaClient:
         return self._control.link is not None and self._control.link.is_connected
 
     def next_correlation_id(self) -> int:
+        """Counts up from a random number, so that it does not meet those of other processes."""
         self._correlation_id = (self._correlation_id + 1) & ((1 << 62) - 1) or 1
         return self._correlation_id
 
@@ -119,20 +120,25 @@ class MediaClient:
 
     @property
     def now_ns(self) -> int:
+        """Monotonic time of this duty cycle."""
         return self._now.ns
 
     def mark_port(self, port: ClientPort) -> None:
+        """The port has something to do in this duty cycle or the next."""
         self._dirty_ports.append(port)
 
     def mark_link(self, link: FrameLink) -> None:
+        """The link has something to send in this duty cycle or the next."""
         self._dirty_links.append(link)
 
     def tick_soon(self) -> None:
+        """Something waits for the timers: run them in the next turn."""
         self._next_tick_ns = 0
 
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """One duty cycle; when the driver is gone, everything ends in it."""
         if self.is_closed:
             return 0
         self._now = now
@@ -152,6 +158,7 @@ class MediaClient:
         return count
 
     def next_deadline_ns(self) -> int:
+        """At once while something is to be sent, else the next tick; never once closed."""
         if self._dirty_ports or self._dirty_links or (self._control.is_lost and not self.is_closed):
             return self._now.ns
         return NEVER_NS if self.is_closed else self._next_tick_ns
@@ -178,6 +185,7 @@ class MediaClient:
         self._ports.clear()
 
     def close(self) -> None:
+        """Send what links take at once, then end everything."""
         if not self.is_closed:
             for link in self._dirty_links:
                 link.flush()

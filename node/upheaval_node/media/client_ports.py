@@ -33,11 +33,20 @@ class PortOwner(Protocol):
     receiver_id: int
 
     @property
-    def now_ns(self) -> int: ...
-    def next_correlation_id(self) -> int: ...
-    def mark_port(self, port: "ClientPort") -> None: ...
-    def mark_link(self, link: FrameLink) -> None: ...
-    def tick_soon(self) -> None: ...
+    def now_ns(self) -> int:
+        """Monotonic time of this duty cycle."""
+
+    def next_correlation_id(self) -> int:
+        """A number for what a port adds."""
+
+    def mark_port(self, port: "ClientPort") -> None:
+        """Give the port a turn: `do_work` is called soon."""
+
+    def mark_link(self, link: FrameLink) -> None:
+        """Have what is queued on the link sent soon."""
+
+    def tick_soon(self) -> None:
+        """Run the timers of all ports in the next turn."""
 
 
 class ClientPort(ABC):
@@ -52,30 +61,36 @@ class ClientPort(ABC):
         self.client = client
 
     def connect(self) -> None:
+        """Dial the driver."""
         self.link = FrameLink(self)
         self.link.connection = self.client.network.dial(self.client.address, self.link)
 
     def mark(self) -> None:
+        """Ask for a turn, once until it has come."""
         if not self.is_dirty:
             self.is_dirty = True
             self.client.mark_port(self)
 
     def send(self, command: bytes) -> None:
+        """Queue a command; dropped where there is no connection."""
         if self.link is not None:
             self.link.send_command(command)
 
     # --- link.LinkOwner ---
 
     def mark_link(self, link: FrameLink) -> None:
+        """Handed on to the client."""
         self.client.mark_link(link)
 
     def on_link_connected(self, link: FrameLink) -> None:
+        """Say hello, then what waited for the connection."""
         self.was_connected = True
         link.send_command(self.hello())
         self.on_ready(link)
         self.client.tick_soon()
 
     def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - the port has only this one
+        """A connection that had been there is not dialled again: the port is lost."""
         self.link = None
         if self.was_connected:
             self.is_lost = True
@@ -84,15 +99,17 @@ class ClientPort(ABC):
             self.mark()
 
     def on_response_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> None:  # noqa: ARG002
+        """Raises `PeerError`: drivers announce tokens to hosts, not to their clients."""
         raise PeerError("a response token from the driver")
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
-        pass
+        """Nothing to count here: the link closes itself, and that ends the port."""
 
     # --- for the kinds of port ---
 
     @property
     def needs_ticks(self) -> bool:
+        """Whether `tick` has something to do."""
         return False
 
     @abstractmethod
@@ -103,16 +120,19 @@ class ClientPort(ABC):
         """The connection is there and the first command is queued."""
 
     @abstractmethod
-    def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None: ...
+    def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
+        """A SETUP arrived: the driver announces a stream."""
 
     @abstractmethod
-    def on_extension(self, link: FrameLink, payload: bytes) -> None: ...
+    def on_extension(self, link: FrameLink, payload: bytes) -> None:
+        """A command of the driver arrived. Raises `PeerError` for one that the port does not know."""
 
     def do_work(self) -> None:
+        """The turn that `mark` asked for."""
         self.is_dirty = False
 
     def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:
-        pass
+        """The timers, while `needs_ticks`."""
 
     @abstractmethod
     def end(self, reason: str) -> None:
@@ -139,18 +159,22 @@ class PublicationPort(ClientPort):
     # --- publication.PublicationOwner ---
 
     def limit_position(self) -> int:
+        """CLOSED once the driver is lost, NOT_CONNECTED until it reports a subscriber, else what its window allows."""
         if self.is_done:
             return CLOSED
         return self._outlet.limit if self.is_connected else NOT_CONNECTED
 
     @property
     def is_connected(self) -> bool:
+        """The driver has a subscriber for the stream, and takes it up."""
         return self._driver_connected and self._outlet.is_active and not self.is_done
 
     def add_destination(self, channel: str) -> None:
+        """Told to the driver, as soon as it is there."""
         self._destination(commands.ADD_DESTINATION, channel)
 
     def remove_destination(self, channel: str) -> None:
+        """Told to the driver, as soon as it is there."""
         self._destination(commands.REMOVE_DESTINATION, channel)
 
     def _destination(self, name: str, channel: str) -> None:
@@ -162,32 +186,38 @@ class PublicationPort(ClientPort):
             self._waiting.append(command)
 
     def close_publication(self, *, eos: bool) -> None:
+        """End the stream; the port goes away when the driver has all of it."""
         self._buffer.end(eos=eos and Channel.parse(self._channel).get_bool(EOS, default=True))
         self.mark()
 
     # --- outlet.OutletOwner ---
 
     def on_outlet_changed(self, outlet: Outlet) -> None:  # noqa: ARG002 - there is one
+        """The driver consumed something or left: look at it in the next turn."""
         self.mark()
 
     def on_outlet_detached(self, outlet: Outlet) -> None:
-        pass
+        """Nothing to do: a lost connection ends the port as a whole."""
 
     # --- ClientPort ---
 
     def hello(self) -> bytes:
+        """PUBLISH with the stream's parameters and where it begins."""
         return commands.encode_stream(commands.PUBLISH, self._buffer.params, self._position, channel=self._channel)
 
     def on_ready(self, link: FrameLink) -> None:
+        """Send what waited, and announce the stream."""
         for command in self._waiting:
             link.send_command(command)
         self._waiting.clear()
         self._outlet.attach(link, self.client.now_ns)
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002
+        """Raises `PeerError`: nothing is received on a publication's connection."""
         raise PeerError("a stream on a publication's connection")
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:
+        """CONNECTED says whether there are subscribers, REFUSED why a call was in vain."""
         command = commands.decode(payload)
         if command.name == commands.CONNECTED:
             self._driver_connected = bool(command.number("value"))
@@ -201,9 +231,11 @@ class PublicationPort(ClientPort):
 
     @property
     def needs_ticks(self) -> bool:
+        """Until the driver has taken the stream up, it is announced again and again."""
         return not self._outlet.is_active
 
     def do_work(self) -> None:
+        """Seal, trim and send; the end, once the driver has everything of a closed publication."""
         super().do_work()
         buffer = self._buffer
         buffer.dirty = False
@@ -221,9 +253,11 @@ class PublicationPort(ClientPort):
         self.is_done = True
 
     def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:  # noqa: ARG002
+        """Announce the stream until the driver answers; no heartbeats between processes of one host."""
         self._outlet.tick(now_ns, heartbeat_interval_ns, heartbeats=False)
 
     def end(self, reason: str) -> None:
+        """The publication is closed, with the loss of the driver as its error."""
         self.is_done = True
         if not self.publication.is_closed:
             self.error = self.error or reason
@@ -248,13 +282,16 @@ class ArrivingStream:
 
     @property
     def source_identity(self) -> str:
+        """The source that the driver named with the image."""
         return self._source
 
     @property
     def active_transport_count(self) -> int:
+        """The driver's count, as it last told it."""
         return self.transports
 
     def drop_image(self, image: StreamImage, reason: str) -> None:
+        """Have the driver reject the image, and end it here at once."""
         self._port.send(commands.encode(commands.REJECT, session_id=image.session_id, reason=reason))
         self.images.drop(image)
         self.feed.end(reason)
@@ -287,9 +324,11 @@ class SubscriptionPort(ClientPort):
     # --- subscription.SubscriptionOwner ---
 
     def add_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:  # noqa: ARG002
+        """Told to the driver, as soon as it is there."""
         self._destination(commands.ADD_DESTINATION, channel)
 
     def remove_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:  # noqa: ARG002
+        """Told to the driver, as soon as it is there."""
         self._destination(commands.REMOVE_DESTINATION, channel)
 
     def _destination(self, name: str, channel: str) -> None:
@@ -302,6 +341,7 @@ class SubscriptionPort(ClientPort):
             self._waiting.append(command)
 
     def close_subscription(self, subscription: StreamSubscription) -> None:  # noqa: ARG002 - there is one
+        """Close the connection, by which the driver learns it, and end the images."""
         self.is_done = True
         if self.link is not None:
             self.link.flush()
@@ -312,20 +352,24 @@ class SubscriptionPort(ClientPort):
     # --- ClientPort ---
 
     def hello(self) -> bytes:
+        """SUBSCRIBE with channel and stream id."""
         subscription = self.subscription
         return commands.encode(commands.SUBSCRIBE, channel=subscription.channel, stream_id=subscription.stream_id)
 
     def on_ready(self, link: FrameLink) -> None:
+        """Send what waited for the connection."""
         for command in self._waiting:
             link.send_command(command)
         self._waiting.clear()
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002 - none from the driver
+        """The driver begins to send a stream that an IMAGE command announced; any other is passed over."""
         stream = self._streams.get(setup.session_id)
         if stream is not None and not stream.buffer.ended:
             stream.feed.on_setup(link, setup)
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - there is only one link
+        """Images that come and go, their transports, the bound address, refusals. Raises `PeerError` for others."""
         command = commands.decode(payload)
         match command.name:
             case commands.IMAGE:
@@ -356,9 +400,11 @@ class SubscriptionPort(ClientPort):
 
     @property
     def needs_ticks(self) -> bool:
+        """While the driver does not know all that was consumed."""
         return any(stream.feed.has_news for stream in self._streams.values())
 
     def do_work(self) -> None:
+        """Hand out announced images, report what was consumed, and let go of streams that ended."""
         super().do_work()
         announced, self._announced = self._announced, []
         for stream, correlation_id in announced:
@@ -378,10 +424,12 @@ class SubscriptionPort(ClientPort):
             self.client.tick_soon()
 
     def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:  # noqa: ARG002
+        """Report what was consumed, at intervals."""
         for stream in self._streams.values():
             stream.feed.tick(now_ns, status_interval_ns)
 
     def end(self, reason: str) -> None:
+        """The subscription is closed and all its images end."""
         self.is_done = True
         self.subscription.is_closed = True
         for stream in self._streams.values():

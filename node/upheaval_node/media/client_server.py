@@ -74,6 +74,7 @@ class ClientServer:
 
     @property
     def has_work(self) -> bool:
+        """Whether a client asked for something that has not been done."""
         return any(session.has_work for session in self._sessions)
 
     def do_work(self) -> int:
@@ -85,14 +86,17 @@ class ClientServer:
         return count
 
     def tell_changes(self) -> None:
+        """Tell clients what changed of bound addresses, transports and ends of streams."""
         for session in self._sessions:
             session.tell_changes()
 
     def tick(self, now_ns: int) -> None:
+        """The timers of what is sent to clients."""
         for session in self._sessions:
             session.tick(now_ns)
 
     def close(self) -> None:
+        """Take no clients any more and close the connections of those there are."""
         self._listener.close()
         for session in self._sessions:
             session.link.flush()
@@ -119,44 +123,52 @@ class ClientSession:
 
     @property
     def has_work(self) -> bool:
+        """Commands, an announced stream, images that the client left, or the loss of the connection."""
         return bool(self._commands or self._setup or self._left or self.link.is_closed)
 
     # --- link.LinkOwner ---
 
     def mark_link(self, link: FrameLink) -> None:
+        """Handed on to the driver."""
         self._driver.mark_link(link)
 
     def on_link_connected(self, link: FrameLink) -> None:
-        pass
+        """Nothing to do: the client speaks first."""
 
     def on_link_closed(self, link: FrameLink, reason: str) -> None:
-        pass
+        """Nothing to do yet: the next turn sees it and ends the session."""
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:  # noqa: ARG002 - no tokens here
+        """Kept for the next turn: the client's publication begins to send."""
         self._setup = setup
 
     def on_response_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> None:  # noqa: ARG002
+        """Raises `PeerError`: a client has no connections for others to answer on."""
         raise PeerError("a response token from a client")
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - there is only one link
+        """A command, kept for the next turn. Raises `PeerError` for one that cannot be decoded."""
         self._commands.append(commands.decode(payload))
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
+        """Counted by the driver like one of another host."""
         self._driver.on_peer_error(link, error)
 
     # --- outlet.OutletOwner ---
 
     def on_outlet_changed(self, outlet: Outlet) -> None:
+        """Send on; an image that the client left is dropped in the next turn."""
         self.link.mark()
         if outlet.receiver_left:
             self._left.append(outlet)
 
     def on_outlet_detached(self, outlet: Outlet) -> None:
-        pass
+        """Nothing to do: a lost connection ends the session as a whole."""
 
     # --- duty cycle ---
 
     def do_work(self) -> int:
+        """Carry out the commands; a broken one is counted and closes the connection."""
         count = 0
         try:
             while self._commands and not self.link.is_closed:
@@ -291,6 +303,7 @@ class ClientSession:
             self.link.send_command(commands.encode(commands.CONNECTED, value=int(self._was_connected)))
 
     def tell_changes(self) -> None:
+        """Tell the client the bound address, transport counts and ends of its subscription, where they changed."""
         subscription = self._subscription
         if subscription is None:
             return
@@ -310,6 +323,7 @@ class ClientSession:
                 self._tell_ended(image)
 
     def tick(self, now_ns: int) -> None:
+        """Announce images until the client takes them up; no heartbeats between processes of one host."""
         for _, outlet, _ in self._outlets.values():
             outlet.tick(now_ns, self._driver.settings.heartbeat_interval_ns, heartbeats=False)
 

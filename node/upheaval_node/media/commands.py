@@ -33,27 +33,32 @@ class Command:
         self.name = self.text("op")
 
     def text(self, key: str) -> str:
+        """A text. Raises `PeerError` for anything else."""
         value = self._fields.get(key)
         if not isinstance(value, str):
             raise PeerError(f"command without text {key}")
         return value
 
     def optional_text(self, key: str) -> str | None:
+        """A text, or None where the field is missing or null."""
         return None if self._fields.get(key) is None else self.text(key)
 
     def number(self, key: str) -> int:
+        """A 64-bit integer. Raises `PeerError` for anything else."""
         value = self._fields.get(key)
         if not isinstance(value, int) or not -(1 << 63) <= value < 1 << 63:
             raise PeerError(f"command without number {key}")
         return value
 
     def int32(self, key: str) -> int:
+        """A 32-bit integer. Raises `PeerError` for anything else."""
         value = self.number(key)
         if not -(1 << 31) <= value < 1 << 31:
             raise PeerError(f"{key} {value} is not an int32")
         return value
 
     def optional_number(self, key: str) -> int | None:
+        """A 64-bit integer, or None where the field is missing or null."""
         return None if self._fields.get(key) is None else self.number(key)
 
     def stream(self) -> tuple[StreamParams, int]:
@@ -74,10 +79,12 @@ class Command:
 
 
 def encode(name: str, **fields: Value) -> bytes:
+    """The payload of an EXT frame; None as a value is null."""
     return json.dumps({"op": name, **fields}, separators=(",", ":")).encode()
 
 
 def encode_stream(name: str, params: StreamParams, position: int, **fields: Value) -> bytes:
+    """A command about a stream: its parameters, and where it begins, besides the given fields."""
     return encode(
         name,
         session_id=params.session_id,

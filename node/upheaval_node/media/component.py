@@ -20,9 +20,11 @@ class ComponentMedia:
 
     @property
     def is_closed(self) -> bool:
+        """Whether the driver is closed."""
         return self._driver.is_closed
 
     def next_correlation_id(self) -> int:
+        """From the driver's count, so that no two components of the process get the same."""
         return self._driver.next_correlation_id()
 
     def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> StreamPublication:
@@ -45,9 +47,11 @@ class ComponentMedia:
         )
 
     def do_work(self, now: Now) -> int:  # noqa: ARG002 - the driver has its own turns
+        """Nothing: the driver has its own turns."""
         return 0
 
     def next_deadline_ns(self) -> int:
+        """Never: the driver has its own deadlines."""
         return NEVER_NS
 
     def close(self) -> None:

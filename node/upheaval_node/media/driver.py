@@ -93,6 +93,7 @@ class MediaDriver:
         self._correlation_id = random.getrandbits(62)
 
     def next_correlation_id(self) -> int:
+        """Counts up from a random number, so that it does not meet those of other drivers."""
         self._correlation_id = (self._correlation_id + 1) & ((1 << 62) - 1) or 1
         return self._correlation_id
 
@@ -135,15 +136,19 @@ class MediaDriver:
     # --- outbound.LinkSource ---
 
     def dial(self, endpoint: str, stream_id: int) -> FrameLink:
+        """Connect to where the endpoint is now. Raises `NetworkError` when that cannot be resolved or dialled."""
         return self.endpoints.dial(self._resolver.resolve(endpoint, stream_id))
 
     def link_of_token(self, token: int, stream_id: int) -> FrameLink | None:
+        """The newest live connection on which a receiver announced the token, if there is one."""
         return self.endpoints.link_of_token(token, stream_id)
 
     def now_ns(self) -> int:
+        """Monotonic time of this duty cycle."""
         return self._now.ns
 
     def mark_stream(self, stream: OutboundStream | InboundStream) -> None:
+        """The stream has something to flush, trim or report in this turn or the next."""
         self._dirty_streams.append(stream)
         self.bell.rung = True
 
@@ -224,6 +229,7 @@ class MediaDriver:
     # --- subscription.SubscriptionOwner ---
 
     def add_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:
+        """Raises `UsageError` without `control-mode=manual`, and for an unusable channel."""
         if subscription.parsed_channel.get(CONTROL_MODE) != CONTROL_MODE_MANUAL:
             raise UsageError(f"{subscription.channel} takes no destinations: it is not control-mode=manual")
         parsed = Channel.parse(channel)
@@ -232,6 +238,7 @@ class MediaDriver:
             self._changed()
 
     def remove_subscription_destination(self, subscription: StreamSubscription, channel: str) -> None:
+        """The streams stay as long as other destinations deliver them."""
         source = self._sources.get(subscription.registration_id, {}).pop(str(Channel.parse(channel)), None)
         if source is None:
             return
@@ -243,6 +250,7 @@ class MediaDriver:
         self._changed()
 
     def close_subscription(self, subscription: StreamSubscription) -> None:
+        """End its images; streams that nobody receives any more end, and so do unused listeners."""
         for stream in self._streams():
             if any(image.stream is stream.buffer for image in subscription.stream_images):
                 stream.images.reap()
@@ -260,22 +268,27 @@ class MediaDriver:
     # --- link.LinkOwner ---
 
     def mark_link(self, link: FrameLink) -> None:
+        """The link has something to send in this turn or the next."""
         self._dirty_links.append(link)
         self.bell.rung = True
 
     def on_link_connected(self, link: FrameLink) -> None:
+        """Announce our response tokens on it, and the streams that wait for it."""
         self.endpoints.on_connected(link)
         self.tick_soon()
 
     def on_link_closed(self, link: FrameLink, reason: str) -> None:  # noqa: ARG002 - streams on it were told
+        """Forget the connection; its streams were told by the link."""
         self.endpoints.forget(link)
 
     def on_setup(self, link: FrameLink, setup: Setup, token: int | None) -> None:
+        """Kept for the next turn: whether a subscription wants the stream is seen there."""
         self.endpoints.on_setup(link, setup, token)
         self._saw_setup = True
         self.bell.rung = True
 
     def on_response_token(self, link: FrameLink, token: int, stream_id: int, *, withdrawn: bool) -> None:
+        """Destinations that wait for the token are tried at once."""
         if self.endpoints.on_token(link, token, stream_id, withdrawn=withdrawn):
             for stream in self._outbound.values():
                 for destination in stream.destinations:
@@ -284,6 +297,7 @@ class MediaDriver:
                         self.tick_soon()
 
     def on_extension(self, link: FrameLink, payload: bytes) -> None:  # noqa: ARG002 - whatever it says
+        """Raises `PeerError`: commands come from processes of this member only."""
         raise PeerError("a command from another host")
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
@@ -296,6 +310,7 @@ class MediaDriver:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """One turn: clients, matching, announced streams, what was offered and consumed, timers, connections."""
         if self.is_closed:
             return 0
         self._now = now
@@ -317,6 +332,7 @@ class MediaDriver:
         return count
 
     def next_deadline_ns(self) -> int:
+        """At once while something is to be done, else the next tick."""
         has_commands = self._clients is not None and self._clients.has_work
         if self._dirty_streams or self._dirty_links or self._topology_changed or self._saw_setup or has_commands:
             return self._now.ns
@@ -522,6 +538,7 @@ class MediaDriver:
         return None if is_manual else setup.position
 
     def close(self) -> None:
+        """Send what connections take at once, then drop everything without end of stream."""
         if self.is_closed:
             return
         for link in list(self.endpoints.links):

@@ -32,6 +32,8 @@ class LinkRecord:
 
 @dataclass(slots=True)
 class ListenerRecord:
+    """A listener, the subscriptions that use it, and why its address could not be bound yet."""
+
     address: str
     users: list[int]
     listener: Listener | None = None
@@ -128,12 +130,14 @@ class Endpoints:
         return link
 
     def on_connected(self, link: FrameLink) -> None:
+        """Tell a host that we dialled the tokens on which it may answer."""
         record = self.links.get(link)
         if record is not None and record.listener is None:
             for token, (stream_id, _) in self._own_tokens.items():
                 link.send_required(pack_token(token, stream_id))
 
     def forget(self, link: FrameLink) -> None:
+        """The connection is closed: keep nothing of it."""
         self.links.pop(link, None)
 
     # --- response tokens ---
@@ -146,6 +150,7 @@ class Endpoints:
             self._tell_dialled(pack_token(token, stream_id))
 
     def withdraw(self, token: int) -> None:
+        """One user of a token less; without users the hosts that we dialled are told."""
         stream_id, users = self._own_tokens.pop(token, (0, 0))
         if users > 1:
             self._own_tokens[token] = (stream_id, users - 1)
@@ -214,6 +219,7 @@ class Endpoints:
                 link.close("idle connection")
 
     def close(self) -> None:
+        """Close every connection and every listener."""
         for link in list(self.links):
             link.flush()
             link.close("driver closed")

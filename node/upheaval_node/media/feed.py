@@ -37,6 +37,7 @@ class StreamTransport:
         self.announce(setup)
 
     def announce(self, setup: Setup) -> None:
+        """The publisher says where it would begin, and how far back it still holds the stream."""
         self.setup_position = setup.position
         self.held_from = max(setup.position - max(setup.ttl, 0) * FRAME_ALIGNMENT, 0)
 
@@ -51,6 +52,7 @@ class StreamTransport:
         self._ids = (params.session_id, params.stream_id, params.term_id_at(position))
 
     def on_frames(self, chunk: memoryview, words: memoryview, index: int, limit: int) -> int:
+        """A run of DATA frames, or one of padding. Raises `PeerError` for frames that do not follow."""
         if not self.is_active:
             raise PeerError("data before the receiver asked for it")
         feed = self.feed
@@ -75,6 +77,7 @@ class StreamTransport:
         return following
 
     def on_heartbeat(self, term_offset: int, term_id: int, flags: int) -> None:
+        """The publisher lives, or ends the stream. Raises `PeerError` for another position than what follows."""
         params = self.feed.buffer.params
         if not self.is_active:
             raise PeerError("heartbeat before the receiver asked for data")
@@ -85,10 +88,12 @@ class StreamTransport:
             self.feed.on_end_of_stream(self)
 
     def on_link_closed(self, reason: str) -> None:
+        """The connection is gone; another transport may go on with the stream."""
         self.is_active = False
         self.feed.on_transport_closed(self, reason)
 
     def send_status(self, position: int, window: int, receiver_id: int, flags: int = 0) -> None:
+        """An SM frame: what was consumed and how many bytes more are taken."""
         params = self.feed.buffer.params
         self.link.send_control(
             StatusMessage(
@@ -124,6 +129,7 @@ class StreamFeed:
 
     @property
     def active_transport_count(self) -> int:
+        """How many transports deliver now; one that waits for a gap to be filled does not count."""
         return sum(transport.is_active for transport in self.transports)
 
     @property
@@ -171,6 +177,7 @@ class StreamFeed:
         transport.send_status(transport.position, self.window, self._receiver_id)
 
     def on_run(self, data: memoryview, start: int, end: int, chunk_length: int) -> None:
+        """Append frames; what another transport has delivered already is dropped. Raises `PeerError` for a gap."""
         buffer = self.buffer
         self._is_alive = True
         if buffer.ended:
@@ -190,6 +197,7 @@ class StreamFeed:
             self._check_pause()
 
     def on_alive(self) -> None:
+        """A publisher showed that it lives."""
         self._is_alive = True
 
     def on_end_of_stream(self, transport: StreamTransport) -> None:
@@ -202,6 +210,7 @@ class StreamFeed:
             self.buffer.end(eos=True)
 
     def on_transport_closed(self, transport: StreamTransport, reason: str) -> None:
+        """Without a liveness time-out the stream ends with its connection."""
         if transport in self.transports:
             self.transports.remove(transport)
         if self._liveness_ns is None:

@@ -28,7 +28,7 @@ def scan_run(
 
     `stream` is (session id, stream id, term id). Stops before anything else: another stream's frame, a control
     frame, a padding frame, a heartbeat, the end of the term or a frame that is not whole yet.
-    Returns the word index and the term offset behind the run, and FOLLOWS, MISPLACED or MALFORMED.
+    Returns the word index and the term offset after the run, and FOLLOWS, MISPLACED or MALFORMED.
     """
     session_id, stream_id, term_id = stream
     while index < limit and term_offset < term_length:
@@ -98,7 +98,7 @@ def patch_run(words: memoryview, stream: tuple[int, int, int], term_offset: int,
 def cut_run(data: memoryview, offset: int, max_end: int) -> tuple[int, int]:
     """How much of a block from `offset` lies before `max_end`: (byte offset, position offset) of the cut.
 
-    Both count from the start of the block; they differ when the cut lies behind a padding frame.
+    Both count from the start of the block; they differ when the cut lies past a padding frame.
     """
     words = data.cast("i")
     index = offset >> 2

@@ -18,9 +18,13 @@ class ImageSource(Protocol):
     """What an image asks of whoever fills its stream."""
 
     @property
-    def source_identity(self) -> str: ...
+    def source_identity(self) -> str:
+        """Where the stream comes from, for people."""
+
     @property
-    def active_transport_count(self) -> int: ...
+    def active_transport_count(self) -> int:
+        """How many transports deliver the stream; 1 for a local one."""
+
     def drop_image(self, image: "StreamImage", reason: str) -> None:
         """The subscriber does not want the image any more."""
         ...
@@ -50,26 +54,32 @@ class StreamImage:
 
     @property
     def source_identity(self) -> str:
+        """Where the stream comes from, for people."""
         return self._source.source_identity
 
     @property
     def active_transport_count(self) -> int:
+        """How many transports deliver the stream; 0 once the image is closed."""
         return 0 if self.is_closed else self._source.active_transport_count
 
     @property
     def position(self) -> int:
+        """Where this subscriber reads next; of a closed image, where it stopped."""
         return self.cursor.read_position
 
     @property
     def received_position(self) -> int:
+        """The tail of the stream; of a closed image, where the tail was then."""
         return self.stream.tail if self._final_received is None else self._final_received
 
     @property
     def end_of_stream_position(self) -> int | None:
+        """Where the publisher ended the stream; a closed image keeps what it knew."""
         return self._final_end if self.is_closed else self.stream.end_position
 
     @property
     def is_end_of_stream(self) -> bool:
+        """The publisher ended the stream and this subscriber is there."""
         end = self.end_of_stream_position
         return end is not None and self.cursor.read_position >= end
 
@@ -79,6 +89,7 @@ class StreamImage:
         return self.stream.ended and self.cursor.position >= self.stream.tail
 
     def poll(self, handler: MessageHandler, fragment_limit: int, limit_position: int = MAX_POSITION) -> int:
+        """A message of several fragments is delivered with its last one."""
         count = 0
         while count < fragment_limit and not self.is_closed:
             block = self.stream.block_at(self.cursor)
@@ -156,6 +167,7 @@ class StreamImage:
             raise
 
     def next_block(self, limit_position: int = MAX_POSITION, max_length: int = MAX_BLOCK_LENGTH) -> Block | None:
+        """The present block as it is where it fits, else a cut of it at a frame."""
         if self.is_closed:
             return None
         block = self.stream.block_at(self.cursor)
@@ -175,12 +187,14 @@ class StreamImage:
         return Block(block.data[offset:cut], position, block.start + end)
 
     def consume(self, position: int) -> None:
+        """Raises `ValueError` for a position that is not held."""
         if not self.is_closed:
             if not self.cursor.read_position <= position <= self.stream.tail:
                 raise ValueError(f"consume {position} outside of {self.cursor.read_position}..{self.stream.tail}")
             self.stream.consume(self.cursor, position)
 
     def reject(self, reason: str) -> None:
+        """Does nothing once the image is closed."""
         if not self.is_closed:
             self._source.drop_image(self, reason)
 

@@ -20,28 +20,34 @@ class InboundStream:
 
     @property
     def source_identity(self) -> str:
+        """The address, and over TLS the name, of the publisher that was seen first."""
         return self._identity
 
     @property
     def active_transport_count(self) -> int:
+        """How many connections deliver the stream now."""
         return self.feed.active_transport_count
 
     def drop_image(self, image: StreamImage, reason: str) -> None:
+        """The subscription does not get the stream again; the publisher is told when nobody receives it."""
         self.rejected_by += [subscription.registration_id for subscription in self.images.drop(image)]
         if not self.images.has_subscribers:
             self.feed.end(f"rejected: {reason}")
 
     @property
     def is_done(self) -> bool:
+        """Ended, and consumed by everybody: the driver forgets the stream."""
         return self.buffer.ended and not len(self.images)
 
     def flush(self) -> None:
+        """After something arrived or was consumed; a stream that nobody receives ends."""
         self.feed.flush()
         self.images.reap()
         if not self.buffer.ended and not self.images.has_subscribers:
             self.feed.end("no subscription")
 
     def tick(self, now_ns: int, status_interval_ns: int) -> None:
+        """Status messages at intervals, and the liveness time-out."""
         self.feed.tick(now_ns, status_interval_ns)
 
     def abandon(self) -> None:

@@ -48,26 +48,32 @@ _PADDING: Final = [bytes(count) for count in range(FRAME_ALIGNMENT)]
 class Sender(Protocol):
     """A stream that leaves through the link."""
 
-    def on_status(self, status: StatusMessage) -> None: ...
+    def on_status(self, status: StatusMessage) -> None:
+        """The receiver reports what it consumed and how much more it takes. Raises `PeerError` for nonsense."""
+
     def pump(self, parts: deque[Buffer], room: int) -> int:
         """Add up to about `room` bytes of frames; returns how many."""
         ...
 
-    def on_link_closed(self, reason: str) -> None: ...
+    def on_link_closed(self, reason: str) -> None:
+        """The connection is gone; the stream needs another one."""
 
 
 class Transport(Protocol):
     """A stream that arrives through the link."""
 
     def on_frames(self, chunk: memoryview, words: memoryview, index: int, limit: int) -> int:
-        """Take the frames of this stream at word `index`; returns the index behind them.
+        """Take the frames of this stream at word `index`; returns the index after them.
 
         The same index means that the frame is not whole yet. Raises `PeerError`.
         """
         ...
 
-    def on_heartbeat(self, term_offset: int, term_id: int, flags: int) -> None: ...
-    def on_link_closed(self, reason: str) -> None: ...
+    def on_heartbeat(self, term_offset: int, term_id: int, flags: int) -> None:
+        """A DATA frame of length 0: the publisher lives, and with FLAG_EOS the stream ends there."""
+
+    def on_link_closed(self, reason: str) -> None:
+        """The connection is gone; nothing more of the stream comes through it."""
 
 
 class LinkOwner(Protocol):
@@ -77,12 +83,23 @@ class LinkOwner(Protocol):
         """The link has something to send."""
         ...
 
-    def on_link_connected(self, link: "FrameLink") -> None: ...
-    def on_link_closed(self, link: "FrameLink", reason: str) -> None: ...
-    def on_setup(self, link: "FrameLink", setup: Setup, token: int | None) -> None: ...
-    def on_response_token(self, link: "FrameLink", token: int, stream_id: int, *, withdrawn: bool) -> None: ...
-    def on_extension(self, link: "FrameLink", payload: bytes) -> None: ...
-    def on_peer_error(self, link: "FrameLink", error: PeerError) -> None: ...
+    def on_link_connected(self, link: "FrameLink") -> None:
+        """The connection stands; frames may be queued."""
+
+    def on_link_closed(self, link: "FrameLink", reason: str) -> None:
+        """The connection is gone, after its streams were told."""
+
+    def on_setup(self, link: "FrameLink", setup: Setup, token: int | None) -> None:
+        """A SETUP frame; `token` is that of the RSP_SETUP just before it, if it answers on this connection."""
+
+    def on_response_token(self, link: "FrameLink", token: int, stream_id: int, *, withdrawn: bool) -> None:
+        """The peer announces a response token for a stream id, or withdraws it."""
+
+    def on_extension(self, link: "FrameLink", payload: bytes) -> None:
+        """An EXT frame. Raises `PeerError` where no commands are taken."""
+
+    def on_peer_error(self, link: "FrameLink", error: PeerError) -> None:
+        """The peer broke the protocol; the connection is closed next."""
 
 
 def pad_frame(frame: bytes) -> bytes:
@@ -100,6 +117,7 @@ def pack_token(token: int, stream_id: int, *, withdrawn: bool = False) -> bytes:
 
 
 def pack_extension(payload: bytes) -> bytes:
+    """An EXT frame. Raises `ValueError` for a payload that does not fit one frame."""
     length = len(payload) + 8
     if length > MAX_MTU:
         raise ValueError(f"extension frame of {length} bytes")
@@ -131,6 +149,7 @@ class FrameLink:
     # --- ports.ConnectionHandler ---
 
     def on_connected(self, connection: Connection) -> None:
+        """Tell the owner, and send what waited."""
         if self.is_connected or self.is_closed:
             return
         self.connection = connection
@@ -140,6 +159,7 @@ class FrameLink:
         self.mark()
 
     def on_data(self, data: memoryview) -> None:
+        """Take the whole frames, keep the rest; a fault of the peer closes the connection."""
         if self.is_closed:
             return
         self.saw_input = True
@@ -156,10 +176,12 @@ class FrameLink:
         self._tail = bytes(chunk[used:])
 
     def on_writable(self) -> None:
+        """Send on in the next turn."""
         self._is_blocked = False
         self.mark()
 
     def on_closed(self, reason: str) -> None:
+        """Tell streams and owner."""
         self._shut(reason)
 
     # --- receiving ---
@@ -239,6 +261,7 @@ class FrameLink:
         return True
 
     def remove_sender(self, stream_id: int, session_id: int) -> None:
+        """The stream does not leave through this connection any more."""
         self.senders.pop((stream_id, session_id), None)
 
     def add_transport(self, stream_id: int, session_id: int, transport: Transport) -> None:
@@ -256,12 +279,14 @@ class FrameLink:
     # --- sending ---
 
     def mark(self) -> None:
+        """Ask the owner for a `flush`, once until it has come."""
         if not self.is_dirty and not self.is_closed:
             self.is_dirty = True
             self._owner.mark_link(self)
 
     @property
     def has_room_for_control(self) -> bool:
+        """Whether a frame that may be lost would be queued: the peer keeps up."""
         return self.is_connected and self.queued < MAX_CONTROL_BACKLOG
 
     def send_control(self, frame: bytes) -> bool:

@@ -14,10 +14,15 @@ class LocalStream(Protocol):
     images: "ImageTable"
 
     @property
-    def source_identity(self) -> str: ...
+    def source_identity(self) -> str:
+        """Where the stream comes from, for people; `aeron:ipc` for a publication of this process."""
+
     @property
-    def active_transport_count(self) -> int: ...
-    def drop_image(self, image: StreamImage, reason: str) -> None: ...
+    def active_transport_count(self) -> int:
+        """How many transports deliver the stream; 1 for a publication of this process."""
+
+    def drop_image(self, image: StreamImage, reason: str) -> None:
+        """A subscriber rejects the stream: end its image."""
 
 
 class ImageTable:
@@ -33,6 +38,7 @@ class ImageTable:
         return len(self._images)
 
     def may_join(self, subscription: StreamSubscription) -> bool:
+        """Whether the subscription never had an image of this stream and is open."""
         return subscription.registration_id not in self._ever and not subscription.is_closed
 
     def join(self, stream: LocalStream, subscription: StreamSubscription, position: int, correlation_id: int) -> None:
@@ -60,10 +66,12 @@ class ImageTable:
             self.ring()
 
     def ring(self) -> None:
+        """Wake every subscriber."""
         for subscription, _ in self._images.values():
             subscription.ring()
 
     def ever_joined(self, subscription: StreamSubscription) -> bool:
+        """Whether the subscription has or had an image of this stream."""
         return subscription.registration_id in self._ever
 
     def reap(self) -> None:
@@ -73,6 +81,7 @@ class ImageTable:
                 self.drop(image)
 
     def end_all(self) -> None:
+        """End all images, consumed or not."""
         for _, image in list(self._images.values()):
             self.drop(image)
 

@@ -46,18 +46,23 @@ class ObservedMedia:
 
     @property
     def is_closed(self) -> bool:
+        """As the media that it stands before."""
         return self._media.is_closed
 
     def do_work(self, now: Now) -> int:
+        """A duty cycle of the media that it stands before."""
         return self._media.do_work(now)
 
     def next_deadline_ns(self) -> int:
+        """That of the media that it stands before."""
         return self._media.next_deadline_ns()
 
     def next_correlation_id(self) -> int:
+        """From the count of the media that it stands before."""
         return self._media.next_correlation_id()
 
     def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> Publication:
+        """A publication whose messages are shown as sent, except those of snapshots."""
         publication = self._media.add_publication(channel, stream_id, session_id=session_id)
         if stream_id in _SNAPSHOT_STREAMS:
             return publication
@@ -72,6 +77,7 @@ class ObservedMedia:
         on_available: ImageHandler | None = None,
         on_unavailable: ImageHandler | None = None,
     ) -> Subscription:
+        """A subscription whose messages are shown as received: once delivered by a poll or consumed in a block."""
         show = _Show(self._observer, self._component, RECEIVE, stream_id, "")
         images = _Images(show, on_available, on_unavailable)
         if not self._sees_logs:
@@ -85,6 +91,7 @@ class ObservedMedia:
         return cast(Subscription, _ObservedSubscription(inner, show, images))
 
     def close(self) -> None:
+        """Close the media that it stands before."""
         self._media.close()
 
 
@@ -140,7 +147,7 @@ class _ObservedPublication:
 
 
 class _Images:
-    """The images of one subscription, each behind one and the same observer for as long as it is there."""
+    """The images of one subscription, each with one and the same observer for as long as it is there."""
 
     def __init__(self, show: _Show, on_available: ImageHandler | None, on_unavailable: ImageHandler | None) -> None:
         self._show = show

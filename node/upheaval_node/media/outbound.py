@@ -58,8 +58,12 @@ class LinkSource(Protocol):
         """Raises `NetworkError` when the endpoint cannot be resolved."""
         ...
 
-    def link_of_token(self, token: int, stream_id: int) -> FrameLink | None: ...
-    def mark_stream(self, stream: "OutboundStream") -> None: ...
+    def link_of_token(self, token: int, stream_id: int) -> FrameLink | None:
+        """The newest live connection on which the token was announced, if there is one."""
+
+    def mark_stream(self, stream: "OutboundStream") -> None:
+        """The stream has something to flush, trim or report."""
+
     def tick_soon(self) -> None:
         """Timers have something to do before their next interval."""
         ...
@@ -91,6 +95,7 @@ class Destination:
         self.outlet = Outlet(buffer, cursor, stream, windowed=windowed, token=self.token)
 
     def tick(self, now_ns: int, source: LinkSource, settings: MediaSettings) -> None:
+        """Dial where there is no connection, announce, send heartbeats, and give up a receiver that is silent."""
         outlet = self.outlet
         if outlet.link is None and now_ns >= self._redial_ns:
             self._connect(now_ns, source, settings)
@@ -110,6 +115,7 @@ class Destination:
             self._stream.error = str(error)
 
     def retry_now(self) -> None:
+        """Do not wait for the rest of the redial interval."""
         self._redial_ns = 0
 
     def disconnect(self, reason: str) -> None:
@@ -120,6 +126,7 @@ class Destination:
         self.outlet.detach()
 
     def close(self, reason: str) -> None:
+        """Give up the connection and let the stream forget what only this receiver needs."""
         self.disconnect(reason)
         self._stream.buffer.remove_cursor(self.outlet.cursor)
 
@@ -162,6 +169,7 @@ class OutboundStream:
     # --- publication.PublicationOwner ---
 
     def limit_position(self) -> int:
+        """As far as the slowest local reader and, but for `control-mode=manual`, each connected receiver allows."""
         if self._states.current != PublicationState.ACTIVE:
             return CLOSED
         if not self.is_connected:
@@ -173,6 +181,7 @@ class OutboundStream:
 
     @property
     def is_connected(self) -> bool:
+        """A subscriber in this process or a connected receiver; a spy counts with `ssc=true` and manual control."""
         if self._states.current != PublicationState.ACTIVE:
             return False
         if len(self.images) and (self._spies_connect or self.images.has_subscribers):
@@ -180,6 +189,7 @@ class OutboundStream:
         return any(each.outlet.is_connected for each in self._destinations.values())
 
     def add_destination(self, channel: str) -> None:
+        """Raises `UsageError` without `control-mode=manual`, and for an unusable channel."""
         if not self.is_mdc:
             raise UsageError(f"{self.channel} takes no destinations: it is not control-mode=manual")
         parsed = Channel.parse(channel)
@@ -188,12 +198,14 @@ class OutboundStream:
             self._source.tick_soon()
 
     def remove_destination(self, channel: str) -> None:
+        """The receiver misses the stream from here on; it is told no end of it."""
         destination = self._destinations.pop(str(Channel.parse(channel)), None)
         if destination is not None:
             destination.close("destination removed")
             self.invalidate()
 
     def close_publication(self, *, eos: bool) -> None:
+        """What is held is still sent, then the stream lingers, then it is gone."""
         if self._states.current == PublicationState.ACTIVE:
             self._states.enter(PublicationState.DRAINING)
             self.invalidate()
@@ -204,19 +216,23 @@ class OutboundStream:
 
     @property
     def source_identity(self) -> str:
+        """Always `aeron:ipc`."""
         return "aeron:ipc"
 
     @property
     def active_transport_count(self) -> int:
+        """Always 1: the publication itself."""
         return 1
 
     def drop_image(self, image: StreamImage, reason: str) -> None:  # noqa: ARG002 - the publisher is ours
+        """The subscriber loses its image; the publication goes on."""
         self.images.drop(image)
         self.invalidate()
 
     # --- outlet.OutletOwner ---
 
     def on_outlet_changed(self, outlet: Outlet) -> None:
+        """A receiver consumed something, came or left: send on, and ask anew how far the writer may go."""
         if outlet.link is not None:
             outlet.link.mark()
         if not outlet.is_connected:
@@ -224,6 +240,7 @@ class OutboundStream:
         self.buffer.touch()
 
     def on_outlet_detached(self, outlet: Outlet) -> None:  # noqa: ARG002 - the next tick dials again
+        """A receiver's connection is gone: the next tick dials again."""
         self.buffer.touch()
         self._source.tick_soon()
 
@@ -238,10 +255,12 @@ class OutboundStream:
 
     @property
     def destinations(self) -> list[Destination]:
+        """The remote receivers that were added, connected or not."""
         return list(self._destinations.values())
 
     @property
     def needs_ticks(self) -> bool:
+        """Whether there are receivers to keep alive or an end to bring about."""
         has_news = self.feed is not None and self.feed.has_news
         return bool(self._destinations) or self._states.current != PublicationState.ACTIVE or has_news
 
@@ -274,6 +293,7 @@ class OutboundStream:
             self.on_connected_changed()
 
     def tick(self, now_ns: int) -> None:
+        """The receivers' timers, a client's feed, and the next step of the end: drain, linger, done."""
         for destination in list(self._destinations.values()):
             destination.tick(now_ns, self._source, self._settings)
         if self.feed is not None:

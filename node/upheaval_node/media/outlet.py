@@ -1,4 +1,4 @@
-"""One receiver of a stream behind a link: announces the stream, sends its blocks, keeps what the receiver reports.
+"""One receiver of a stream over a link: announces the stream, sends its blocks, keeps what the receiver reports.
 
 An outlet outlives its connections: when the owner attaches it to a new link, it announces the stream again and goes
 on where the receiver says. It knows no subscription, no address and no publication.
@@ -92,6 +92,7 @@ class Outlet:
         return True
 
     def detach(self) -> None:
+        """Use no connection any more; a later `attach` announces the stream again."""
         if self.link is not None:
             self.link.remove_sender(self.stream.params.stream_id, self.stream.params.session_id)
             self.link = None
@@ -110,6 +111,7 @@ class Outlet:
     # --- link.Sender ---
 
     def on_status(self, status: StatusMessage) -> None:
+        """Join where the receiver says, move up to what it consumed. Raises `PeerError` for an impossible offset."""
         params = self.stream.params
         if status.consumption_term_offset >= params.term_length:
             raise PeerError(f"status with term offset {status.consumption_term_offset}")
@@ -141,11 +143,13 @@ class Outlet:
         self._set_connected(True)
 
     def on_link_closed(self, reason: str) -> None:  # noqa: ARG002 - the owner of the link reports it
+        """The owner has to attach another connection."""
         self.link = None
         self.is_active = False
         self._owner.on_outlet_detached(self)
 
     def pump(self, parts: deque[Buffer], room: int) -> int:
+        """Nothing before the receiver has answered; windowed ones stop at the receiver's window."""
         if not self.is_active:
             return 0
         stream = self.stream

@@ -37,6 +37,7 @@ class JoinPosition(NamedTuple):
     position: int
 
     def of(self, initial_term_id: int, term_length: int) -> int | None:
+        """The position, if the stream has the same terms; else None."""
         same = (initial_term_id, term_length) == (self.initial_term_id, self.term_length)
         return self.position if same else None
 

@@ -28,12 +28,21 @@ class PublicationOwner(Protocol):
         ...
 
     @property
-    def is_connected(self) -> bool: ...
+    def is_connected(self) -> bool:
+        """Whether at least one subscriber receives the stream."""
+
     @property
-    def error(self) -> str | None: ...
-    def add_destination(self, channel: str) -> None: ...
-    def remove_destination(self, channel: str) -> None: ...
-    def close_publication(self, *, eos: bool) -> None: ...
+    def error(self) -> str | None:
+        """Why the driver refused or ended the publication, if it did."""
+
+    def add_destination(self, channel: str) -> None:
+        """Raises `UsageError` where the channel or the publication does not allow it."""
+
+    def remove_destination(self, channel: str) -> None:
+        """Stop sending to this channel."""
+
+    def close_publication(self, *, eos: bool) -> None:
+        """No more is offered: bring what is held away, then end the stream."""
 
 
 class StreamPublication:
@@ -64,14 +73,17 @@ class StreamPublication:
 
     @property
     def position(self) -> int:
+        """The tail of the stream."""
         return self._stream.tail
 
     @property
     def is_connected(self) -> bool:
+        """Never once closed."""
         return not self.is_closed and self._owner.is_connected
 
     @property
     def error(self) -> str | None:
+        """What the owner says of it."""
         return self._owner.error
 
     def invalidate(self) -> None:
@@ -91,6 +103,7 @@ class StreamPublication:
             self.bell.rung = True
 
     def offer(self, *parts: Buffer) -> int:
+        """One frame where the message fits one, else fragments; nothing is sent before the next turn."""
         stream = self._stream
         position = stream.tail
         if position >= self._limit and (refused := self._refresh(position)):
@@ -118,6 +131,7 @@ class StreamPublication:
         return self._advance(position + aligned)
 
     def claim_position(self, length: int) -> int:
+        """Counts the padding that a message which does not fit the term would leave."""
         position = self._stream.tail
         if position >= self._limit and (refused := self._refresh(position)):
             return refused
@@ -128,6 +142,7 @@ class StreamPublication:
         return position + framed if position + framed <= self._max_position else MAX_POSITION_EXCEEDED
 
     def offer_frames(self, block: bytearray, count_hint: int = 0) -> int:  # noqa: ARG002 - part of the contract
+        """Raises `UsageError` for anything but whole frames of at most `mtu` bytes, and padding that crosses a term."""
         position = self._stream.tail
         if position >= self._limit and (refused := self._refresh(position)):
             return refused
@@ -245,12 +260,15 @@ class StreamPublication:
         return 0
 
     def add_destination(self, channel: str) -> None:
+        """Raises `UsageError` without `control-mode=manual`."""
         self._owner.add_destination(channel)
 
     def remove_destination(self, channel: str) -> None:
+        """One that was not added is passed over."""
         self._owner.remove_destination(channel)
 
     def close(self, *, eos: bool = True) -> None:
+        """Closing twice does nothing."""
         if not self.is_closed:
             self.mark_closed()
             self._owner.close_publication(eos=eos)

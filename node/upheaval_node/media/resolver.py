@@ -7,6 +7,8 @@ from upheaval_node.tls_files import named_address
 
 
 class Resolver(Protocol):
+    """Turns the endpoint of a channel into the address that is dialled."""
+
     def resolve(self, endpoint: str, stream_id: int) -> str:
         """The `host:port` to dial for `endpoint`; the stream id allows another path for each kind of stream.
 
@@ -25,6 +27,7 @@ class NamingResolver:
         self._others = others
 
     def resolve(self, endpoint: str, stream_id: int) -> str:
+        """The address with the expected name before it, which the other end's certificate has to show."""
         name = self._names.get(endpoint, self._others)
         return named_address(name, self._resolver.resolve(endpoint, stream_id))
 
@@ -36,4 +39,5 @@ class StaticResolver:
         self._addresses = addresses if addresses is not None else {}
 
     def resolve(self, endpoint: str, stream_id: int) -> str:  # noqa: ARG002 - the same for every stream
+        """The mapped address, else the endpoint itself."""
         return self._addresses.get(endpoint, endpoint)

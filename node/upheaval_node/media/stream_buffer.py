@@ -30,16 +30,18 @@ class StreamParams:
 
     @property
     def shift(self) -> int:
+        """The term length as a power of two: how far positions are shifted to count terms."""
         return position_bits_to_shift(self.term_length)
 
     def term_id_at(self, position: int) -> int:
+        """The id of the term in which the position lies."""
         return term_id_at(position, self.shift, self.initial_term_id)
 
 
 class Cursor:
     """Where one reader is.
 
-    `position` is what it has acknowledged: a blocking cursor holds everything behind it. `read_position` is what
+    `position` is what it has acknowledged: a blocking cursor holds everything from there on. `read_position` is what
     it takes next, and lies in the block that `number` counts, or at the tail.
     """
 
@@ -153,6 +155,7 @@ class StreamBuffer:
         return cursor
 
     def remove_cursor(self, cursor: Cursor) -> None:
+        """Its reader holds nothing back any more; what it had consumed counts as consumed."""
         if cursor in self._cursors:
             self._cursors.remove(cursor)
             if cursor.blocking and cursor.position > self.start_position:

@@ -12,9 +12,16 @@ from upheaval_node.protocol.channel import Channel
 
 
 class SubscriptionOwner(Protocol):
-    def add_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None: ...
-    def remove_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None: ...
-    def close_subscription(self, subscription: "StreamSubscription") -> None: ...
+    """What a subscription asks of whoever brings its streams."""
+
+    def add_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None:
+        """Also receive from this channel. Raises `UsageError` where that is not allowed."""
+
+    def remove_subscription_destination(self, subscription: "StreamSubscription", channel: str) -> None:
+        """Receive nothing through this channel any more."""
+
+    def close_subscription(self, subscription: "StreamSubscription") -> None:
+        """Nobody reads any more: let go of images and address."""
 
 
 class StreamSubscription:
@@ -47,12 +54,15 @@ class StreamSubscription:
 
     @property
     def images(self) -> list[Image]:
+        """A copy of the list: images may come and go while it is looked at."""
         return list(self.stream_images)
 
     def image(self, session_id: int) -> Image | None:
+        """The image of that session, if there is one now."""
         return next((image for image in self.stream_images if image.session_id == session_id), None)
 
     def poll(self, handler: MessageHandler, fragment_limit: int) -> int:
+        """At most `fragment_limit` fragments of all images together."""
         images = self.stream_images
         if len(images) == 1:
             return images[0].poll(handler, fragment_limit)
@@ -67,12 +77,15 @@ class StreamSubscription:
         return count
 
     def add_destination(self, channel: str) -> None:
+        """Raises `UsageError` without `control-mode=manual`."""
         self._owner.add_subscription_destination(self, channel)
 
     def remove_destination(self, channel: str) -> None:
+        """One that was not added is passed over."""
         self._owner.remove_subscription_destination(self, channel)
 
     def close(self) -> None:
+        """Closing twice does nothing."""
         if not self.is_closed:
             self.is_closed = True
             self._owner.close_subscription(self)
@@ -85,6 +98,7 @@ class StreamSubscription:
             self._bell.rung = True
 
     def image_available(self, image: StreamImage) -> None:
+        """Take the image into the list and tell the subscriber."""
         self.stream_images.append(image)
         self.ring()
         if self._on_available is not None:

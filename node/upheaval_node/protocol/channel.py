@@ -90,9 +90,11 @@ class Channel:
 
     @property
     def endpoint(self) -> str | None:
+        """The `endpoint` parameter, `host:port`, if there is one."""
         return self.params.get(ENDPOINT)
 
     def get(self, key: str) -> str | None:
+        """The value of a parameter as it was written, or None."""
         return self.params.get(key)
 
     def get_int(self, key: str, low: int = -(1 << 63), high: int = (1 << 63) - 1) -> int | None:
@@ -105,6 +107,7 @@ class Channel:
         return int(value)
 
     def get_int32(self, key: str) -> int | None:
+        """A 32-bit integer parameter. Raises `UsageError` for anything else."""
         return self.get_int(key, -(1 << 31), (1 << 31) - 1)
 
     def get_size(self, key: str) -> int | None:

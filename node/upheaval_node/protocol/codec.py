@@ -5,7 +5,7 @@ on the wire, nulls and enum numbers included, for any writer version. The messag
 messages to the generated dataclasses.
 
 Version rules (SBE, as in Aeron): a field that is younger than the writer's schema version is not read but null; the
-writer's block length, not ours, tells where a block ends; unknown bytes behind the known ones are ignored.
+writer's block length, not ours, tells where a block ends; unknown bytes after the known ones are ignored.
 
 Whatever the bytes are, decoding raises nothing but `DecodeError` and never holds more memory than a small multiple
 of the buffer. This module may not know any message by name.
@@ -129,6 +129,7 @@ class BlockPlan:
         self.groups = tuple(BlockPlan(group, schema_version) for group in table.groups)
 
     def fixed_at(self, version: int) -> _FixedPlan:
+        """The plan of the fixed fields for a writer of schema version `version`; newer ones are read as the newest."""
         return self.fixed[min(version, self.newest)]
 
 
@@ -424,7 +425,7 @@ class MessageSchema:
         return None if decoded is None else decoded[0]
 
     def decode_with_end(self, buffer: Buffer, offset: int = 0) -> tuple[Message, int] | None:
-        """Like `decode`, with the offset behind the last byte that belongs to the message."""
+        """Like `decode`, with the offset after the last byte that belongs to the message."""
         block_length, template_id, version = self.raw.header(buffer, offset)
         mapped = self._by_template.get(template_id)
         if mapped is None:

@@ -46,7 +46,7 @@ def append_message(
 ) -> int:
     """Append the frames of one message, given in parts, and return how many bytes they take.
 
-    The caller has made sure that `framed_length` bytes fit behind `term_offset` in the term.
+    The caller has made sure that `framed_length` bytes fit after `term_offset` in the term.
     """
     payload = parts[0] if len(parts) == 1 else b"".join(parts)
     length = len(payload)

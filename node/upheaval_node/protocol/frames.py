@@ -108,6 +108,7 @@ class DataHeader(NamedTuple):
     reserved_value: int = 0
 
     def pack(self) -> bytes:
+        """The 32 bytes of the header."""
         length, flags, kind, *rest = self
         return _DATA.pack(length, 0, flags, kind, *rest)
 
@@ -126,6 +127,7 @@ class Setup(NamedTuple):
     flags: int = 0
 
     def pack(self) -> bytes:
+        """The 40 bytes of the SETUP frame."""
         return _SETUP.pack(SETUP_LENGTH, 0, self.flags, TYPE_SETUP, *self[:8])
 
     @property
@@ -148,6 +150,7 @@ class StatusMessage(NamedTuple):
     group_tag: int | None = None
 
     def pack(self) -> bytes:
+        """The SM frame: 36 bytes, 44 with a group tag."""
         tail = b"" if self.group_tag is None else self.group_tag.to_bytes(8, "little", signed=True)
         return _SM.pack(SM_LENGTH + len(tail), 0, self.flags, TYPE_SM, *self[:6]) + tail
 
@@ -164,6 +167,7 @@ class ResponseSetup(NamedTuple):
     response_session_id: int
 
     def pack(self) -> bytes:
+        """The 20 bytes of the RSP_SETUP frame."""
         return _RSP_SETUP.pack(RSP_SETUP_LENGTH, 0, 0, TYPE_RSP_SETUP, *self)
 
 
@@ -288,6 +292,7 @@ def term_id_at(position: int, shift: int, initial_term_id: int) -> int:
 
 
 def term_offset_at(position: int, shift: int) -> int:
+    """The offset in its term of a position, for terms of `1 << shift` bytes."""
     return position & ((1 << shift) - 1)
 
 

@@ -67,12 +67,15 @@ class BlockTable:
 
 @dataclass(frozen=True, slots=True)
 class MessageTable:
+    """One message: its SBE template id, its block, and since when it is not used any more."""
+
     template_id: int
     block: BlockTable
     deprecated_since_version: int | None
 
     @property
     def name(self) -> str:
+        """The name of the message in the schema, as `SessionConnectRequest`."""
         return self.block.name
 
 
@@ -87,6 +90,8 @@ class EnumTable:
 
 @dataclass(frozen=True, slots=True)
 class SchemaTable:
+    """One SBE schema with its enums by name and its messages by template id. Lengths in bytes."""
+
     name: str
     schema_id: int
     version: int

@@ -1,1 +1,1 @@
-"""The process runtime: real sockets, files, clock and signals behind the ports of the node."""
+"""The process runtime: real sockets, files, clock and signals for the ports of the node."""

@@ -94,6 +94,7 @@ class NameLookup:
         self._thread_count = 0
 
     def start(self, host: str, port: int, done: Done) -> None:
+        """Look a host up and call `done` from the loop, with the address or the `NetworkError`."""
         if host in self._waiting:
             self._waiting[host].append((port, done))
             return

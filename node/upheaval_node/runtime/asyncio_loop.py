@@ -33,10 +33,12 @@ class AsyncioLoop:
         self._registered: dict[int, int] = {}
 
     def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        """Call `callback(ready events)` whenever `fd` is ready for one of `events`."""
         self._registered[fd] = 0
         self.modify(fd, events, callback)
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        """Wait for other events of the same descriptor."""
         before = self._registered[fd]
         self._registered[fd] = events
         if events & ~before & READABLE:
@@ -49,6 +51,7 @@ class AsyncioLoop:
             self._loop.remove_writer(fd)
 
     def unregister(self, fd: int) -> None:
+        """Wait for nothing of the descriptor any more; before it is closed."""
         events = self._registered.pop(fd)
         if events & READABLE:
             self._loop.remove_reader(fd)
@@ -56,14 +59,17 @@ class AsyncioLoop:
             self._loop.remove_writer(fd)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
+        """Call back in the next turn of the event loop."""
         self._loop.call_soon(self._run, callback)
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
+        """Nothing happens when the event loop is closed already."""
         # The event loop may be closed by the time that the thread has its answer; then nobody wants it.
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._run, callback)
 
     def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> asyncio.TimerHandle:
+        """Call back at a time of `time.monotonic_ns`."""
         delay_s = max(0.0, (deadline_ns - time.monotonic_ns()) / S)
         return self._loop.call_later(delay_s, self._run, callback)
 

@@ -21,6 +21,7 @@ class SystemClock:
     """Gives the time of a duty cycle."""
 
     def now(self) -> Now:
+        """Monotonic and wall-clock time as the machine has them."""
         return Now(time.monotonic_ns(), *divmod(time.time_ns(), MS))
 
 
@@ -37,6 +38,7 @@ class SkewedClock:
             os.close(fd)
 
     def now(self) -> Now:
+        """Monotonic time as it is, wall-clock time as the file says."""
         offset_ms, drift_ppm, since_ns = _FIELDS.unpack_from(self._map)
         ns = time.monotonic_ns()
         drift_ms = (ns - since_ns) * drift_ppm // (1_000_000 * MS) if drift_ppm else 0

@@ -61,6 +61,7 @@ class SelectorConnection:
 
     @property
     def peer(self) -> str:
+        """The address of the other end, with its name before it over TLS."""
         return self._peer
 
     def send(self, parts: Sequence[Buffer]) -> int:
@@ -96,6 +97,7 @@ class SelectorConnection:
             return -1
 
     def pause_reading(self, paused: bool) -> None:
+        """A peer whose bytes are not read has to wait when the kernel's buffers are full."""
         if paused != self._is_paused:
             self._is_paused = paused
             self._apply_interest()
@@ -156,6 +158,7 @@ class SelectorConnection:
             self.fail_later(reason_of(OSError(result, os.strerror(result))))
 
     def on_looked_up(self, result: LookupResult | NetworkError) -> None:
+        """Connect to what the look-up found, or fail with its error."""
         if self._is_closed:
             return
         if isinstance(result, NetworkError):
@@ -320,4 +323,5 @@ class SelectorConnection:
 
 
 def reason_of(error: OSError) -> str:
+    """What went wrong, in the words of the operating system."""
     return (error.strerror or str(error)).lower()

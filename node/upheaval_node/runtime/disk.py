@@ -46,6 +46,7 @@ class DiskStorage:
             os.makedirs(root, exist_ok=True)
 
     def open(self, path: str, *, create: bool = False) -> "DiskFile":
+        """Raises `StorageError` for a missing file without `create`, and for whatever the system refuses."""
         full_path = self._full(path)
         with storage_errors(path, "open"):
             if create:
@@ -54,9 +55,11 @@ class DiskStorage:
         return DiskFile(fd, path, self._loop, self._sync_thread)
 
     def exists(self, path: str) -> bool:
+        """Also true for a folder and for a broken link."""
         return os.path.lexists(self._full(path))
 
     def names(self, directory: str) -> list[str]:
+        """Sorted; empty where the folder is missing."""
         try:
             return sorted(os.listdir(self._full(directory)))
         except FileNotFoundError:
@@ -65,14 +68,17 @@ class DiskStorage:
             raise _storage_error(directory, "list", error) from error
 
     def remove(self, path: str) -> None:
+        """Raises `StorageError` where there is no such file."""
         with storage_errors(path, "remove"):
             os.unlink(self._full(path))
 
     def rename(self, path: str, new_path: str) -> None:
+        """Takes the place of a file of the new name, in one step."""
         with storage_errors(path, "rename"):
             os.rename(self._full(path), self._full(new_path))
 
     def sync_directory(self, directory: str) -> None:
+        """One `fsync` of the folder, in the calling thread."""
         with storage_errors(directory, "sync"):
             fd = os.open(self._full(directory), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
@@ -104,6 +110,7 @@ class DiskFile:
         self._is_closed = False
 
     def read(self, offset: int, length: int) -> bytes:
+        """Reads on until the end of the file: a short read of the system is no end."""
         with storage_errors(self._path, "read"):
             data = os.pread(self._open_fd(), length, offset)
             if len(data) == length or not data:
@@ -116,6 +123,7 @@ class DiskFile:
             return b"".join(pieces)
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
+        """As few system calls as there can be; a short write is gone on with."""
         fd = self._open_fd()
         with storage_errors(self._path, "write"):
             for first in range(0, len(parts), MAX_PARTS):
@@ -127,14 +135,17 @@ class DiskFile:
                 offset += length
 
     def size(self) -> int:
+        """As the system has it."""
         with storage_errors(self._path, "stat"):
             return os.fstat(self._open_fd()).st_size
 
     def truncate(self, length: int) -> None:
+        """Cut or extend, in the calling thread."""
         with storage_errors(self._path, "truncate"):
             os.ftruncate(self._open_fd(), length)
 
     def sync(self, level: int) -> None:
+        """In the calling thread. Raises the failure of an earlier sync of the file, too."""
         fd = self._open_fd()
         if level == NO_SYNC:
             return
@@ -147,6 +158,7 @@ class DiskFile:
             raise
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
+        """In the sync thread; a failure stays with the file."""
         fd = self._open_fd()
         if level == NO_SYNC:
             self._loop.call_soon(lambda: done(None))
@@ -156,6 +168,7 @@ class DiskFile:
         self._sync_thread.submit(request)
 
     def close(self) -> None:
+        """Closed as soon as no sync of it is under way."""
         if not self._is_closed:
             self._is_closed = True
             self._close_when_idle()

@@ -19,7 +19,10 @@ STALL_REPORT_NS: Final = 50 * MS  # shorter stalls cannot explain a missed heart
 
 
 class Clock(Protocol):
-    def now(self) -> Now: ...
+    """Where the time of a duty cycle comes from."""
+
+    def now(self) -> Now:
+        """Monotonic time, which deadlines count in, and wall-clock time, which only names moments."""
 
 
 class DutyCycle:

@@ -38,6 +38,7 @@ class ProcessErrorSink:
         self._early.clear()
 
     def report(self, now: Now, kind: str, text: str) -> None:
+        """The first of a kind is a line on stderr and an event of the trace; all go to the error log."""
         if kind not in self.counts and len(self.counts) >= MAX_KINDS:
             kind = OTHER_KINDS
         text = " ".join(text.split())[:MAX_TEXT_LENGTH]

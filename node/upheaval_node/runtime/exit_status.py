@@ -4,6 +4,8 @@ from enum import IntEnum
 
 
 class ExitStatus(IntEnum):
+    """What the exit status of a process of the node means."""
+
     OK = 0
     """Ended because it was told to (SIGTERM, SIGINT, or the cluster's own shutdown)."""
     INTERNAL_ERROR = 1

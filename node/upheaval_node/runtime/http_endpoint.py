@@ -26,6 +26,8 @@ _VERSIONS: Final = (b"HTTP/1.0", b"HTTP/1.1")
 
 
 class Response(NamedTuple):
+    """What a path answers."""
+
     status: HTTPStatus
     content_type: str
     body: bytes
@@ -61,9 +63,11 @@ class HttpEndpoint:
 
     @property
     def connection_count(self) -> int:
+        """Open connections, with those that were answered and have not been hung up."""
         return len(self._deadlines)
 
     def close(self) -> None:
+        """Listen no more and drop every connection."""
         self._listener.close()
         while self._deadlines:
             self._drop_oldest()

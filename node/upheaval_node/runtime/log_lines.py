@@ -28,6 +28,7 @@ SHOWN: Final = OF_CONSENSUS | OF_SERVICES | OF_PROCESSES
 
 
 def are_wanted() -> bool:
+    """Whether the environment asks for JSON lines on stderr."""
     return os.environ.get(VARIABLE) == JSON
 
 
@@ -50,6 +51,7 @@ class LoggedEvents:
         self._origin = dict(origin)
 
     def show(self, event: str, epoch_ms: int, fields: Mapping[str, object]) -> None:
+        """Write the event as a line if it is one that operators look at."""
         if event in SHOWN:
             origin = {**self._origin, "component": self._component(event, fields)}
             write_line(_level(event, fields), event, epoch_ms, {**origin, **fields, **origin})

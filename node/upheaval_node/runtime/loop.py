@@ -22,7 +22,10 @@ _WAKE_READ_LENGTH: Final = 4096
 
 
 class Cancellable(Protocol):
-    def cancel(self) -> None: ...
+    """What `call_at` gives: a callback that has not come yet."""
+
+    def cancel(self) -> None:
+        """Do not call back; too late it does nothing."""
 
 
 class EventSource(Protocol):
@@ -32,9 +35,11 @@ class EventSource(Protocol):
         """Call `callback(ready events)` whenever `fd` is ready for one of `events`."""
         ...
 
-    def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None: ...
+    def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        """Wait for other events of the same descriptor."""
 
-    def unregister(self, fd: int) -> None: ...
+    def unregister(self, fd: int) -> None:
+        """Wait for nothing of the descriptor any more; before it is closed."""
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back from the loop, never from inside this call."""
@@ -44,7 +49,8 @@ class EventSource(Protocol):
         """Hand work over from another thread."""
         ...
 
-    def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> Cancellable: ...
+    def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> Cancellable:
+        """Call back at a time of `time.monotonic_ns`."""
 
 
 class Timer:
@@ -58,12 +64,15 @@ class Timer:
 
     @property
     def is_cancelled(self) -> bool:
+        """Cancelled, or called back already."""
         return self._callback is None
 
     def cancel(self) -> None:
+        """Forget the callback."""
         self._callback = None
 
     def fire(self) -> None:
+        """Call back, once."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()
@@ -89,9 +98,11 @@ class Loop:
         self._selector.register(fd, events, callback)
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
+        """Wait for other events of the same descriptor, or tell another callback of them."""
         self._selector.modify(fd, events, callback)
 
     def unregister(self, fd: int) -> None:
+        """Wait for nothing of the descriptor any more; before it is closed."""
         self._selector.unregister(fd)
 
     def call_soon(self, callback: Callable[[], None]) -> None:
@@ -132,6 +143,7 @@ class Loop:
         return done
 
     def close(self) -> None:
+        """Let go of the selector; nothing is called back any more."""
         self._selector.close()
         self._wake_receiver.close()
         self._wake_sender.close()

@@ -18,7 +18,7 @@ COMMIT_LATENCY: Final = "upheaval_commit_latency_seconds"
 
 
 class Sample(NamedTuple):
-    """`suffix` goes behind the name of the family."""
+    """`suffix` goes after the name of the family."""
 
     value: int | float
     labels: Mapping[str, str] = {}

@@ -178,9 +178,11 @@ class SelectorListener:
 
     @property
     def address(self) -> str:
+        """The bound `host:port`, or `unix:PATH`."""
         return self._address
 
     def close(self) -> None:
+        """A Unix socket's file goes, too."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -245,7 +247,7 @@ class SelectorListener:
 
 
 def _bind_unix(path: str) -> socket.socket:
-    """A listening Unix socket; a socket file that a killed process left behind is replaced."""
+    """A listening Unix socket; the socket file that a killed process left is replaced."""
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         try:

@@ -1,4 +1,4 @@
-"""The process of a node that is no member: all its agents together behind real ports, and the orderly end of them.
+"""The process of a node that is no member: all its agents together with real ports, and the orderly end of them.
 
 `NodeProcess` is used once: made, run, closed. What the agents are, the caller's `NodePlan` says. The working directory
 is the node's folder.
@@ -35,7 +35,8 @@ StatusPage = Callable[[SelectorNetwork, CncFile], HttpEndpoint]
 class ClosableAgent(Agent, Protocol):
     """An agent with an orderly end."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End in good order, without waiting."""
 
 
 Build = Callable[[MemberPorts], Sequence[ClosableAgent]]

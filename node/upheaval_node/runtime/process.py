@@ -1,4 +1,4 @@
-"""One process of a member: real parts behind the ports, the duty cycle, and the end of it.
+"""One process of a member: real parts for the ports, the duty cycle, and the end of it.
 
 `MemberProcess` is used once: made, run, closed. It knows which component it runs, but nothing of what components do.
 The working directory is the member's folder, because paths of Unix sockets must be short.

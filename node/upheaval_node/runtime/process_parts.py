@@ -92,6 +92,7 @@ class ProcessParts:
         self.streams = self.tls.network(self.loop)
 
     def now(self) -> Now:
+        """The time of the process's clock."""
         return self.clock.now()
 
     def check_address(self, address: str) -> None:
@@ -127,6 +128,7 @@ class ProcessParts:
     # --- what the trace says of every process ---
 
     def tell_start(self) -> None:
+        """The first line of the trace: version and seed."""
         self.tracer.emit(self.now(), "process-start", version=__version__, seed=self._seed)
 
     def tell_termination(self, error: TerminationError) -> None:
@@ -138,6 +140,7 @@ class ProcessParts:
         self.tracer.emit(self.now(), "terminated", reason=str(error), expected=True, agent=type(agent).__name__)
 
     def tell_stall(self, now: Now, stall_ns: int, longest_ns: int) -> None:
+        """The loop was held up for `stall_ns`: what a missed bound is explained by."""
         self.tracer.emit(now, "loop-stall", stall_ns=stall_ns, longest_stall_ns=longest_ns)
 
     def tell_end(self, status: ExitStatus, reason: str, longest_stall_ns: int) -> None:
@@ -159,7 +162,7 @@ class ProcessParts:
         last_words.run_until(lambda: False, time.monotonic_ns() + LAST_WORDS_NS)
 
     def close(self) -> None:
-        """Behind everything else."""
+        """After everything else."""
         self.streams.drain(DRAIN_TIMEOUT_NS)
         self.network.drain(DRAIN_TIMEOUT_NS)
         self.storage.close()

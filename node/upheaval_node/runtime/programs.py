@@ -36,7 +36,8 @@ class Program(Protocol):
         """Errors that end it are raised; an orderly end returns a status."""
         ...
 
-    def record_end(self, status: ExitStatus, reason: str = "") -> None: ...
+    def record_end(self, status: ExitStatus, reason: str = "") -> None:
+        """Write down how the process ended, before it is closed."""
 
 
 def run_program(name: str, make: Callable[[], Program]) -> int:

@@ -26,13 +26,16 @@ class ProtocolFile:
 
     @property
     def path(self) -> str:
+        """The file that is written now."""
         return f"{self._stem}.{self._suffix}"
 
     @property
     def older_path(self) -> str:
+        """The file with what came before, if there is any."""
         return f"{self._stem}.1.{self._suffix}"
 
     def keep(self, observation: Observation) -> None:
+        """Write one observation; one that cannot be written is counted in `lost`."""
         line = f"{observation.to_json(self._member_id)}\n".encode()
         try:
             if self._length + len(line) > self._half and self._length:
@@ -42,6 +45,7 @@ class ProtocolFile:
             self.lost += 1
 
     def close(self) -> None:
+        """Close the file; the older one stays beside it."""
         os.close(self._fd)
 
     def _turn_over(self) -> None:

@@ -1,7 +1,7 @@
 """`cnc.dat` as shared memory: the counters of a member, seen by all its processes and by tools.
 
 The process that owns the media driver makes the file and holds a lock on it, so that whoever opens a file that a dead
-driver left behind can tell. The file appears under its name only when it is complete. Every process writes only the
+driver left can tell. The file appears under its name only when it is complete. Every process writes only the
 counters of its own range of ids.
 """
 
@@ -92,7 +92,7 @@ def create_cnc(path: str, *, pid: int, now_ms: int, is_shared: bool) -> CncFile:
     os.pwrite(fd, layout.header(start_timestamp_ms=now_ms, pid=pid), 0)
     cnc = CncFile(fd, CncHeader(layout, now_ms, pid))
     if is_shared:
-        # Scans stop at the first id that was never used, and would miss the ranges behind it.
+        # Scans stop at the first id that was never used, and would miss the ranges after it.
         cnc.counters().reserve_up_to(_FIRST_SERVICE_RANGE + MAX_SERVICES * _SERVICE_RANGE_LENGTH)
     os.pwrite(fd, ready_version(), 0)
     os.rename(new_path, path)

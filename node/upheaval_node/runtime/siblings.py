@@ -79,6 +79,7 @@ class SiblingHub:
             link.send(STOP)
 
     def close(self) -> None:
+        """Hear of no component any more."""
         self._is_closed = True
         self._timer.cancel()
         self._listener.close()
@@ -89,9 +90,11 @@ class SiblingHub:
         return link
 
     def on_link_named(self, component: str) -> None:
+        """A process said which component it is."""
         self._missing.discard(component)
 
     def on_link_closed(self, link: "_HubLink", *, has_said_bye: bool) -> None:
+        """A process is gone; one that had not named itself is nobody's loss."""
         self._links.discard(link)
         if self._is_closed or not link.component:
             return
@@ -159,16 +162,20 @@ class SiblingLink:
         self._connection.close()
 
     def on_connected(self, connection: Connection) -> None:
+        """Say which component this is."""
         self._is_connected = True
         connection.send((self._component.encode(), b"\n"))
 
     def on_data(self, data: memoryview) -> None:
+        """A line with `stop` asks this process to end."""
         if STOP in self._lines.feed(data):
             self._on_stop()
 
-    def on_writable(self) -> None: ...
+    def on_writable(self) -> None:
+        """Nothing to do: a name and a goodbye fit every buffer."""
 
     def on_closed(self, reason: str) -> None:  # noqa: ARG002
+        """Dial again until the archive process has been there once; its loss after that is the end."""
         now_ns = time.monotonic_ns()
         if self._is_closed:
             return

@@ -32,6 +32,7 @@ class SyncThread:
         self._thread: threading.Thread | None = None
 
     def submit(self, request: SyncRequest) -> None:
+        """Queue a request; its result comes through the loop."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="sync", daemon=True)
             self._thread.start()

@@ -84,6 +84,7 @@ class TlsRules:
     accepted_elsewhere: tuple[str, ...] = (ANYBODY,)
 
     def accepted_at(self, address: str) -> tuple[str, ...]:
+        """The patterns of names that may connect to this address."""
         return self.accepted.get(address, self.accepted_elsewhere)
 
 
@@ -117,10 +118,12 @@ class TlsIdentity:
         return context.wrap_bio(incoming, outgoing, server_side=is_server)
 
     def secured(self, peer: Peer) -> None:
+        """A connection stands: both ends know each other's names."""
         if self.on_secured is not None:
             self.on_secured(peer)
 
     def refused(self, refusal: Refusal, peer: str) -> None:
+        """A connection came to nothing, whichever end refused."""
         self.refused_count += 1
         if self.on_refused is not None:
             self.on_refused(refusal, split_name(peer)[1])

@@ -71,6 +71,7 @@ class TlsConnection(SelectorConnection):
     # --- ports.Connection ---
 
     def send(self, parts: Sequence[Buffer]) -> int:
+        """Accepts nothing before the handshake is done, nor while ciphertext waits for the kernel."""
         if not self._is_secured or self._is_closed or self._is_send_broken:
             self._wants_write = not self._is_secured
             return 0
@@ -93,6 +94,7 @@ class TlsConnection(SelectorConnection):
     # --- the handshake ---
 
     def start_accepted(self, sock: "socket.socket", accept: Callable[[Connection], ConnectionHandler]) -> None:
+        """The handler is asked for once the handshake is done."""
         self._accept = accept
         self._adopt(sock)
         self._is_connected = True

@@ -35,6 +35,7 @@ class FileTracer:
         self._is_torn = False
 
     def emit(self, now: Now, event: str, **fields: TraceValue) -> None:
+        """Fields with a name that every line has get `field_` before it."""
         if self._lines is not None:
             self._lines.show(event, now.epoch_ms, fields)
         if not self._own_names.isdisjoint(fields):
@@ -53,6 +54,7 @@ class FileTracer:
         self.lost_events = self.lost_events + 1 if self._is_torn else 0
 
     def close(self) -> None:
+        """Close the file; `emit` must not be called any more."""
         os.close(self._fd)
 
 

@@ -58,10 +58,12 @@ class ClientSession(Protocol):
         ...
 
     @property
-    def response_stream_id(self) -> int: ...
+    def response_stream_id(self) -> int:
+        """The stream of the egress, as the client asked for it (SessionConnectRequest.responseStreamId)."""
 
     @property
-    def response_channel(self) -> str: ...
+    def response_channel(self) -> str:
+        """The channel of the egress, as the client asked for it (SessionConnectRequest.responseChannel)."""
 
     @property
     def encoded_principal(self) -> bytes:
@@ -106,10 +108,12 @@ class Cluster(Protocol):
     """The cluster as the service sees it at the log entry that it is processing."""
 
     @property
-    def member_id(self) -> int: ...
+    def member_id(self) -> int:
+        """The id of the member that this service runs on; the state must not depend on it."""
 
     @property
-    def role(self) -> ClusterRole: ...
+    def role(self) -> ClusterRole:
+        """The member's role now, FOLLOWER until a term says otherwise; the state must not depend on it."""
 
     @property
     def log_position(self) -> int:
@@ -122,14 +126,16 @@ class Cluster(Protocol):
         ...
 
     @property
-    def time_unit(self) -> ClusterTimeUnit: ...
+    def time_unit(self) -> ClusterTimeUnit:
+        """The unit of `time`, timestamps and deadlines, the same on every member for ever."""
 
     @property
     def client_sessions(self) -> Mapping[int, ClientSession]:
         """The open sessions by id. Do not keep it across callbacks."""
         ...
 
-    def client_session(self, session_id: int) -> ClientSession | None: ...
+    def client_session(self, session_id: int) -> ClientSession | None:
+        """The open session with that id, or None."""
 
     def close_client_session(self, session_id: int) -> bool:
         """Ask the consensus module to close a session. `on_session_close` follows when the log says so.
@@ -170,9 +176,11 @@ class SnapshotPublication(Protocol):
     """
 
     @property
-    def max_message_length(self) -> int: ...
+    def max_message_length(self) -> int:
+        """The longest message in bytes: an eighth of the snapshot's term."""
 
-    def offer(self, *parts: Buffer) -> int: ...
+    def offer(self, *parts: Buffer) -> int:
+        """Write one message, made of the parts in order."""
 
 
 class SnapshotImage(Protocol):

@@ -34,12 +34,15 @@ class ClusterView:
 
     @property
     def client_sessions(self) -> Mapping[int, ClientSession]:
+        """The open sessions by id, as a view that nobody can change."""
         return MappingProxyType(self.sessions)
 
     def client_session(self, session_id: int) -> ClientSession | None:
+        """The open session with that id, or None."""
         return self.sessions.get(session_id)
 
     def close_client_session(self, session_id: int) -> bool:
+        """Raises `UsageError` for an unknown session and inside a life-cycle callback."""
         self._check_may_send("closing a session")
         session = self.sessions.get(session_id)
         if session is None:
@@ -49,14 +52,17 @@ class ClusterView:
         return session.is_closing
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        """Raises `UsageError` inside a life-cycle callback and without a consensus module."""
         self._check_may_send("scheduling a timer")
         return self._module.schedule_timer(correlation_id, deadline)
 
     def cancel_timer(self, correlation_id: int) -> bool:
+        """Raises `UsageError` inside a life-cycle callback and without a consensus module."""
         self._check_may_send("cancelling a timer")
         return self._module.cancel_timer(correlation_id)
 
     def offer(self, *parts: Buffer) -> int:
+        """Raises `UsageError` inside a life-cycle callback, without a consensus module, and for too long a message."""
         self._check_may_send("offering to the log")
         return self._module.offer(self.leadership_term_id, self.time, parts)
 
@@ -73,6 +79,7 @@ class ClusterView:
             self.callback = None
 
     def refuse_in_callback(self, what: str) -> Never:
+        """Raise the `UsageError` that names the life-cycle callback which must not do this."""
         raise UsageError(f"{what} is not allowed inside {self.callback}")
 
     def _check_may_send(self, what: str) -> None:

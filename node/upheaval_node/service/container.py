@@ -121,15 +121,18 @@ class ServiceContainer:
 
     @property
     def state(self) -> ContainerState:
+        """Where the container stands in its life, see `states`."""
         return self._states.current
 
     @property
     def log_state(self) -> LogState:
+        """What it does with the log that its module told it to read, see `states`."""
         return self._log_states.current
 
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """One duty cycle. What a broken message of the module says is reported and passed over."""
         self._now = now
         try:
             return self._work()
@@ -160,6 +163,7 @@ class ServiceContainer:
                 assert_never(unreachable)
 
     def next_deadline_ns(self) -> int:
+        """Soon while something waits for the transport or the archive, else when the module is looked at again."""
         if self._states.current is ContainerState.CLOSED:
             return NEVER_NS
         is_waiting = self._loading is not None or self._snapshot.is_active or self._module.has_backlog
@@ -355,7 +359,7 @@ class ServiceContainer:
         return work
 
     def _has_reached(self, position: int) -> bool:
-        # Padding is no entry; a position behind padding is reached by having consumed it.
+        # Padding is no entry; a position past padding is reached by having consumed it.
         log = self._log
         if self.view.log_position < position and log.is_attached and log.position == position:
             self.view.log_position = position

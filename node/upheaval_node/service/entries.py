@@ -28,6 +28,8 @@ def versions_are_compatible(first: int, second: int) -> bool:
 
 
 class EntryApplier:
+    """Applies entries to the view and the service of one container, in the order of the log."""
+
     def __init__(
         self,
         media: Media,

@@ -50,7 +50,7 @@ class LogConsumer:
     ) -> None:
         self.max_log_position = MAX_POSITION
         self.is_held = False
-        """Set by an entry behind which nothing may be delivered for now."""
+        """Set by an entry after which nothing may be delivered for now."""
         self._on_message = service.on_session_message
         self._view = view
         self._on_entry = on_entry
@@ -61,6 +61,7 @@ class LogConsumer:
 
     @property
     def is_attached(self) -> bool:
+        """Whether there is a log to read now."""
         return self._image is not None
 
     @property
@@ -76,6 +77,7 @@ class LogConsumer:
         return self._position >= self.max_log_position or image.is_closed or image.is_end_of_stream
 
     def attach(self, image: Image, max_log_position: int) -> None:
+        """Read this image from where it joins, up to `max_log_position`; the log before it must be detached."""
         assert self._image is None
         self._image = image
         if image.join_position != self._position:
@@ -84,6 +86,7 @@ class LogConsumer:
         self.max_log_position = max_log_position
 
     def detach(self) -> None:
+        """Let go of the image; the position stays, and so does an entry of which a part was read."""
         self._image = None
 
     def poll(self, commit_position: int) -> int:

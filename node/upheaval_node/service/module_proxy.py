@@ -21,6 +21,8 @@ MAX_QUEUED_LENGTH: Final = 16 * 1024 * 1024
 
 
 class ModuleProxy:
+    """The publication to the module and the queue of what it has not taken."""
+
     def __init__(self, publication: Publication, service_id: int) -> None:
         self._publication = publication
         self._service_id = service_id
@@ -29,6 +31,7 @@ class ModuleProxy:
 
     @property
     def has_backlog(self) -> bool:
+        """Whether messages are kept that the transport has not taken."""
         return bool(self._queue)
 
     def flush(self) -> int:
@@ -52,14 +55,17 @@ class ModuleProxy:
         return not self._queue and self._publication.offer(cm.SCHEMA.encode(message)) > 0
 
     def close_session(self, session_id: int) -> bool:
+        """CloseSession, in up to three attempts; False when the transport took none of them."""
         encoded = cm.SCHEMA.encode(cm.CloseSession(cluster_session_id=session_id))
         return any(self._publication.offer(encoded) > 0 for _ in range(SEND_ATTEMPTS))
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
+        """ScheduleTimer, now or later. Raises `UsageError` when no module is there."""
         message = cm.ScheduleTimer(correlation_id=correlation_id, deadline=deadline)
         return self._send(cm.SCHEMA.encode(message)) > 0
 
     def cancel_timer(self, correlation_id: int) -> bool:
+        """CancelTimer, now or later. Raises `UsageError` when no module is there."""
         return self._send(cm.SCHEMA.encode(cm.CancelTimer(correlation_id=correlation_id))) > 0
 
     def offer(self, leadership_term_id: int, timestamp: int, parts: tuple[Buffer, ...]) -> int:
@@ -72,6 +78,7 @@ class ModuleProxy:
         return self._send(message)
 
     def close(self) -> None:
+        """Close the publication; what is kept is dropped."""
         self._publication.close()
 
     def _send(self, message: bytes) -> int:

@@ -82,6 +82,7 @@ class ContainerSession:
         self._queued_length = 0
 
     def offer(self, *parts: Buffer) -> int:
+        """BACK_PRESSURED also while responses are queued, so that none is overtaken."""
         view = self._view
         if view.callback is not None:
             view.refuse_in_callback("sending to a client")
@@ -104,6 +105,7 @@ class ContainerSession:
         return self._header
 
     def respond(self, *parts: Buffer) -> bool:
+        """Keeps at most MAX_QUEUED_LENGTH bytes; what comes after them is counted as dropped."""
         result = self.offer(*parts)
         if result > 0:
             return True
@@ -120,6 +122,7 @@ class ContainerSession:
         return True
 
     def close(self) -> bool:
+        """Raises `UsageError` inside a life-cycle callback and for a session that is closed."""
         return self._view.close_client_session(self.id)
 
     @property

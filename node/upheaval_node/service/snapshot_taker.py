@@ -1,6 +1,6 @@
 """Takes a snapshot of one service: the state at one log entry, then, over many duty cycles, its recording.
 
-Until both are done, nothing behind the entry may be delivered. Knows nothing of acks but what one has to say.
+Until both are done, nothing after the entry may be delivered. Knows nothing of acks but what one has to say.
 """
 
 from collections.abc import Callable
@@ -25,6 +25,8 @@ class Taken:
 
 
 class SnapshotTaker:
+    """One snapshot at a time: idle, recording, over."""
+
     def __init__(
         self,
         service: ClusteredService,
@@ -45,6 +47,7 @@ class SnapshotTaker:
 
     @property
     def is_active(self) -> bool:
+        """From `begin` until the outcome in `taken` was taken up."""
         return self._steps is not None or self.taken is not None
 
     def begin(self, entry: cm.ClusterActionRequest) -> None:
@@ -77,6 +80,7 @@ class SnapshotTaker:
         self._steps = Steps(self._store.write(snapshot))
 
     def do_work(self, now: Now) -> int:
+        """Go on with the recording; a failure of the archive is reported, and the snapshot is over."""
         work = self._store.do_work(now)
         if self._steps is None:
             return work
@@ -91,6 +95,7 @@ class SnapshotTaker:
         return work + 1
 
     def close(self) -> None:
+        """Give up a recording that has begun."""
         if self._steps is not None:
             self._steps.close()
             self._steps = None

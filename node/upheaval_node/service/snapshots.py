@@ -1,4 +1,4 @@
-"""Snapshots of a service: its sessions and, behind them, whatever the application wrote.
+"""Snapshots of a service: its sessions and, after them, whatever the application wrote.
 
 Layout (Aeron Cluster: service snapshot, stream 106): SnapshotMarker BEGIN of type 2, a ClientSession each in order of
 ids, SnapshotMarker END, then the application's messages up to the end of the recording. The state is taken within one
@@ -62,6 +62,7 @@ class StateWriter:
         self._position = 0
 
     def offer(self, *parts: Buffer) -> int:
+        """Raises `UsageError` for a message above `max_message_length`."""
         message = b"".join(parts)
         if len(message) > self.max_message_length:
             raise UsageError(f"snapshot message of {len(message)} bytes, limit is {self.max_message_length}")
@@ -77,14 +78,18 @@ class StateReader:
         self._messages = iter(messages)
 
     def read(self) -> bytes | None:
+        """The next message of the application, None at the end of the recording."""
         return next(self._messages, None)
 
 
 def longest_message(settings: ClusterSettings) -> int:
+    """Bytes of the longest message that a snapshot's stream takes under these settings."""
     return max_message_length(settings.snapshot_term_length)
 
 
 def encode_snapshot(snapshot: ServiceSnapshot) -> list[bytes]:
+    """The messages of the recording, in order; sessions by id, so that equal states have equal bytes."""
+
     def marker(mark: cm.SnapshotMark) -> bytes:
         return cm.SCHEMA.encode(
             cm.SnapshotMarker(
@@ -170,6 +175,7 @@ class SnapshotStore:
         self._archive: ArchiveClient | None = None
 
     def do_work(self, now: Now) -> int:
+        """Go on with the connection to the archive, while there is one."""
         return 0 if self._archive is None else self._archive.do_work(now)
 
     def write(self, snapshot: ServiceSnapshot) -> StepGenerator[int]:
@@ -190,6 +196,7 @@ class SnapshotStore:
         return written.recording_id
 
     def read(self, recording_id: int) -> StepGenerator[ServiceSnapshot]:
+        """Replay a recording and decode it. Raises `DecodeError` when it is no whole snapshot of a service."""
         archive = yield from self._connect()
         try:
             messages, _ = yield from read_recording(self._media, archive, recording_id, REPLAY_STREAM_ID)
@@ -198,6 +205,7 @@ class SnapshotStore:
         return decode_snapshot(messages)
 
     def close(self) -> None:
+        """Close the connection to the archive, and with it what it was asked for."""
         archive, self._archive = self._archive, None
         if archive is not None:
             archive.close()

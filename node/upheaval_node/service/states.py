@@ -17,6 +17,8 @@ from typing import Final
 
 
 class ContainerState(IntEnum):
+    """Where a container stands in its life; the codes are not in the order of it."""
+
     AWAIT_COMMIT_COUNTER = 0
     AWAIT_RECOVERY_STATE = 1
     AWAIT_START_ACK = 2

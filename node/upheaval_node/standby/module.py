@@ -91,6 +91,7 @@ class StandbyModule(LogSide):
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """Go on with start, log and snapshots; what does not end the standby is reported."""
         if self._state is ModuleState.CLOSED:
             return 0
         self._now = now
@@ -108,6 +109,7 @@ class StandbyModule(LogSide):
         return work
 
     def next_deadline_ns(self) -> int:
+        """When the log, the archive or a snapshot is looked at next."""
         return self._deadline_ns
 
     def _tick(self, now: Now) -> int:

@@ -2,7 +2,7 @@
 
 Theory of operation. No member says that it took a notice, and one that cannot take requests drops it. So each is asked
 for a heartbeat first, told when it has answered, and asked again: the second answer says that it was still taking
-requests behind the notice. Without an answer in time it begins anew, so that a member may hear of a snapshot twice,
+requests after the notice. Without an answer in time it begins anew, so that a member may hear of a snapshot twice,
 which changes nothing there. A newer snapshot takes the place of one that is still to be told.
 
 Source of the messages: Aeron Cluster, standby snapshot notification. Knows nothing of how snapshots are taken.
@@ -112,6 +112,7 @@ class SnapshotNotices:
                 peer.enter(NoticeState.PROBING)
 
     def do_work(self, now: Now) -> int:
+        """Take answers and send what is due to each member."""
         self._now = now
         work = self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
         for peer in self._peers:
@@ -127,6 +128,7 @@ class SnapshotNotices:
         return work
 
     def next_deadline_ns(self) -> int:
+        """The next attempt to send, the earliest time-out, or the end of idle connections."""
         if not self.is_busy:
             return self._close_at_ns
         if any(peer.state is not NoticeState.IDLE and peer.heartbeat_id == NULL_VALUE for peer in self._peers):
@@ -134,6 +136,7 @@ class SnapshotNotices:
         return min(peer.deadline_ns for peer in self._peers if peer.state is not NoticeState.IDLE)
 
     def close(self) -> None:
+        """Close all channels; a notice that is on its way is lost."""
         for peer in self._peers:
             peer.close()
         self._subscription.close()

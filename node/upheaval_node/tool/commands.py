@@ -80,6 +80,7 @@ COMMANDS: Final = {
 
 
 def help_lines() -> list[str]:
+    """The help as Aeron's ClusterTool prints it."""
     width = max(map(len, COMMANDS)) + 1
     return [USAGE, *(f"{name:>{width}}: {command.help}" for name, command in COMMANDS.items())]
 

@@ -75,11 +75,13 @@ class DiskNode:
             self._cnc = None
 
     def now_ms(self) -> int:
+        """This machine's wall clock."""
         return time.time_ns() // MS
 
     # --- files
 
     def read(self, path: str) -> bytes | None:
+        """Raises `StorageError` also for what cannot be a file of a node."""
         with _storage_errors(path):
             try:
                 found = Path(path).stat()
@@ -90,6 +92,7 @@ class DiskNode:
                 return None
 
     def names(self, directory: str) -> list[str]:
+        """Sorted; empty where there is no such folder."""
         with _storage_errors(directory):
             try:
                 return sorted(entry.name for entry in Path(directory).iterdir())
@@ -97,6 +100,7 @@ class DiskNode:
                 return []
 
     def replace(self, path: str, content: bytes) -> None:
+        """The new file belongs to whom the old one belonged to, and no crash leaves half of it."""
         new_path = f"{path}.tmp"
         with _storage_errors(path):
             with contextlib.suppress(FileNotFoundError):
@@ -116,16 +120,19 @@ class DiskNode:
             _sync_directory(path)
 
     def write_at(self, path: str, offset: int, content: bytes) -> None:
+        """Written and synced in the calling thread."""
         with _storage_errors(path), Path(path).open("r+b", buffering=0) as file:
             os.pwrite(file.fileno(), content, offset)
             os.fsync(file.fileno())
 
     def remove(self, path: str) -> None:
+        """Raises `StorageError` where there is no such file."""
         with _storage_errors(path):
             Path(path).unlink()
             _sync_directory(path)
 
     def archive(self) -> Folder | None:
+        """The folder that the tool was told, else the one beside the cluster's, if it has a catalog."""
         if self._archive_dir is not None:
             return PathFolder(Path(self._archive_dir))
         beside = f"{self.cluster_dir}/../{layout.ARCHIVE_DIRECTORY}"
@@ -134,14 +141,17 @@ class DiskNode:
     # --- life
 
     def is_in_use(self, path: str, header: ClusterMarkHeader) -> bool:
+        """Told by the lock of the mark file, else by a living process whose mark is young."""
         with _storage_errors(path):
             return is_locked(path) or (_is_process(header.pid) and is_active(header, self.now_ms()))
 
     def cnc(self, header: ClusterMarkHeader) -> tuple[str, bytes | None]:
+        """Path and content, None where there is no such file."""
         path = f"{self._driver_directory(header)}/{_CNC}"
         return path, self.read(path)
 
     def counters(self, header: ClusterMarkHeader) -> Counters | None:
+        """Mapped, so that they may be set; attached once and kept until the end."""
         path = f"{self._driver_directory(header)}/{_CNC}"
         if self._cnc is None:
             with _storage_errors(path):
@@ -149,6 +159,7 @@ class DiskNode:
         return None if self._cnc is None else self._cnc.counters((0, 0))
 
     def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
+        """Asked through the socket of the node's media driver."""
         directory = self._driver_directory(header)
         if timeout_ms <= SHORT_QUERY_MS and self.counters(header) is None:
             # Nothing runs that could answer; who gives more time waits for it to start.
@@ -164,6 +175,7 @@ class DiskNode:
             os.close(folder)
 
     def wait(self, counters: Counters, counter_id: int, value: int, timeout_ms: int) -> bool:
+        """Looks every POLL_S seconds, and gives up when the driver dies."""
         deadline = time.monotonic() + timeout_ms / 1000
         while True:
             counter = counters.get(counter_id)

@@ -34,6 +34,7 @@ class Mark:
 
     @property
     def header(self) -> ClusterMarkHeader:
+        """Who runs or ran there, with which streams and folders."""
         return self.content.header
 
 
@@ -68,6 +69,7 @@ def service_marks(node: Node, mark: Mark) -> list[Mark]:
 
 
 def describe(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - all commands have this shape
+    """Each mark file of the node: kind, whether it is active, and its header."""
     mark = find_mark(node)
     if mark is None:
         # Aeron's tool says so and succeeds.
@@ -81,6 +83,7 @@ def describe(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - 
 
 
 def pid(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
+    """The process id in the module's mark file; fails without a mark file."""
     mark = find_mark(node)
     if mark is None:
         return Answer([], {"pid": None}, FAILURE)
@@ -88,6 +91,7 @@ def pid(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
 
 
 def errors(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
+    """The distinct errors of module, media driver and services."""
     mark = find_mark(node)
     if mark is None:
         return Answer([NO_MARK], {"logs": []})

@@ -19,28 +19,36 @@ class MemoryFile:
 
     @property
     def content(self) -> bytes:
+        """The bytes as they are now."""
         return bytes(self._content)
 
     def read(self, offset: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer at the end."""
         return bytes(self._content[offset : offset + length])
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
+        """Changes the content and is kept in `writes`."""
         data = b"".join(parts)
         self._content[offset : offset + len(data)] = data
         self.writes.append((offset, data))
 
     def size(self) -> int:
+        """Length of the content."""
         return len(self._content)
 
     def truncate(self, length: int) -> None:
+        """Cut only: nothing that the recording log does makes it longer this way."""
         del self._content[length:]
 
-    def sync(self, level: int) -> None: ...
+    def sync(self, level: int) -> None:
+        """Nothing to do in memory."""
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:  # noqa: ARG002
+        """Done at once."""
         done(None)
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Nothing to do: the content stays for whoever writes it back."""
 
 
 class OneFile:
@@ -50,18 +58,24 @@ class OneFile:
         self._file = file
 
     def open(self, path: str, *, create: bool = False) -> MemoryFile:  # noqa: ARG002
+        """The one file, whatever the path."""
         return self._file
 
     def exists(self, path: str) -> bool:  # noqa: ARG002
+        """Always."""
         return True
 
     def names(self, directory: str) -> list[str]:
+        """Raises `StorageError`: there is no folder."""
         raise StorageError(f"{directory} has no names here")
 
     def remove(self, path: str) -> None:
+        """Raises `StorageError`: the file stays."""
         raise StorageError(f"{path} cannot be removed here")
 
     def rename(self, path: str, new_path: str) -> None:  # noqa: ARG002
+        """Raises `StorageError`: the file stays."""
         raise StorageError(f"{path} cannot be renamed here")
 
-    def sync_directory(self, directory: str) -> None: ...
+    def sync_directory(self, directory: str) -> None:
+        """Nothing to do in memory."""

@@ -23,7 +23,8 @@ class Node(Protocol):
     """`cluster_dir` is the folder that the tool was told."""
 
     @property
-    def cluster_dir(self) -> str: ...
+    def cluster_dir(self) -> str:
+        """The folder with the node's recording log and, most often, its mark files."""
 
     def now_ms(self) -> int:
         """The wall clock, in epoch milliseconds."""
@@ -47,7 +48,8 @@ class Node(Protocol):
         """Write into a file that a running component has open, and sync it."""
         ...
 
-    def remove(self, path: str) -> None: ...
+    def remove(self, path: str) -> None:
+        """Delete a file, durably."""
 
     def archive(self) -> Folder | None:
         """The folder of the node's archive; None where it cannot be found."""

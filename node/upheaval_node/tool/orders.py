@@ -43,6 +43,7 @@ class Order:
 
     @property
     def needs_leader(self) -> bool:
+        """Whether only the leader takes it: all that go through the cluster's control toggle."""
         return isinstance(self.toggle, ControlToggle)
 
 
@@ -112,6 +113,7 @@ def _apply(toggle: Counter, order: IntEnum) -> bool:
 
 
 def is_leader(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - all commands have this shape
+    """Exit status 0 on a leader without an election, as Aeron's ClusterTool has it."""
     mark = require_mark(node)
     if isinstance(mark, Answer):
         return mark
@@ -123,6 +125,7 @@ def is_leader(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 -
 
 
 def list_members(node: Node, timeout_ms: int) -> Answer:
+    """Asks the running module and prints its answer as Aeron's ClusterTool does."""
     mark = require_mark(node)
     if isinstance(mark, Answer):
         return mark

@@ -28,6 +28,7 @@ class MembersQuery:
         self._is_sent = False
 
     def do_work(self, now: Now) -> int:  # noqa: ARG002 - the deadline is its owner's
+        """Ask as soon as the answer can be heard, then wait for it."""
         if self.answer is not None:
             return 0
         if self._is_sent:
@@ -40,9 +41,11 @@ class MembersQuery:
         return int(self._is_sent)
 
     def next_deadline_ns(self) -> int:
+        """Never: whoever waits for the answer has the deadline."""
         return NEVER_NS
 
     def close(self) -> None:
+        """Let go of both streams."""
         self._publication.close()
         self._subscription.close()
 

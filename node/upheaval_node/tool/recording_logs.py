@@ -30,7 +30,7 @@ MAX_SERVICES: Final = 127
 
 
 class LogFile:
-    """The recording log as it was read. `entries` are sorted; `rest` is what stands behind the last whole record."""
+    """The recording log as it was read. `entries` are sorted; `rest` is what comes after the last whole record."""
 
     def __init__(self, node: Node) -> None:
         """Raises `ToolFault` when there is no log, or one that cannot be read."""
@@ -49,10 +49,11 @@ class LogFile:
     def require_whole(self) -> None:
         """Raises `ToolFault` when there is more in the file than can be read: it must not be lost by rewriting."""
         if any(self.rest):
-            raise ToolFault(f"{self.path} is damaged: {len(self.rest)} bytes behind its last record; not changed")
+            raise ToolFault(f"{self.path} is damaged: {len(self.rest)} bytes after its last record; not changed")
 
 
 def recording_log(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - all commands have this shape
+    """The entries as they are sorted, and which index each term has, as Aeron's ClusterTool prints them."""
     entries = LogFile(node).entries
     index = _terms(entries)
     shown = ", ".join(f"{term}={at}" for term, at in index.items())
@@ -91,6 +92,7 @@ def seed_recording_log_from_snapshot(node: Node, arguments: Sequence[str]) -> An
 
 
 def invalidate_latest_snapshot(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001
+    """A log that a running module has open is written to in place, any other is replaced."""
     log = LogFile(node)
     memory = MemoryFile(log.content)
     try:
@@ -195,6 +197,7 @@ def _extent(node: Node, recording_id: int) -> RecordingExtent:
 
 
 def entry_values(entry: Entry) -> dict[str, Value]:
+    """An entry with the field names of Aeron's RecordingLog.Entry."""
     values: dict[str, Value] = {
         "recordingId": entry.recording_id,
         "leadershipTermId": entry.leadership_term_id,
@@ -212,6 +215,7 @@ def entry_values(entry: Entry) -> dict[str, Value]:
 
 
 def entry_text(entry: Entry) -> str:
+    """An entry as Aeron's RecordingLog.Entry prints itself."""
     values = entry_values(entry)
     return f"Entry{{{', '.join(f'{name}={_shown(value)}' for name, value in values.items())}}}"
 

@@ -30,6 +30,7 @@ _ROW: Final = 16
 
 
 def describe_latest_snapshot(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - as all commands
+    """Fails when there is no snapshot; raises `ToolFault` for one that cannot be read whole."""
     found = newest_set(LogFile(node).entries)
     if not found:
         return failure(NOT_FOUND)

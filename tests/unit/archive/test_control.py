@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 
 from support.archive_world import ArchiveWorld, Member
 from support.media_world import offer
+from upheaval_node.archive.calls import PendingCall
 from upheaval_node.archive.catalog import decode_catalog
-from upheaval_node.archive.client import ArchiveClient, ClientState, PendingCall
+from upheaval_node.archive.client import ArchiveClient, ClientState
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.counters import ARCHIVE_CONTROL_SESSION, Counter
 from upheaval_node.media.api import Publication, Subscription

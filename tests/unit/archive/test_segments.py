@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.catalog import RecordingEntry
-from upheaval_node.archive.recovery import Recovery, cut_behind, recover
+from upheaval_node.archive.recovery import Recovery, cut_after, recover
 from upheaval_node.archive.segments import (
     SegmentReader,
     SegmentWriter,
@@ -153,7 +153,7 @@ def test_reading_gives_back_what_was_written(seed: int, start: int, segment_leng
 def recover_and_cut(storage: MemoryStorage, entry: RecordingEntry) -> Recovery:
     """What an archive does at start with a recording that was never stopped; `entry` is left as it is."""
     found = recover(storage, "archive", entry, 0)
-    cut_behind(storage, "archive", replace(entry, stop_position=found.stop_position), 0)
+    cut_after(storage, "archive", replace(entry, stop_position=found.stop_position), 0)
     return found
 
 

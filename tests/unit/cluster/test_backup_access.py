@@ -3,7 +3,7 @@
 from support.asking_party import ArchivedParty
 from unit.cluster.test_backup_requests import started
 from unit.cluster.test_snapshots import snapshots, take_snapshot
-from upheaval_node.archive.client import PendingCall
+from upheaval_node.archive.calls import PendingCall
 from upheaval_node.archive.reader import read_recordings
 from upheaval_node.counters import RECORDING_POSITION, Counter
 from upheaval_node.protocol import cluster_messages as cm

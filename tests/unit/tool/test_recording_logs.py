@@ -122,7 +122,7 @@ def test_invalidating_under_a_component_that_runs_keeps_the_file_that_it_writes(
     ("damage", "told"),
     [
         (b"\x01" * 64, "entry 6 has the unknown type"),
-        (b"\x01" * 30, "30 bytes behind its last record; not changed"),
+        (b"\x01" * 30, "30 bytes after its last record; not changed"),
     ],
 )
 def test_a_damaged_log_is_not_sorted(log: Path, damage: bytes, told: str) -> None:

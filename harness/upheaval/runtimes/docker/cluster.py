@@ -327,8 +327,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         endpoints = self.ingress_endpoints()
         return StaticResolver({endpoints[member.member_id]: member.ingress_address for member in self.members})
 
-    def dial_through(self, member_id: int, names: Mapping[str, str]) -> None:
-        self._names[member_id] = dict(names)
+    def dial_through(self, source: int, names: Mapping[str, str]) -> None:
+        self._names[source] = dict(names)
 
     def container_name(self, member_id: int, component: str) -> str:
         suffix = "" if component == ALL else f"-{component}"
@@ -436,7 +436,6 @@ class DockerCluster(LiveCluster[DockerMember]):
         """
         with contextlib.ExitStack() as stack:
             # From the last to the first, and each whatever becomes of the others.
-            stack.callback(self.flush_faults)
             stack.callback(self.close)
             if not self._is_kept:
                 stack.callback(self._remove)
@@ -449,6 +448,7 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     def close(self) -> None:
         """The connections to the engine."""
+        super().close()
         self.client.close()
 
     @contextlib.contextmanager

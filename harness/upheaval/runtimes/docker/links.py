@@ -33,7 +33,6 @@ from upheaval_chaos.toxic_links import ProxyPlace, Stream, ToxicHands, all_proxi
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import PythonToxiproxy
 from upheaval_node import __version__
-from upheaval_node.media.resolver import Resolver
 
 IMAGE: Final = f"upheaval/toxiproxy:{__version__}"
 API_PORT: Final = 8474
@@ -53,7 +52,7 @@ class _Toxiproxy:
 
 
 class DockerLinks(ToxicHands):
-    """Implements `scenario_links.Links`. Its containers go with the run."""
+    """Implements `live.Links`. Its containers go with the run."""
 
     def __init__(self, cluster: DockerCluster) -> None:
         require_image(cluster.client, IMAGE)
@@ -76,9 +75,6 @@ class DockerLinks(ToxicHands):
 
     def close(self) -> None:
         """They go when the run goes."""
-
-    def resolver(self) -> Resolver:
-        return self._cluster.resolver()
 
     # --- eyes ---
 

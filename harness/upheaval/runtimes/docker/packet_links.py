@@ -21,7 +21,6 @@ from upheaval_chaos import connections
 from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.target import CHANNELS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
 from upheaval_node import __version__
-from upheaval_node.media.resolver import Resolver
 
 IMAGE: Final = f"upheaval/netfault:{__version__}"
 _CUT: Final = "UPHEAVAL-CUT"
@@ -43,7 +42,7 @@ class _Rule:
 
 
 class PacketLinks:
-    """Implements `scenario_links.Links`. Its containers go with the run."""
+    """Implements `live.Links`. Its containers go with the run."""
 
     def __init__(self, cluster: DockerCluster) -> None:
         require_image(cluster.client, IMAGE)
@@ -54,9 +53,6 @@ class PacketLinks:
 
     def close(self) -> None:
         """The helpers go when the run goes."""
-
-    def resolver(self) -> Resolver:
-        return self._cluster.resolver()
 
     # --- hands ---
 

@@ -395,12 +395,16 @@ class SimulatedCluster:
         if process is not None:
             process.resume()
 
+    def move_clock(self, member_id: int, milliseconds: int) -> None:
+        """Set the wall clock of a member's host so much ahead, or back."""
+        member = self.members[member_id]
+        member.clock_skew_ms += milliseconds
+        if member.process is not None:
+            member.process.clock_skew_ms = member.clock_skew_ms
+
     def jump_clock(self, member_id: int, milliseconds: int) -> None:
         """Set the wall clock of a member's host apart from the true one."""
-        member = self.members[member_id]
-        member.clock_skew_ms = milliseconds
-        if member.process is not None:
-            member.process.clock_skew_ms = milliseconds
+        self.move_clock(member_id, milliseconds - self.members[member_id].clock_skew_ms)
 
     # --- network ---------------------------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ class Lists:
         self.handlers: dict[int, Handler] = {Operation.APPEND: self.append, Operation.READ_LIST: self.read_list}
 
     def append(self, request: Request, position: int) -> Response:
+        """Add the value to the list of the key. Raises `OperationError` without a value and at the limits."""
         value = required_value(request)
         key = request.key
         length = self._lengths.get(key, 0) + len(value) + 4
@@ -42,6 +43,7 @@ class Lists:
         return accepted(request, position)
 
     def records(self) -> Iterator[Record]:
+        """The state: a record for each value, those of a key in the order of the list."""
         return (Record(LIST_VALUE_KIND, key, value) for key, values in self.values.items() for value in values)
 
     def load(self, record: Record) -> bool:
@@ -52,6 +54,7 @@ class Lists:
         return record.kind == LIST_VALUE_KIND
 
     def read_list(self, request: Request, position: int) -> Response:
+        """The whole list of the key, empty for one that was never appended to."""
         values = tuple(self.values.get(request.key, ()))
         return Response(request.operation_id, request.operation, Status.OK, position, values=values)
 
@@ -64,8 +67,10 @@ class Append(OperationService):
         super().__init__(self.lists.handlers)
 
     def records(self) -> Iterator[Record]:
+        """The lists."""
         return self.lists.records()
 
     def load(self, record: Record) -> None:
+        """Raises `DecodeError` for a record that is no value of a list."""
         if not self.lists.load(record):
             super().load(record)

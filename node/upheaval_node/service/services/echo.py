@@ -6,6 +6,7 @@ from upheaval_node.service.services.operations import OperationService, accepted
 
 
 def echo(request: Request, position: int) -> Response:
+    """Answer with the value of the request, or with none where it has none."""
     return accepted(request, position, request.value)
 
 
@@ -18,6 +19,7 @@ class Echo(OperationService):
     def on_session_message(
         self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
     ) -> None:
+        """Answers from the bytes where the request has its usual form; does nothing where no client is connected."""
         # Without a state to change, a message that nobody here answers needs no work at all.
         if session is not None and session.is_connected:
             answer = echo_response(payload, position)

@@ -39,6 +39,8 @@ _SHAPE_LIST: Final = 2
 
 
 class Operation(IntEnum):
+    """The operation codes of requests and responses."""
+
     ECHO = 1
     READ = 2
     WRITE = 3
@@ -54,6 +56,8 @@ class Operation(IntEnum):
 
 
 class Status(IntEnum):
+    """How an operation ended: CAS_FAILED for a comparison that did not hold, ERROR with the reason as the value."""
+
     OK = 0
     CAS_FAILED = 1
     ERROR = 2

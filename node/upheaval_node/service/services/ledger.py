@@ -50,12 +50,14 @@ class Ledger(OperationService):
         super().__init__({Operation.TRANSFER: self._transfer, Operation.BALANCES: self._balances})
 
     def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        """Keeps the cluster, through which the second step of a transfer is offered."""
         self._cluster = cluster
         super().on_start(cluster, snapshot_image)
 
     def on_session_message(
         self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
     ) -> None:
+        """A CREDIT without a session is the second step of a transfer; everything else is a request."""
         if session is None and peek_operation(payload) == Operation.CREDIT:
             self.credit(payload)
         else:
@@ -96,12 +98,14 @@ class Ledger(OperationService):
     # --- snapshots ---
 
     def records(self) -> Iterator[Record]:
+        """The balances, then what is in flight, each in the order in which it came to be."""
         for name, balance in self.accounts.items():
             yield Record(ACCOUNT_KIND, name, _LONG.pack(balance))
         for transfer_id, amount in self.in_flight.items():
             yield Record(FLIGHT_KIND, str(transfer_id), _LONG.pack(amount))
 
     def load(self, record: Record) -> None:
+        """Raises `DecodeError` for a record that is neither a balance nor a transfer in flight."""
         if record.kind not in (ACCOUNT_KIND, FLIGHT_KIND) or len(record.value) != _LONG.size:
             raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not one of a ledger")
         (number,) = _LONG.unpack(record.value)

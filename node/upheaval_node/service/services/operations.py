@@ -34,10 +34,12 @@ class OperationError(NodeError):
 
 
 def accepted(request: Request, position: int, value: bytes | None = None) -> Response:
+    """The response with status OK."""
     return Response(request.operation_id, request.operation, Status.OK, position, value)
 
 
 def required_value(request: Request) -> bytes:
+    """The value of a request that makes no sense without one. Raises `OperationError` where there is none."""
     if request.value is None:
         raise OperationError("the request has no value")
     return request.value
@@ -61,11 +63,13 @@ class OperationService(ClusteredService):
         raise DecodeError(f"record of kind {record.kind} in the state of a service without one")
 
     def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:  # noqa: ARG002 - of the API
+        """Takes the state back from the snapshot. Raises `DecodeError` when it is damaged or of another service."""
         if snapshot_image is not None:
             for record in read_state(snapshot_image):
                 self.load(record)
 
     def on_take_snapshot(self, publication: SnapshotPublication) -> None:
+        """Writes the records, with their number and their CRC-32 at the end."""
         write_state(publication, self.records())
 
     def on_session_message(
@@ -75,6 +79,7 @@ class OperationService(ClusteredService):
         payload: memoryview,
         position: int,
     ) -> None:
+        """Performs the operation on every member, and answers where the client is connected."""
         response = self.perform(payload, position)
         if session is not None and session.is_connected:
             session.respond(encode_response(response))

@@ -30,9 +30,11 @@ class Registers:
         }
 
     def read(self, request: Request, position: int) -> Response:
+        """The value of the key, or none."""
         return accepted(request, position, self.values.get(request.key))
 
     def write(self, request: Request, position: int) -> Response:
+        """Set the value of the key. Raises `OperationError` without a value and at the limit of keys."""
         self._set(request.key, required_value(request))
         return accepted(request, position)
 
@@ -46,6 +48,7 @@ class Registers:
         return accepted(request, position)
 
     def records(self) -> Iterator[Record]:
+        """The state: a record for each key."""
         return (Record(REGISTER_KIND, key, value) for key, value in self.values.items())
 
     def load(self, record: Record) -> bool:
@@ -68,8 +71,10 @@ class Register(OperationService):
         super().__init__(self.registers.handlers)
 
     def records(self) -> Iterator[Record]:
+        """The registers."""
         return self.registers.records()
 
     def load(self, record: Record) -> None:
+        """Raises `DecodeError` for a record that is no register."""
         if not self.registers.load(record):
             super().load(record)

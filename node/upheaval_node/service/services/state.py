@@ -31,6 +31,7 @@ class Record(NamedTuple):
 
 
 def write_state(publication: SnapshotPublication, records: Iterable[Record]) -> None:
+    """Offer the records in runs of about RUN_LENGTH bytes, then their number and CRC-32."""
     count = check = 0
     run = bytearray()
     for record in records:
@@ -47,7 +48,7 @@ def write_state(publication: SnapshotPublication, records: Iterable[Record]) -> 
 
 
 def read_state(image: SnapshotImage) -> Iterator[Record]:
-    """The records, in order. Raises `DecodeError`, at the latest behind the last one, unless all are as written."""
+    """The records, in order. Raises `DecodeError`, at the latest after the last one, unless all are as written."""
     count = check = 0
     while (message := image.read()) is not None:
         for record, encoded in _records(message):

@@ -57,10 +57,12 @@ class Timers(OperationService):
         )
 
     def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        """Keeps the cluster, through which timers are scheduled and cancelled."""
         self._cluster = cluster
         super().on_start(cluster, snapshot_image)
 
     def on_timer_event(self, correlation_id: int, timestamp: int) -> None:
+        """Counts the expiry, also of a timer that nobody scheduled; one after its cancellation does not count."""
         timer = self.timers.setdefault(correlation_id, _Timer(deadline=-1))
         if timer.is_cancelled:
             return
@@ -104,11 +106,13 @@ class Timers(OperationService):
     # --- snapshots ---
 
     def records(self) -> Iterator[Record]:
+        """A record for each timer, cancelled and fired ones too, in the order of their scheduling."""
         for timer_id, timer in self.timers.items():
             value = FIRED.pack(timer_id, timer.deadline, timer.fired_at, timer.count)
             yield Record(_TIMER_KIND, timer.group, value + bytes([timer.is_cancelled]))
 
     def load(self, record: Record) -> None:
+        """Raises `DecodeError` for a record that is no timer."""
         if record.kind != _TIMER_KIND or len(record.value) != FIRED.size + 1:
             raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not a timer")
         timer_id, deadline, fired_at, count = FIRED.unpack_from(record.value)

@@ -20,8 +20,10 @@ class Workbench(OperationService):
         super().__init__({Operation.ECHO: echo, **self.registers.handlers, **self.lists.handlers})
 
     def records(self) -> Iterator[Record]:
+        """The registers, then the lists."""
         return chain(self.registers.records(), self.lists.records())
 
     def load(self, record: Record) -> None:
+        """Raises `DecodeError` for a record that is neither a register nor a value of a list."""
         if not (self.registers.load(record) or self.lists.load(record)):
             super().load(record)

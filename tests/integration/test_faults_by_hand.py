@@ -1,0 +1,115 @@
+"""Faults by hand, from the command line and by a member's handle: proved by what is seen, or no faults at all."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from support.live_clusters import end_without_trace
+from upheaval.cli.main import main
+from upheaval.errors import UnknownOutcome
+from upheaval.records import RunFolder
+from upheaval.runtimes.process import ProcessCluster, ProcessMember
+from upheaval_chaos import faults
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
+    cluster = ProcessCluster.create(tmp_path_factory.mktemp("hand") / "c", members=3)
+    try:
+        cluster.up()
+        yield cluster
+    finally:
+        end_without_trace(cluster)
+
+
+@pytest.fixture
+def cluster(shared: ProcessCluster) -> ProcessCluster:
+    """Whole at the beginning of each test, and without faults."""
+    shared.up()
+    shared.run.faults_file.unlink(missing_ok=True)
+    return shared
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What will never happen need not be waited for as long as in earnest."""
+    monkeypatch.setattr(faults, "TAKES_EFFECT_S", 0.5)
+    monkeypatch.setattr(faults, "COMES_BACK_S", 0.5)
+
+
+def paralyse(monkeypatch: pytest.MonkeyPatch, *hands: str) -> None:
+    for hand in hands:
+        monkeypatch.setattr(ProcessMember, hand, lambda *_: None)
+
+
+def test_commands_whose_hands_do_nothing_fail_and_leave_faults_that_are_not_proved(
+    cluster: ProcessCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], impatient: None
+) -> None:
+    paralyse(monkeypatch, "end_now", "stop_now")
+    for command in ("kill", "stop"):
+        assert main([command, "--dir", str(cluster.folder), "0"]) == 3
+        out, err = capsys.readouterr()
+        assert (out, err.count("\n")) == ("", 1)
+        assert f"{command} of member-0, not proved: " in err
+    records = list(cluster.run.read_faults())
+    assert [(record.what, record.is_proved) for record in records] == [("kill", False), ("stop", False)]
+
+
+def test_a_kill_and_its_healing_by_another_command_are_proved(
+    cluster: ProcessCluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = cluster.member(0).incarnation()
+    assert main(["kill", "--dir", str(cluster.folder), "0"]) == 0
+    (killed,) = cluster.run.read_faults()
+    assert killed.inject_proof is not None
+    assert killed.inject_proof.evidence == f"gone: {min(before)}"
+    assert (killed.heal_end_ns, killed.heal_proof) == (None, None)
+    assert main(["start", "--dir", str(cluster.folder), "0"]) == 0
+    (healed,) = cluster.run.read_faults()
+    assert healed.unhealed() == killed
+    assert healed.is_proved
+    assert healed.heal_proof is not None
+    assert healed.heal_proof.evidence == f"running: {min(cluster.member(0).incarnation())}"
+
+
+def test_what_does_not_come_back_is_not_healed(
+    cluster: ProcessCluster, monkeypatch: pytest.MonkeyPatch, impatient: None
+) -> None:
+    cluster.member(0).kill()
+    with monkeypatch.context() as patch:
+        paralyse(patch, "launch")
+        assert main(["start", "--dir", str(cluster.folder), "0"]) == 3
+    (record,) = RunFolder(cluster.folder).read_faults()
+    assert record.heal_proof is not None
+    assert not record.heal_proof.holds
+
+
+def test_a_pause_is_proved_by_the_turns_that_are_not_taken(
+    cluster: ProcessCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    member = cluster.member(1)
+    member.pause()
+    member.resume()
+    with monkeypatch.context() as patch:
+        paralyse(patch, "freeze")
+        with pytest.raises(UnknownOutcome, match="pause of member-1, not proved: member 1 goes on running"):
+            member.pause()
+    assert [record.is_proved for record in cluster.run.read_faults()] == [True, False]
+
+
+def test_each_component_is_healed_of_its_own_fault_and_by_one_start(tmp_path: Path) -> None:
+    cluster = ProcessCluster.create(tmp_path / "c", members=1, components="split")
+    try:
+        cluster.up()
+        member = cluster.member(0)
+        member.pause("service")
+        member.kill("archive")
+        member.start()
+        paused, killed = cluster.run.read_faults()
+        assert (paused.what, paused.heal_end_ns) == ("pause", None)
+        assert killed.component == "archive"
+        assert killed.is_proved
+        assert killed.heal_end_ns is not None
+    finally:
+        end_without_trace(cluster)
