@@ -15,6 +15,7 @@ from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, host_faults, link_faults
+from upheaval_chaos.record import Proof
 
 SCENARIO = parse_scenario(
     f"title all\n{WORKLOAD}wait operations 1\ninject x blackhole all -> all\n", name="all", where="all"
@@ -36,14 +37,17 @@ def test_every_fault_is_written_down_as_the_statement_that_makes_it(tmp_path: Pa
             assert fault_of(written).aim(stage, tries=False).statement == written
 
 
+def hurry(monkeypatch: pytest.MonkeyPatch, limit_s: float) -> None:
+    """What will never happen need not be waited for as long as in earnest."""
+    for module in (faults, host_faults, link_faults):
+        monkeypatch.setattr(module, "TAKES_EFFECT_S", limit_s)
+        monkeypatch.setattr(module, "COMES_BACK_S", limit_s)
+
+
 @pytest.fixture
 def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What will never happen need not be waited for as long as in earnest."""
     if sabotage is not Sabotage.NONE:
-        limit_s = 2.0 if sabotage is Sabotage.STAYS else 1.0
-        for module in (faults, host_faults, link_faults):
-            monkeypatch.setattr(module, "TAKES_EFFECT_S", limit_s)
-            monkeypatch.setattr(module, "COMES_BACK_S", limit_s)
+        hurry(monkeypatch, 2.0 if sabotage is Sabotage.STAYS else 1.0)
 
 
 @pytest.mark.parametrize(("statement", "sabotage"), SIMULATED_ROUNDS)
@@ -53,6 +57,19 @@ def test_simulated(statement: str, sabotage: Sabotage, tmp_path: Path, impatient
     stage.let_pass(0.5)
     record = one_round(stage, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_probe_that_sees_nothing_is_found_out(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were a probe taken away, and a proof put in its place, the rounds above would fail."""
+    fault = fault_of(CASES[kind][0])
+    stage = SimulatedStage(SCENARIO, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(0.5)
+    hurry(monkeypatch, 1.0)
+    monkeypatch.setattr(type(fault.aim(stage, tries=False)), "prove", lambda _: Proof(True, "done"))
+    with pytest.raises(AssertionError):
+        one_round(stage, fault, Sabotage.IDLE)
 
 
 def test_a_fault_begins_when_the_hands_act(tmp_path: Path) -> None:

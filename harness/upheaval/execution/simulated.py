@@ -34,10 +34,10 @@ from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
 from upheaval_node.ports import Connection
-from upheaval_node.settings import profile_settings
+from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.types import MS, S
 
-LEADER_TIMEOUT_S = 30.0
+LEADER_TIMEOUT_S = 60.0
 LOAD_END_S = 30.0
 # What is under way when a ping is over needs this long on an ordinary link.
 ARRIVAL_S = 0.005
@@ -225,7 +225,7 @@ class SimulatedTarget:
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         for part in _parts(links, effect):
-            self._imposed[part][effect] -= 1
+            self._imposed.setdefault(part, Counter())[effect] -= 1
             self._settle(part)
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
@@ -284,18 +284,27 @@ def _parts(links: Sequence[Link], effect: LinkEffect) -> list[_Part]:
 class SimulatedStage(SimulatedTarget):
     """Implements `scenario_stage.Stage`."""
 
-    def __init__(self, scenario: Scenario, seed: int, folder: Path, planted: str | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        folder: Path,
+        planted: str | None = None,
+        *,
+        settings: MemberSettings | None = None,
+        traces_protocol: bool = True,
+    ) -> None:
         plan = scenario.cluster
         self._workload = replace(scenario.workload, seed=seed)
         self._load: Load | None = None
         cluster = SimulatedCluster(
             World(seed),
             members=plan.members,
-            settings=profile_settings("test", sync_level=plan.sync_level),
+            settings=settings or profile_settings("test", sync_level=plan.sync_level),
             service=plan.service,
             folder=RunFolder(folder),
             planted=planted,
-            traces_protocol=True,
+            traces_protocol=traces_protocol,
         )
         super().__init__(cluster)
 
@@ -320,7 +329,7 @@ class SimulatedStage(SimulatedTarget):
         return load.counts
 
     def converge(self) -> Converge:
-        return self.cluster.converge()
+        return self.cluster.converge(LEADER_TIMEOUT_S)
 
     def close(self) -> None:
         self.cluster.write()

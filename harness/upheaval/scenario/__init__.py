@@ -16,7 +16,10 @@ from upheaval.scenario.recorded import realised_scenario
 from upheaval.scenario.text import load_scenario, parse_scenario, scenario_names
 from upheaval.scenario.values import (
     SIMULATED,
+    AskFor,
+    Begin,
     ClusterPlan,
+    End,
     GiveOrder,
     Heal,
     Inject,
@@ -29,11 +32,15 @@ from upheaval.scenario.values import (
     WaitMoment,
     WaitOperations,
     WaitSeconds,
+    WaitTime,
 )
 
 __all__ = [
     "SIMULATED",
+    "AskFor",
+    "Begin",
     "ClusterPlan",
+    "End",
     "ExactScript",
     "ExactStep",
     "Expected",
@@ -49,6 +56,7 @@ __all__ = [
     "WaitMoment",
     "WaitOperations",
     "WaitSeconds",
+    "WaitTime",
     "exact_names",
     "find_exact",
     "is_exact",

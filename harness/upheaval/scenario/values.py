@@ -61,6 +61,13 @@ class WaitMoment:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitTime:
+    """Until so many nanoseconds have passed since the load began; what is over is not waited for."""
+
+    since_load_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitSeconds:
     """Time under load and nothing else."""
 
@@ -80,6 +87,34 @@ class Heal:
     """Take a fault away, and prove that too."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Put a fault in under a name and go on: what shows of it is looked at while others act.
+
+    It is left out when it cannot be done now.
+    """
+
+    name: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Take away what was begun, and go on."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskFor:
+    """Let an operator order something of whoever leads now, and go on, taken or not.
+
+    `start` starts what is down, unless a fault keeps it down.
+    """
+
+    order: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +143,13 @@ Step = (
     | WaitCaughtUp
     | WaitBackup
     | WaitMoment
+    | WaitTime
     | WaitSeconds
     | Inject
     | Heal
+    | Begin
+    | End
+    | AskFor
     | GiveOrder
     | KeepBackup
 )
