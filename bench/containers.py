@@ -1,7 +1,7 @@
 """How long containers take: from nothing to a leader that serves, and to nothing again; with and without Toxiproxy.
 
 `python bench/containers.py [--rounds N] [--members N]` prints JSON, medians in seconds. The two ways alternate, so that
-what else the machine does hits both. Needs the images of `upheaval images build node toxiproxy`; leaves nothing behind.
+what else the machine does hits both. Needs the images of `upheaval images build node toxiproxy`; leaves nothing.
 """
 
 import argparse
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from upheaval.execution.links import open_links
 from upheaval.runtimes.docker.cluster import DockerCluster
+from upheaval.system import ClusterSpec
 from upheaval_chaos.target import Means
 
 GOAL_S = 5.0
@@ -24,7 +25,7 @@ def one_round(folder: Path, members: int, *, proxied: bool) -> tuple[float, floa
     """Seconds to start and to end one cluster."""
     begin = time.monotonic()
     with ExitStack() as stack:
-        cluster = DockerCluster.create(folder, members=members)
+        cluster = DockerCluster.create(folder, ClusterSpec(members=members))
         stack.callback(cluster.down)
         if proxied:
             open_links(cluster, 1, Means.PROXY)

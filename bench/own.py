@@ -15,6 +15,7 @@ import psutil
 
 from bench.figures import Figures, from_latencies
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval_node.client.operations import echo_request
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.media.driver import MediaDriver
@@ -96,7 +97,7 @@ class LoadClient:
         tls = cluster.client_tls()
         network = SelectorNetwork(loop, None if tls is None else TlsIdentity(tls))
         media = MediaDriver(network, StaticResolver(), MediaSettings(), SystemRandom(), None)
-        self.session = ClusterClient(media, cluster.config.ingress_endpoints(), random=SystemRandom())
+        self.session = ClusterClient(media, cluster.ingress_endpoints(), random=SystemRandom())
         self.load = WindowLoad(self.session, window, message_length)
         self.cycle = DutyCycle(loop, SystemClock(), (media, self.session, self.load))
         if not self.cycle.run_until(lambda: self.session.is_connected, time.monotonic_ns() + 10 * S):
@@ -126,7 +127,8 @@ def running_cluster(
 ) -> Iterator[ProcessCluster]:
     with tempfile.TemporaryDirectory(prefix="bench-upheaval-", dir="/var/tmp") as folder:
         cluster = ProcessCluster.create(
-            Path(folder) / "run", members=members, profile=profile, sync_level=sync_level, service=service, tls=tls
+            Path(folder) / "run",
+            ClusterSpec(members=members, profile=profile, sync_level=sync_level, service=service, tls=str(tls or "")),
         )
         cluster.up()
         try:

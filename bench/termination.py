@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.ballast import VARIABLE
 from upheaval.cluster import ABORT, SHUTDOWN
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 
 PATIENCE_S = 300.0
@@ -30,7 +31,9 @@ def measure(megabytes: int, order: str) -> dict[str, float]:
     """Seconds to the last exit, and to the first leader of the next start."""
     folder = Path(tempfile.mkdtemp(prefix="upheaval-termination-"))
     os.environ[VARIABLE] = str(megabytes * MEGABYTE)
-    cluster = ProcessCluster.create(folder, service="ballast:Ballast", source=Path(__file__).resolve().parent)
+    cluster = ProcessCluster.create(
+        folder, ClusterSpec(service="ballast:Ballast", source=str(Path(__file__).resolve().parent))
+    )
     try:
         leader = cluster.up(PATIENCE_S)
         for member in cluster.members:

@@ -46,6 +46,7 @@ class Proxy:
 
     @property
     def enabled(self) -> bool:
+        """Whether it listens."""
         return self._server is not None
 
     async def enable(self) -> None:
@@ -76,9 +77,11 @@ class Proxy:
             await self._end([connection for connection in self._connections if connection.met(toxic)])
 
     def toxics_of(self, stream: str, kind: str) -> list[Toxic]:
+        """The toxics of one type on one stream, in the order in which they were first put."""
         return [toxic for toxic in self.toxics.values() if toxic.stream == stream and toxic.type == kind]
 
     def to_fields(self) -> dict[str, object]:
+        """As Toxiproxy's API shows a proxy."""
         return {
             "name": self.name,
             "listen": self.listen,

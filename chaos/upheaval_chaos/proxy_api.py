@@ -38,9 +38,11 @@ class ProxyApi:
         self._random = random
 
     async def serve(self, host: str) -> asyncio.Server:
+        """Answer requests on a free port of `host`. Raises `OSError` when that cannot be bound."""
         return await asyncio.start_server(self._answer, host, 0)
 
     async def close(self) -> None:
+        """Disable every proxy: nothing listens, and every connection is dropped."""
         for proxy in self.proxies.values():
             await proxy.disable()
 

@@ -41,6 +41,7 @@ class ProxyServer:
             raise EnvironmentFault(f"cannot start the proxies: {self._error}") from self._error
 
     def stop(self) -> None:
+        """Returns when everything is gone; stopping twice does nothing."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._stop.set)
             self._thread.join()

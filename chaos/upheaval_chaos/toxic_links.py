@@ -27,6 +27,7 @@ class ProxyPlace:
 
     @property
     def name(self) -> str:
+        """How the proxy is called in Toxiproxy, as `0-to-1-log` or `clients-to-2-ingress`."""
         source = "clients" if self.source == CLIENTS else str(self.source)
         return f"{source}-to-{self.target}-{self.channel}"
 
@@ -75,6 +76,7 @@ class ToxicHands:
         self._held: dict[tuple[Stream, str], _Held] = {}
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Raises `UsageError` where a toxic of the same type and another size is there already."""
         wanted = list(_toxics(links, effect))
         for stream, kind, attributes in wanted:
             held = self._held.get((stream, kind))
@@ -87,6 +89,7 @@ class ToxicHands:
             held.count += 1
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Links that have no such toxic are passed over."""
         for stream, kind, _ in _toxics(links, effect):
             held = self._held.get((stream, kind))
             if held is None:

@@ -36,9 +36,11 @@ class Toxic:
     attributes: Mapping[str, int] = field(default_factory=dict)
 
     def get(self, attribute: str) -> int:
+        """An attribute; 0 where it was not given."""
         return self.attributes.get(attribute, 0)
 
     def to_fields(self) -> dict[str, object]:
+        """As Toxiproxy's API shows a toxic, with every attribute of its type."""
         return {
             "name": self.name,
             "type": self.type,

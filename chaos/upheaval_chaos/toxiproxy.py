@@ -46,6 +46,7 @@ class ToxiproxyApi(ABC):
         self._call("POST", f"/proxies/{proxy}/toxics", {**fields, "toxicity": 1.0})
 
     def remove_toxic(self, proxy: str, kind: str, stream: str) -> None:
+        """Take away what `add_toxic` put there."""
         self._call("DELETE", f"/proxies/{proxy}/toxics/{kind}_{stream}")
 
     def version(self) -> str:

@@ -170,7 +170,7 @@ def _wrong_lists(columns: _Columns) -> Any:
     wrong[appends] |= columns.answered[appends] & ~_flags(pc.equal(columns.result.take(appends), "null"))
     reads = np.flatnonzero(columns.is_function(Function.LIST) & here & columns.answered)
     results = columns.result.take(reads)
-    # Where each appended value ends in the text of all of them, a comma behind each.
+    # Where each appended value ends in the text of all of them, a comma after each.
     ends = np.concatenate(([0], np.cumsum(_numpy(pc.binary_length(values)).astype(np.int64) + 1)))
     appended = np.concatenate(([0], np.cumsum(is_append)))
     begin = ends[appended[columns.group_begin[reads]]]

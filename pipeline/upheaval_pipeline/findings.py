@@ -5,17 +5,30 @@ What broke a promise is put together again from its evidence and shown to the fu
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from upheaval.checkers import run as in_process
 from upheaval.checkers import witness
-from upheaval.checkers.calls import CallCount, CallEntry, judge_counts, shown_digest
+from upheaval.checkers.calls import CallCount, CallEntry, judge_counts
 from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
+from upheaval.checkers.logs import (
+    NO_FRAME,
+    OTHER_FRAME,
+    Difference,
+    Frame,
+    LogEnd,
+    Missing,
+    TermEntry,
+    completeness,
+    differing_frames,
+    equality,
+)
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.stalls import Stall
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Finding, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
 from upheaval.errors import UsageError
 from upheaval.records import Function, Manifest, Operation, Outcome, parse_fault
@@ -23,13 +36,6 @@ from upheaval_pipeline.evidence import Evidence
 from upheaval_pipeline.judged_events import events_of, requests_of
 from upheaval_pipeline.run_tables import RunTables
 from upheaval_pipeline.tables import line_number
-
-_PROMISES = (
-    Promise.ACKNOWLEDGED_NOT_LOST,
-    Promise.APPLIED_ONCE,
-    Promise.LINEARIZABLE,
-    Promise.HISTORY_COMPLETE,
-)
 
 
 class _Rows:
@@ -87,11 +93,10 @@ def _told(rows: Sequence[Evidence]) -> list[tuple[Evidence, Any]]:
 def _traffic(rows: _Rows) -> Finding:
     counts = dict.fromkeys(Function, 0)
     unknown = 0
-    for row in rows.all("traffic"):
-        outcome, function = str(row.text).split()
-        if outcome == "ok":
-            counts[Function(function)] += row.number or 0
-        elif outcome == "unknown":
+    for row, told in _told(rows.all("traffic")):
+        if told["outcome"] == Outcome.OK:
+            counts[Function(told["f"])] += row.number or 0
+        elif told["outcome"] == Outcome.UNKNOWN:
             unknown += row.number or 0
     return in_process.traffic(counts, unknown)
 
@@ -108,101 +113,76 @@ def _leaders(run: RunTables, rows: _Rows) -> Finding:
         return one_leader_a_term(min(contradictions)[1])
     for member_id in range(run.manifest.members):
         if member_id not in run.traced:
-            return Finding(Promise.ONE_LEADER_A_TERM, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
+            return trace_missing(Promise.ONE_LEADER_A_TERM, member_id)
     return one_leader_a_term(claims)
 
 
 def _complete(manifest: Manifest, rows: _Rows) -> Finding:
-    ends: dict[int | None, tuple[int, Any]] = {row.key: (row.number or 0, told) for row, told in _told(rows.all("log"))}
-    for final in in_process.finals(manifest):
-        end, told = ends.get(final.member_id, (final.append_position, {}))
-        if end < final.append_position:
-            why = f" ({told['fault']})" if told.get("fault") else ""
-            detail = (
-                f"the log of member {final.member_id} ends at position {end}, "
-                f"its final position is {final.append_position}{why}{_what_follows(rows, told.get('next'))}"
-            )
-            return Finding(Promise.LOGS_COMPLETE, Verdict.INVALID, detail)
-    problem = _problem(manifest, rows)
-    if problem:
-        return Finding(Promise.LOGS_COMPLETE, Verdict.UNKNOWN, problem)
-    positions = sorted({end for end, _ in ends.values()})
-    where = f"position {positions[0]}" if len(positions) == 1 else f"positions {positions[0]} to {positions[-1]}"
-    return Finding(Promise.LOGS_COMPLETE, Verdict.VALID, f"{len(ends)} logs end at {where}")
+    told = {row.key or 0: each for row, each in _told(rows.all("log"))}
+    ends = {row.key or 0: LogEnd(row.number or 0, told[row.key or 0].get("fault")) for row in rows.all("log")}
 
+    def following(member_id: int, _position: int) -> tuple[int, LogEntry] | None:
+        entry = told[member_id].get("next")
+        return None if entry is None else (_longest(rows).key or 0, _entry({"value": "null", **entry}))
 
-def _what_follows(rows: _Rows, entry: Any) -> str:
-    if entry is None:
-        return ""
-    return (
-        f"; member {_longest(rows).key} goes on with operation id={entry['id']} {entry['f']} {entry['key']} "
-        f"at position {entry['position']}"
-    )
+    return completeness(ends, in_process.finals(manifest), _missing(manifest, rows), following)
 
 
 def _longest(rows: _Rows) -> Evidence:
     return max(rows.all("log"), key=lambda row: (row.number or 0, -(row.key or 0)))
 
 
-def _problem(manifest: Manifest, rows: _Rows) -> str | None:
+def _missing(manifest: Manifest, rows: _Rows) -> Missing | None:
     readable = {row.key for row in rows.all("log")}
     reasons = {row.key: row.text for row in rows.all("no log")}
-    for member_id in range(manifest.members):
-        if member_id not in readable:
-            return reasons.get(member_id) or f"member {member_id} has no log"
-    return None if in_process.finals(manifest) else "the manifest has no final positions: no converge phase"
+    absent = (member_id for member_id in range(manifest.members) if member_id not in readable)
+    return next((Missing(each, reasons.get(each) or f"member {each} has no log") for each in absent), None)
 
 
 def _equal(manifest: Manifest, rows: _Rows) -> Finding:
-    finals = in_process.finals(manifest)
     differences = _told(rows.all("difference"))
-    if differences:
-        detail = min(_in_segments(rows, row, told) for row, told in differences)[-1]
-        return Finding(Promise.LOGS_EQUAL, Verdict.INVALID if finals else Verdict.UNKNOWN, detail)
-    problem = _problem(manifest, rows)
-    if problem:
-        return Finding(Promise.LOGS_EQUAL, Verdict.UNKNOWN, problem)
-    low = min(final.commit_position for final in finals)
-    count = len(rows.all("log"))
-    return Finding(Promise.LOGS_EQUAL, Verdict.VALID, f"{count} logs compared frame by frame up to position {low}")
+    first = min((_in_segments(rows, row) for row, _ in differences), default=None)
+    difference = next((_difference(row, told) for row, told in differences if _in_segments(rows, row) == first), None)
+    return equality(len(rows.all("log")), in_process.finals(manifest), _missing(manifest, rows), difference)
 
 
-def _in_segments(rows: _Rows, row: Evidence, told: Any) -> tuple[int, int, str]:
+def _in_segments(rows: _Rows, row: Evidence) -> tuple[int, int]:
     """In-process, segments are compared one after the other, and in each one the logs with the first of them."""
     segment_length = json.loads(str(_longest(rows).text))["segment_length"]
-    shown = [_frame(told.get(side)) for side in ("a", "b")]
-    detail = (
-        f"members {told['one']['member']} and {row.key} differ at position {row.number}: {shown[0]} against {shown[1]}"
-    )
-    return (row.number or 0) // segment_length, row.key or 0, detail
+    return (row.number or 0) // segment_length, row.key or 0
 
 
-def _frame(frame: Any) -> str:
-    """What a frame says, as `upheaval.checkers.logs` describes it."""
+def _difference(row: Evidence, told: Any) -> Difference:
+    members = told["one"]["member"], row.key or 0
+    return differing_frames(members, row.number or 0, _frame(told.get("a")), _frame(told.get("b")))
+
+
+def _frame(frame: Any) -> Frame:
     if frame is None:
-        return "no frame"
+        return NO_FRAME
     said = frame.get("said") or {}
     if said.get("operation_id") is not None:
-        value = json.loads(said["value"])
-        return f"operation id={said['operation_id']} {said['f']} {said['key']} {value!r}"
+        return _entry({**said, "id": said["operation_id"], "position": -1})
     if said.get("f") == Function.CALL:
-        return f"a call with payload {shown_digest(json.loads(said['value']))}"
+        return CallEntry(-1, json.loads(said["value"]))
     if said.get("type") == "NewLeadershipTermEvent":
         fields = json.loads(said["fields"])
-        return f"leadership term {fields['leadership_term_id']} of member {fields['leader_member_id']}"
-    return "another frame"
+        return TermEntry(fields["leadership_term_id"], fields["leader_member_id"], -1)
+    return OTHER_FRAME
 
 
 def _history(rows: _Rows) -> list[Finding]:
-    reason = _unjudgeable(rows)
-    if reason:
-        return [Finding(promise, Verdict.UNKNOWN, reason) for promise in _PROMISES]
+    logs, traffic = rows.all("log"), rows.all("traffic")
+    start = int(json.loads(str(_longest(rows).text))["log_start"]) if logs else None
+    unknown = in_process.unjudgeable(start, bool(traffic))
+    if unknown:
+        return unknown
     of_shipped = [_acknowledged(rows), _applied_once(rows), _linearizable(rows), _explained(rows)]
     calls = rows.one("calls")
     if not calls.number:
         return of_shipped
     of_calls = _calls(json.loads(str(calls.text)))
-    is_shipped = any(not str(row.text).endswith(f" {Function.CALL}") for row in rows.all("traffic"))
+    is_shipped = any(told["f"] != Function.CALL for _, told in _told(traffic))
     has_others = is_shipped or rows.one("explained").number
     return in_process.merged(of_shipped, of_calls) if has_others else of_calls
 
@@ -220,28 +200,23 @@ def _longest_stall(rows: _Rows) -> Stall | None:
     return next((Stall(row.number or 0, str(row.text)) for row in rows.all("stall")), None)
 
 
-def _unjudgeable(rows: _Rows) -> str | None:
-    if not rows.all("log"):
-        return "no readable log"
-    start = int(json.loads(str(_longest(rows).text))["log_start"])
-    if start > 0:
-        return f"the log begins at position {start}: what came before it is gone"
-    return None if rows.all("traffic") else "no history"
-
-
 def _acknowledged(rows: _Rows) -> Finding:
     row, told = rows.one("acknowledged"), rows.told("acknowledged")
     if told is None:
-        detail = f"{row.number} acknowledged operations found in the log"
-        return Finding(Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, detail)
+        return witness.all_found(row.number or 0)
     entries = {told["id"]: _entry(told)} if "position" in told else {}
-    return _broken(witness.acknowledged_not_lost([_operation(told)], entries), "is in the log in other words")
+    found = witness.acknowledged_not_lost([_operation(told)], entries)
+    if found.verdict is not Verdict.VALID:
+        return found
+    # What was found broken by its text stays so, even where the values that the texts spell are equal.
+    detail = "an acknowledged operation is in the log in other words"
+    return replace(found, verdict=Verdict.INVALID, detail=detail, position=told.get("position"), operation=told["id"])
 
 
 def _applied_once(rows: _Rows) -> Finding:
     row, told = rows.one("applied once"), rows.told("applied once")
     if told is None:
-        return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{row.number} operations in the log, each once")
+        return witness.each_once(row.number or 0)
     entry = _entry(told)
     if told.get("first", entry.position) < entry.position:
         return witness.applied_once([], [LogEntry(told["first"], entry.id, entry.f, entry.key, None), entry])
@@ -251,18 +226,16 @@ def _applied_once(rows: _Rows) -> Finding:
 def _linearizable(rows: _Rows) -> Finding:
     row, told = rows.one("results"), rows.told("real time")
     late = None if told is None else witness.overtaken(_operation(told), told["at"], told["later"])
-    if row.text is not None and (told is None or (row.key or 0) <= told["at"]):
-        return Finding(Promise.LINEARIZABLE, Verdict.INVALID, row.text)
-    detail = f"{row.number or 0} results agree with the order of the log"
-    return late or Finding(Promise.LINEARIZABLE, Verdict.VALID, detail)
+    wrong = rows.told("results")
+    if wrong is not None and (told is None or wrong["position"] <= told["at"]):
+        about = {"position": wrong["position"], "operation": wrong["operation"]}
+        return Finding(Promise.LINEARIZABLE, Verdict.INVALID, wrong["violation"], **about)
+    return late or witness.all_agree(row.number or 0)
 
 
 def _explained(rows: _Rows) -> Finding:
     row, told = rows.one("explained"), rows.told("explained")
-    if told is None:
-        detail = f"all {row.number} operations in the log are in the history"
-        return Finding(Promise.HISTORY_COMPLETE, Verdict.VALID, detail)
-    return witness.history_complete([], [_entry(told)])
+    return witness.all_known(row.number or 0) if told is None else witness.history_complete([], [_entry(told)])
 
 
 def _calls(told: Any) -> list[Finding]:
@@ -284,13 +257,6 @@ def _calls(told: Any) -> list[Finding]:
     found = judge_counts(counts, unexplained)
     whole = judge_counts({"": CallCount("", told["acknowledged"], told["sent"], told["in_log"])}, unexplained)
     return [one if one.verdict is not Verdict.VALID else other for one, other in zip(found, whole, strict=True)]
-
-
-def _broken(finding: Finding, otherwise: str) -> Finding:
-    """What was found broken by its text stays so, even where the values that the texts spell are equal."""
-    if finding.verdict is not Verdict.VALID:
-        return finding
-    return Finding(finding.promise, Verdict.INVALID, f"an acknowledged operation {otherwise}")
 
 
 def _operation(told: Any) -> Operation:

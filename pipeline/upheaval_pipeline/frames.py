@@ -39,16 +39,18 @@ class Frames:
     stream_ids: Any
     term_ids: Any
     next_offset: int
-    """Behind the last frame."""
+    """After the last frame."""
     is_broken: bool
-    """Whether something lies behind the last frame that is no frame of this log."""
+    """Whether something lies after the last frame that is no frame of this log."""
 
     @property
     def aligned(self) -> Any:
+        """Bytes that each frame takes in the log, with those that align the next one."""
         return (self.lengths + (ALIGNMENT - 1)) & -ALIGNMENT
 
     @property
     def begins_message(self) -> Any:
+        """Which frames a message begins with; padding counts as one of its own."""
         return (self.types != TYPE_DATA) | (self.flags & FLAG_BEGIN != 0)
 
     def first(self, count: int) -> "Frames":
@@ -140,7 +142,7 @@ def _mix(words: Any) -> None:
 
 
 def _walk(data: bytes) -> tuple[list[int], int]:
-    """The indexes of the words with which frames begin, as their lengths say, and that behind the last one."""
+    """The indexes of the words with which frames begin, as their lengths say, and that after the last one."""
     words = memoryview(data).cast("i")
     count = len(words)
     found: list[int] = []

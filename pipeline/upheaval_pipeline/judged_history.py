@@ -60,7 +60,7 @@ def bad_lines(run: RunTables) -> list[DataFrame]:
 def traffic(run: RunTables) -> DataFrame:
     """How many operations there are of each kind and outcome."""
     counted = run.history.groupBy("outcome", "f").agg(F.count(F.lit(1)).alias("n"))
-    return counted.select(*evidence("traffic", F.col("n"), F.concat_ws(" ", "outcome", "f")))
+    return counted.select(*evidence("traffic", F.col("n"), F.to_json(F.struct("outcome", "f"))))
 
 
 def faults(run: RunTables) -> DataFrame:
@@ -98,9 +98,9 @@ def by_operation(witness: Witness) -> DataFrame:
 def results(witness: Witness) -> DataFrame:
     """Sorted by key and position, each key goes to one task; `judge_groups` sees one key after the other."""
     judged = spread(witness).mapInArrow(judge_groups, GROUP_RESULT)
-    first = F.min(F.when(F.col("violation").isNotNull(), F.struct("position", "violation")))
+    first = first_of(F.col("violation").isNotNull(), F.col("position"), "position", "operation", "violation")
     return judged.agg(F.sum("judged").alias("number"), first.alias("first")).select(
-        *evidence("results", F.col("number"), F.col("first.violation"), F.col("first.position"))
+        *evidence("results", F.col("number"), F.col("first"))
     )
 
 
@@ -142,7 +142,7 @@ def _code(function: Any) -> Any:
 
 
 def real_time(witness: Witness) -> DataFrame:
-    """No entry lies behind one that was invoked after it had completed: latest invocation, by range, then within."""
+    """No entry lies after one that was invoked after it had completed: latest invocation, by range, then within."""
     rows = witness.joined.where("position IS NOT NULL AND sent_line IS NOT NULL").select(
         "id",
         "position",

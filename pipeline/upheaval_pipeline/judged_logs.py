@@ -42,17 +42,17 @@ def member_ends(recording: DataFrame) -> DataFrame:
 
 
 def reaches(run: RunTables, ends: DataFrame, entries: DataFrame) -> DataFrame:
-    """Where each log ends; of a log that ends too early also the operation that the longest one has behind that."""
+    """Where each log ends; of a log that ends too early also the operation that the longest one has after that."""
     finals = in_process.finals(run.manifest)
     short = [(F.col("member") == f.member_id) & (F.col("log_end") < f.append_position) for f in finals]
     too_short = ends.where(reduce(or_, short, F.lit(False))).select("member", "log_end")
-    behind = (
+    later = (
         entries.join(F.broadcast(too_short), F.col("position") > F.col("log_end"))
         .groupBy("member")
         .agg(F.min(F.struct("position", "id", "f", "key")).alias("next"))
     )
     described = F.to_json(F.struct("log_start", "fault", "segment_length", "next"))
-    joined = ends.join(F.broadcast(behind), "member", "left")
+    joined = ends.join(F.broadcast(later), "member", "left")
     return joined.select(*evidence("log", F.col("log_end"), described, F.col("member")))
 
 

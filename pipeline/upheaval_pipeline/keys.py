@@ -15,11 +15,11 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.records import SHIPPED, Operation, Outcome
 from upheaval_pipeline.columnar import ANSWERED, UNRECORDED, check, group_begins
 
-GROUP_RESULT = "judged long, violation string, position long"
+GROUP_RESULT = "judged long, violation string, position long, operation long"
 ROWS = 1 << 16
 """So many at a time; a key with more than that is taken as a whole."""
-_COLUMNS = ("judged", "violation", "position")
-_Judged = tuple[int, str | None, int | None]
+_COLUMNS = ("judged", "violation", "position", "operation")
+_Judged = tuple[int, str | None, int | None, int | None]
 
 
 def judge_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -65,7 +65,7 @@ def _begins_after(before: pa.RecordBatch | None, batch: pa.RecordBatch) -> Any:
 
 def _judge_rows(rows: pa.Table) -> Iterator[_Judged]:
     checked = check(rows)
-    yield int(checked.answered[~checked.doubtful].sum()), None, None
+    yield int(checked.answered[~checked.doubtful].sum()), None, None, None
     begins = [*checked.group_begins.tolist(), rows.num_rows]
     for number in checked.doubtful.nonzero()[0].tolist():
         yield _judge(rows.slice(begins[number], begins[number + 1] - begins[number]).to_pylist())
@@ -79,13 +79,8 @@ def _judge(rows: list[dict[str, Any]]) -> _Judged:
     operations = {row["id"]: _operation(row) for row in rows if row["state"] != UNRECORDED}
     finding = witness.linearizable(operations.values(), entries)
     if finding.verdict is Verdict.VALID:
-        return sum(row["state"] == ANSWERED for row in rows), None, None
-    positions = (row["position"] for row in rows if row["state"] == ANSWERED and _is_about(finding.detail, row))
-    return 0, finding.detail, next(positions)
-
-
-def _is_about(detail: str, row: dict[str, Any]) -> bool:
-    return detail.startswith(f"{_operation(row)} at position {row['position']}: ")
+        return sum(row["state"] == ANSWERED for row in rows), None, None, None
+    return 0, finding.detail, finding.position, finding.operation
 
 
 def _key(row: dict[str, Any]) -> str:

@@ -90,7 +90,7 @@ def figures_of(run: RunTables, buckets: int = 120) -> Figures:
 
 
 def _late_timers(run: RunTables) -> list[float]:
-    """Of each timer event in the longest log, the milliseconds behind the deadline that its request gave."""
+    """Of each timer event in the longest log, the milliseconds after the deadline that its request gave."""
     if run.manifest.service != TIMERS_SERVICE:
         return []
     longest = member_ends(run.recording).orderBy(F.desc("log_end"), "member").limit(1).select("member", "log_end")

@@ -41,6 +41,7 @@ class Piece:
 
     @property
     def path(self) -> Path:
+        """The segment file that it lies in."""
         archive = RunFolder(Path(self.folder)).member(self.member).archive
         return archive / f"{self.recording_id}-{self.segment_base}.rec"
 

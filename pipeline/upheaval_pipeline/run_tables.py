@@ -34,8 +34,8 @@ class Aside:
     controls: tuple[ControlRecord, ...] = ()
 
     def to_json(self) -> str:
-        findings = [[[f.promise, int(f.verdict), f.detail] for f in part] for part in (self.orders, self.snapshots)]
-        return json.dumps([*findings, [asdict(control) for control in self.controls]])
+        """As it stands in a column of the lake."""
+        return json.dumps(asdict(self))
 
 
 def aside_of(run: RunFolder) -> Aside:
@@ -47,11 +47,21 @@ def aside_of(run: RunFolder) -> Aside:
     return Aside(orders, snapshots, controls)
 
 
-def _parse_aside(text: str | None) -> Aside:
-    """Of a lake that was made before there were any: nothing."""
-    orders, snapshots, controls, *_ = json.loads(text or "[[], [], []]")
-    found = [tuple(Finding(Promise(p), Verdict(v), d) for p, v, d in part) for part in (orders, snapshots)]
-    return Aside(found[0], found[1], tuple(map(parse_control, controls)))
+def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
+    told = json.loads(text or "null")
+    if not isinstance(told, dict):
+        raise UsageError(f"{lake}: run {run!r} was ingested by an older version: ingest its folder again")
+    orders, snapshots = (tuple(map(_finding, told[part])) for part in ("orders", "snapshots"))
+    return Aside(orders, snapshots, tuple(map(parse_control, told["controls"])))
+
+
+def _finding(told: dict[str, Any]) -> Finding:
+    known = {
+        "promise": Promise(told["promise"]),
+        "verdict": Verdict(told["verdict"]),
+        "members": tuple(told["members"]),
+    }
+    return Finding(**{**told, **known})
 
 
 @dataclass(frozen=True)
@@ -147,7 +157,7 @@ def of_lake(spark: SparkSession, lake: str, run: str) -> RunTables:
         trace=read["trace"].where(F.col("member") < manifest.members),
         recording=read["recording"].where(F.col("member") < manifest.members),
         bad=read["rejects"],
-        aside=_parse_aside(found.asDict().get("aside")),
+        aside=_parse_aside(lake, run, found.asDict().get("aside")),
         history_file=None,
     )
 

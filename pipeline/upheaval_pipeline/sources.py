@@ -151,40 +151,52 @@ class RunSource(DataSource):
     reader_class: type[_Reader]
 
     def schema(self) -> str:
+        """The columns as Spark's DDL."""
         return self.columns
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        """What reads the files, in Spark's tasks."""
         return self.reader_class(self, schema)
 
     def folders(self) -> list[Path]:
+        """The run folders that the options name."""
         named = self.options.get("runs") or self.options.get("path") or ""
         return [Path(line) for line in named.splitlines() if line]
 
 
 class HistorySource(RunSource):
+    """The operations of the clients: one row a line of `history.jsonl`."""
+
     columns = tables.HISTORY
     reader_class = _HistoryReader
 
     @classmethod
     def name(cls) -> str:
+        """The name of the format: `history`."""
         return "history"
 
 
 class FaultsSource(RunSource):
+    """The faults and their evidence: one row a line of `faults.jsonl`."""
+
     columns = tables.FAULTS
     reader_class = _FaultsReader
 
     @classmethod
     def name(cls) -> str:
+        """The name of the format: `faults`."""
         return "faults"
 
 
 class TraceSource(RunSource):
+    """The members' traces: one row an event of their `trace.jsonl`."""
+
     columns = tables.TRACE
     reader_class = _TraceReader
 
     @classmethod
     def name(cls) -> str:
+        """The name of the format: `trace`."""
         return "trace"
 
 
@@ -196,15 +208,19 @@ class ProtocolSource(RunSource):
 
     @classmethod
     def name(cls) -> str:
+        """The name of the format: `protocol`."""
         return "protocol"
 
 
 class RecordingSource(RunSource):
+    """The members' logs: one row a message of their log recordings."""
+
     columns = tables.RECORDING
     reader_class = _RecordingReader
 
     @classmethod
     def name(cls) -> str:
+        """The name of the format: `recording`."""
         return "recording"
 
 

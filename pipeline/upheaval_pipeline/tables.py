@@ -132,6 +132,7 @@ def history_rows(folder: Path, run: str, begin: int, end: int | None) -> Iterato
 
 
 def fault_rows(folder: Path, run: str) -> Iterator[Row]:
+    """The rows of one run's `faults.jsonl`, numbered from 1."""
     path = RunFolder(folder).faults_file
     for number, (_, line) in enumerate(read_lines(path), start=1):
         try:

@@ -12,6 +12,7 @@ import pytest
 from support.aeron_tools import Answer, archive_tool, java
 from support.live_clusters import end_without_trace
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.cluster.module_state import ControlToggle
@@ -79,7 +80,7 @@ def write_values(client: BlockingClient, name: str) -> None:
 
 @pytest.fixture(scope="session")
 def members(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Members]:
-    cluster = ProcessCluster.create(tmp_path_factory.mktemp("members") / "cluster", sync_level=1)
+    cluster = ProcessCluster.create(tmp_path_factory.mktemp("members") / "cluster", ClusterSpec(sync_level=1))
     try:
         made = Members(cluster)
         made.run()

@@ -95,7 +95,7 @@ def test_a_killed_member_leaves_a_log_of_several_segments_that_nobody_stopped(me
     entry = _entries(folder)[0]
     segments = sorted(path.stat().st_size for path in (folder / "archive").glob("0-*.rec"))
     assert entry.stop_position == -1
-    # The last one holds the proof of its last blocks behind its end.
+    # The last one holds the proof of its last blocks past its end.
     assert len(segments) > 1
     assert segments[0] == entry.segment_length < segments[-1]
 
@@ -109,7 +109,7 @@ def test_dump_finds_the_frames_that_our_reader_finds(copy_of: CopyOf, which: str
     found = re.findall(r"Frame at position \[(\d+)\] data at offset \[\d+\] with length = (\d+)", dumped.text)
     frames = [frame for recording in recordings if recording.is_stopped for frame in recording.frames()]
     expected = [(frame.position, _length(frame)) for frame in frames]
-    # Of a log that was never stopped it shows what it takes for its frames; the others are behind.
+    # Of a log that was never stopped it shows what it takes for its frames; the others come after.
     assert [(int(at), int(length)) for at, length in found][-len(expected) :] == expected
     assert which == "killed" or len(found) == len(expected)
     lengths = [int(each) for each in re.findall(r"stream length: (-?\d+)", dumped.text)]

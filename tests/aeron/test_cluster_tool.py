@@ -9,6 +9,7 @@ from support.aeron_tools import cluster_tool, fields_of
 from support.live_clusters import end_without_trace
 from support.memory_storage import MemoryStorage
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ClusterMarkHeader, MarkFile, read_mark_file
@@ -142,7 +143,7 @@ def test_our_reader_reads_a_log_that_was_seeded_from_the_latest_snapshot(copy_of
 
 
 def test_a_member_goes_on_from_what_the_tool_left_of_its_recording_log(tmp_path: Path) -> None:
-    cluster = ProcessCluster.create(tmp_path / "cluster", members=1)
+    cluster = ProcessCluster.create(tmp_path / "cluster", ClusterSpec(members=1))
     try:
         cluster.up()
         with BlockingClient(cluster.ingress_endpoints(), TIMEOUT_S) as client:

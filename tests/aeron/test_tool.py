@@ -111,7 +111,7 @@ def test_errors_of_our_members_are_told_as_aeron_tells_them(copy_of: CopyOf) -> 
 
 
 def _records(content: bytes) -> list[bytes]:
-    """What stands behind byte 48 of a record means nothing to Aeron; ours has the length of a snapshot there."""
+    """What comes after byte 48 of a record means nothing to Aeron; ours has the length of a snapshot there."""
     return [content[at : at + KNOWN] for at in range(0, len(content), RECORD)]
 
 

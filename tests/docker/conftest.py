@@ -9,6 +9,7 @@ from support.docker_runs import left_of, require_whole
 from upheaval import images
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client, connected
+from upheaval.system import ClusterSpec
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +46,7 @@ def shared_cluster(
     tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: Client
 ) -> Iterator[DockerCluster]:
     """Three members that serve, for the tests of a module."""
-    cluster = DockerCluster.create(tmp_path_factory.mktemp("shared") / "run", image=node_image)
+    cluster = DockerCluster.create(tmp_path_factory.mktemp("shared") / "run", ClusterSpec(image=node_image))
     try:
         cluster.up()
         yield cluster

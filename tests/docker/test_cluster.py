@@ -11,7 +11,7 @@ from support.docker_runs import left_of
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
-from upheaval.system import LEADER
+from upheaval.system import LEADER, ClusterSpec
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.errors import NodeError
@@ -82,7 +82,7 @@ def test_a_signal_ends_a_member_in_an_orderly_way(cluster: DockerCluster) -> Non
 
 
 def test_sessions_are_limited_as_wished(tmp_path: Path, node_image: str, engine: Client) -> None:
-    cluster = DockerCluster.create(tmp_path / "run", members=1, image=node_image, max_sessions=1)
+    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(members=1, image=node_image, max_sessions=1))
     try:
         cluster.up()
         endpoints, resolver = cluster.ingress_endpoints(), cluster.resolver()
@@ -99,7 +99,7 @@ def test_a_users_service_is_copied_in(tmp_path: Path, node_image: str, engine: C
     source.mkdir()
     (source / "shouting.py").write_text(SHOUTING, encoding="utf-8")
     cluster = DockerCluster.create(
-        tmp_path / "run", members=1, image=node_image, service="shouting:Shouting", source=source
+        tmp_path / "run", ClusterSpec(members=1, image=node_image, service="shouting:Shouting", source=str(source))
     )
     try:
         cluster.up()
@@ -125,7 +125,7 @@ def test_what_fails_ends_what_it_started_and_nothing_else(cluster: DockerCluster
 
 
 def test_containers_go_though_the_faults_cannot_be_written(tmp_path: Path, node_image: str, engine: Client) -> None:
-    cluster = DockerCluster.create(tmp_path / "run", members=1, image=node_image)
+    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(members=1, image=node_image))
     cluster.up()
     cluster.run.faults_file.mkdir()
     with pytest.raises(EnvironmentFault, match=r"cannot write .*faults\.jsonl"):

@@ -10,6 +10,7 @@ from upheaval.errors import EnvironmentFault
 from upheaval.records import RunFolder
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.system import ClusterSpec
 
 
 def test_a_cluster_by_hand(tmp_path: Path, node_image: str, engine: Client) -> None:
@@ -45,7 +46,7 @@ def test_without_an_engine(tmp_path: Path, host: str, message: str) -> None:
 
 def test_a_missing_image_is_named(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match="the image upheaval/nothing:1 is missing: build it with"):
-        DockerCluster.create(tmp_path / "run", image="upheaval/nothing:1")
+        DockerCluster.create(tmp_path / "run", ClusterSpec(image="upheaval/nothing:1"))
     assert not (tmp_path / "run").exists()
 
 

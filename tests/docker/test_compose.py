@@ -218,7 +218,7 @@ def state_of(container: str) -> str:
     return docker("inspect", "-f", "{{.State.Status}} {{.State.ExitCode}} {{.RestartCount}}", container).strip()
 
 
-def test_a_killed_leader_loses_nothing_behind_proxies(platform: Project) -> None:
+def test_a_killed_leader_loses_nothing_with_proxies(platform: Project) -> None:
     kill_the_leader_between_two_writes(platform)
 
 

@@ -106,10 +106,10 @@ def test_an_image_for_links_is_missed_before_anything_is_made(tmp_path: Path, me
     assert not folder.exists()
 
 
-def test_an_engine_behind_ssh(tmp_path: Path) -> None:
+def test_an_engine_at_ssh(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     line = said(upheaval("up", "--runtime", "docker", "--dir", str(folder), DOCKER_HOST="ssh://someone@127.0.0.1"))
-    assert "engines behind ssh:// are not supported" in line
+    assert "engines at ssh:// are not supported" in line
     assert not folder.exists()
 
 

@@ -10,7 +10,7 @@ from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.runtimes.docker.inside import ContainerEnded, run_inside, run_silent
-from upheaval.system import UpheavalNode
+from upheaval.system import ClusterSpec, UpheavalNode
 
 LOST_ONCE = "test -e /tmp/{mark} || { touch /tmp/{mark}; exit 0; }; "
 
@@ -49,7 +49,7 @@ def test_what_gets_lost_each_time_is_unknown(container: object) -> None:
 
 
 def test_a_member_whose_answer_got_lost_is_not_dead(tmp_path: Path, node_image: str, engine: Client) -> None:
-    cluster = DockerCluster.create(tmp_path / "run", members=1, image=node_image)
+    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(members=1, image=node_image))
     try:
         cluster.up()
         cluster.system = Forgetful()

@@ -62,7 +62,7 @@ def opened(statement: str, folder: Path, engine: Client) -> Iterator[LiveStage]:
 def proxied(
     tmp_path_factory: pytest.TempPathFactory, node_image: str, link_images: None, engine: Client
 ) -> Iterator[LiveStage]:
-    """Three members behind Toxiproxy, under load."""
+    """Three members with Toxiproxies in their links, under load."""
     yield from opened("blackhole all -> all", tmp_path_factory.mktemp("proxied") / "run", engine)
 
 
@@ -135,7 +135,7 @@ def test_clients_come_in_through_toxiproxy_on_the_usual_ports(proxied: LiveStage
 
 
 @pytest.mark.parametrize(("statement", "sabotage"), LIVE_ROUNDS)
-def test_probes_behind_proxies(statement: str, sabotage: Sabotage, proxied: LiveStage, impatient: None) -> None:
+def test_probes_through_proxies(statement: str, sabotage: Sabotage, proxied: LiveStage, impatient: None) -> None:
     record = one_round(proxied.target, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
 

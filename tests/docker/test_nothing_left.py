@@ -14,6 +14,7 @@ from upheaval.records import RunFolder
 from upheaval.runtimes.docker import labels
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 
 
@@ -60,7 +61,7 @@ def test_the_next_start_removes_what_a_killed_harness_left_and_nothing_else(
         process.kill()
         process.wait(30)
         assert left_of(engine, run_id)
-        DockerCluster.create(tmp_path / "next", image=cluster.docker_config.image).down()
+        DockerCluster.create(tmp_path / "next", ClusterSpec(image=cluster.config.image)).down()
         assert left_of(engine, run_id) == []
         assert cluster.wait_until_leader() is not None
         assert all(member.is_running() for member in cluster.members)

@@ -12,6 +12,7 @@ from upheaval.errors import UsageError
 from upheaval.records import RunFolder
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.system import ClusterSpec
 from upheaval_chaos.planted.bug import CATALOGUE, PlantedBug
 
 
@@ -45,5 +46,5 @@ def test_the_image_of_the_product_has_no_bugs_in_it(engine: Client, node_image: 
 
 def test_an_image_that_may_be_without_the_bug_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="leave out the image upheaval/node:1"):
-        DockerCluster.create(tmp_path / "run", image="upheaval/node:1", planted=CATALOGUE[0].name)
+        DockerCluster.create(tmp_path / "run", ClusterSpec(image="upheaval/node:1", planted=CATALOGUE[0].name))
     assert not (tmp_path / "run").exists()

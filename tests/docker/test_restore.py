@@ -10,13 +10,14 @@ from upheaval.operations.restore import examine
 from upheaval.records import load_companions
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.system import ClusterSpec
 
 
 def test_what_a_dead_container_has_is_restored_and_what_runs_is_refused(
     tmp_path: Path, node_image: str, engine: Client, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    cluster = DockerCluster.create(run, members=1, image=node_image)
+    cluster = DockerCluster.create(run, ClusterSpec(members=1, image=node_image))
     try:
         cluster.up()
         for action in ("start", "wait", "stop"):

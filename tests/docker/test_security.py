@@ -1,4 +1,4 @@
-"""Members in containers behind TLS and credentials; tests/integration has the same on processes."""
+"""Members in containers with TLS and credentials; tests/integration has the same on processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +9,7 @@ from support import flows_security as flows
 from support.docker_runs import left_of
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
+from upheaval.system import ClusterSpec
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: C
     """One cluster for all tests, of which the last one ends it and judges it."""
     folder = tmp_path_factory.mktemp("security")
     gate = flows.Gate(folder)
-    cluster = DockerCluster.create(folder / "run", tls=gate.certificates, credentials=gate.book, image=node_image)
+    cluster = DockerCluster.create(
+        folder / "run", ClusterSpec(tls=str(gate.certificates), credentials=str(gate.book), image=node_image)
+    )
     try:
         cluster.up()
         yield flows.Guarded(gate, cluster)

@@ -8,14 +8,14 @@ from support.docker_runs import left_of, require_whole
 from upheaval.errors import UsageError
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
-from upheaval.system import COMPONENTS
+from upheaval.system import COMPONENTS, ClusterSpec
 from upheaval.waits import wait_until
 
 
 @pytest.fixture(scope="module")
 def shared_split(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: Client) -> Iterator[DockerCluster]:
     folder = tmp_path_factory.mktemp("split") / "run"
-    cluster = DockerCluster.create(folder, image=node_image, components="split")
+    cluster = DockerCluster.create(folder, ClusterSpec(image=node_image, components="split"))
     try:
         cluster.up()
         yield cluster

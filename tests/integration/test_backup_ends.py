@@ -12,6 +12,7 @@ from upheaval.cli.main import main
 from upheaval.records import BACKUP_NAME
 from upheaval.runtimes.abandoned import end_abandoned
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
@@ -59,7 +60,7 @@ def test_a_run_that_is_ended_leaves_no_backup(tmp_path: Path, number: signal.Sig
 def test_what_makes_no_sense_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """On a cluster that is there and does not run."""
     folder = tmp_path / "c"
-    ProcessCluster.create(folder, members=1)
+    ProcessCluster.create(folder, ClusterSpec(members=1))
 
     def refused(*arguments: str) -> str:
         assert main([*arguments, "--dir", str(folder)]) == 2
@@ -83,7 +84,7 @@ def test_a_backup_that_cannot_start_is_one_line_and_leaves_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "c"
-    with ProcessCluster.create(folder, members=1, kept=True) as cluster:
+    with ProcessCluster.create(folder, ClusterSpec(members=1), kept=True) as cluster:
         try:
             cluster.up()
             (folder / "backup-0" / "cluster").mkdir(parents=True)

@@ -51,7 +51,7 @@ def test_the_demo_took_two_leaders_away_and_others_led_after_them(good_run: Path
     assert len({term.leader_member_id for term in log.terms}) >= 2
 
 
-def test_the_demo_leaves_no_process_behind(good_run: Path) -> None:
+def test_the_demo_leaves_no_process(good_run: Path) -> None:
     assert processes_of(RunFolder(good_run).read_manifest().run_id) == []
 
 

@@ -99,7 +99,7 @@ def test_positions_and_votes_leave_only_after_the_sync_that_covers_them(
     settings = WorkloadSettings(slots=8, sessions=1, rate=300)
     with (
         cluster.run.history_writer() as history,
-        ProcessLoad(cluster.config.ingress_endpoints(), history, settings) as load,
+        ProcessLoad(cluster.ingress_endpoints(), history, settings) as load,
     ):
         load.wait_for_acknowledged(150, TIMEOUT_S)
         cluster.member(leader).kill()

@@ -1,4 +1,4 @@
-"""However a command ends, by hand, by a signal or by what the machine does not allow, it leaves nothing behind."""
+"""However a command ends, by hand, by a signal or by what the machine does not allow, it leaves nothing."""
 
 import json
 import os
@@ -14,6 +14,7 @@ import pytest
 from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
@@ -53,7 +54,7 @@ def run_id_of(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_demo_that_is_interrupted_under_load_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_demo_that_is_interrupted_under_load_leaves_nothing(tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "run"
     with running("demo", "--dir", str(folder), "--operations", "100000000") as process:
         assert process.stderr is not None
@@ -68,7 +69,7 @@ def test_a_demo_that_is_interrupted_under_load_leaves_nothing_behind(tmp_path: P
     assert processes_of(run_id) == []
 
 
-def test_an_up_that_is_interrupted_leaves_nothing_behind(tmp_path: Path) -> None:
+def test_an_up_that_is_interrupted_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     with running("up", "--dir", str(folder), "--components", "split") as process:
         run_id = run_id_of(folder)
@@ -99,7 +100,7 @@ def test_a_folder_without_permission_is_one_line(tmp_path: Path) -> None:
 
 
 def test_a_member_whose_files_may_not_be_read_is_one_line_and_nothing_is_left_running(tmp_path: Path) -> None:
-    cluster = ProcessCluster.create(tmp_path / "c", members=1)
+    cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=1))
     cluster.up()
     cluster.down()
     archive = cluster.folder / "member-0" / "archive"
@@ -120,7 +121,7 @@ def test_a_member_whose_files_may_not_be_read_is_one_line_and_nothing_is_left_ru
 def test_a_mark_file_of_another_version_is_one_line_and_the_folder_is_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = ProcessCluster.create(tmp_path / "c", members=1)
+    cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=1))
     cluster.up()
     cluster.down()
     mark = cluster.folder / "member-0" / "cluster" / "cluster-mark.dat"
@@ -137,7 +138,7 @@ def test_a_mark_file_of_another_version_is_one_line_and_the_folder_is_kept(
 
 
 def test_the_environment_of_every_process_carries_the_run_id(tmp_path: Path) -> None:
-    cluster = ProcessCluster.create(tmp_path / "c", members=1, components="split")
+    cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=1, components="split"))
     cluster.up()
     try:
         found = processes_of(cluster.config.run_id)

@@ -10,12 +10,13 @@ from upheaval.cli.main import main
 from upheaval.errors import UnknownOutcome
 from upheaval.records import RunFolder
 from upheaval.runtimes.process import ProcessCluster, ProcessMember
+from upheaval.system import ClusterSpec
 from upheaval_chaos import faults
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    cluster = ProcessCluster.create(tmp_path_factory.mktemp("hand") / "c", members=3)
+    cluster = ProcessCluster.create(tmp_path_factory.mktemp("hand") / "c", ClusterSpec(members=3))
     try:
         cluster.up()
         yield cluster
@@ -99,7 +100,7 @@ def test_a_pause_is_proved_by_the_turns_that_are_not_taken(
 
 
 def test_each_component_is_healed_of_its_own_fault_and_by_one_start(tmp_path: Path) -> None:
-    cluster = ProcessCluster.create(tmp_path / "c", members=1, components="split")
+    cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=1, components="split"))
     try:
         cluster.up()
         member = cluster.member(0)

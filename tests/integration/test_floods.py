@@ -16,6 +16,7 @@ from support.live_clusters import end_without_trace
 from support.tls_world import certificates
 from upheaval.runtimes.ports import member_ports
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.counters import ARCHIVE_ERRORS, CLUSTER_ERRORS, SYSTEM_COUNTER, TLS_REFUSED
@@ -43,7 +44,7 @@ HALF_FRAME = pack("<iBBH", 1408, 0, 0xC0, 1) + bytes(100)
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    made = ProcessCluster.create(tmp_path_factory.mktemp("floods") / "run", members=1)
+    made = ProcessCluster.create(tmp_path_factory.mktemp("floods") / "run", ClusterSpec(members=1))
     try:
         made.up()
         yield made
@@ -53,7 +54,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ProcessCluster]:
-    made = ProcessCluster.create(tmp_path_factory.mktemp("tls-floods") / "run", members=1, tls=certificates())
+    made = ProcessCluster.create(
+        tmp_path_factory.mktemp("tls-floods") / "run", ClusterSpec(members=1, tls=str(certificates()))
+    )
     try:
         made.up()
         yield made
@@ -163,7 +166,7 @@ def test_one_peer_cannot_take_all_connections_and_half_frames_hold_nobody_up(clu
             lambda: counter(cluster, SYSTEM_COUNTER, INVALID_PACKETS) >= before + 20,
             lambda: counter(cluster, SYSTEM_COUNTER, INVALID_PACKETS) - before,
         )
-        # The line is printed behind the count.
+        # The line is printed after the count.
         wait_for(lambda: told(cluster) > 0, lambda: "a count without a line")
         assert is_served(cluster)
         assert told(cluster) == 1

@@ -39,7 +39,7 @@ print(json.dumps({"values": values, "switches": switches}))
 def test_greenlets_share_a_thread_and_every_client_gets_its_answers(new_cluster: NewCluster) -> None:
     cluster = new_cluster(members=1)
     cluster.up()
-    endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in cluster.config.ingress_endpoints().items())
+    endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in cluster.ingress_endpoints().items())
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, endpoints, str(GREENLETS), str(APPENDS)],
         capture_output=True,

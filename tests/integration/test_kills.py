@@ -38,7 +38,7 @@ def test_thirty_kills_of_the_leader_in_a_row_lose_nothing_and_apply_nothing_twic
     leader = cluster.up()
     with (
         cluster.run.history_writer() as history,
-        ProcessLoad(cluster.config.ingress_endpoints(), history, LOAD) as load,
+        ProcessLoad(cluster.ingress_endpoints(), history, LOAD) as load,
     ):
         for _ in range(KILLS):
             load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
@@ -60,7 +60,7 @@ def test_thirty_kills_of_random_single_components_lose_nothing_and_apply_nothing
     cluster.up()
     with (
         cluster.run.history_writer() as history,
-        ProcessLoad(cluster.config.ingress_endpoints(), history, LOAD) as load,
+        ProcessLoad(cluster.ingress_endpoints(), history, LOAD) as load,
     ):
         for _ in range(KILLS):
             load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)

@@ -10,6 +10,7 @@ from upheaval.cli.main import main
 from upheaval.operations.maintenance import parse_app_version, replace_host, upgrade
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_hosts import ProcessHosts
+from upheaval.system import ClusterSpec
 from upheaval.testing.live import LiveBackend
 
 pytestmark = pytest.mark.heavy
@@ -81,7 +82,7 @@ def test_what_cannot_be_done_to_a_member_is_one_line(tmp_path: Path, capsys: pyt
 def test_a_member_without_a_log_is_no_seed_and_nothing_is_moved(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    cluster = ProcessCluster.create(tmp_path / "c", members=2)
+    cluster = ProcessCluster.create(tmp_path / "c", ClusterSpec(members=2))
     (cluster.folder / "member-0" / "archive").mkdir()
     assert main(["replace", "--dir", str(cluster.folder), "--copy-from", "1", "0"]) == 2
     assert "member 1 has no log to copy" in capsys.readouterr().err

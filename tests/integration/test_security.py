@@ -1,4 +1,4 @@
-"""Members as processes behind TLS and credentials: who is refused, what goes on; tests/docker has it on containers."""
+"""Members as processes with TLS and credentials: who is refused, what goes on; tests/docker has it on containers."""
 
 import asyncio
 from collections.abc import Iterator
@@ -13,6 +13,7 @@ from upheaval.cli.security import add
 from upheaval.records import CompanionConfig, MemberFolder
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.security import create_certificates
+from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 from upheaval_node.client.asyncio_driver import AsyncClient
 from upheaval_node.client.connect import AuthenticationError
@@ -25,7 +26,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flows.Guarded]
     """One cluster for all tests but the last two, which judge it when it is down."""
     folder = tmp_path_factory.mktemp("security")
     gate = flows.Gate(folder)
-    cluster = ProcessCluster.create(folder / "run", tls=gate.certificates, credentials=gate.book)
+    cluster = ProcessCluster.create(folder / "run", ClusterSpec(tls=str(gate.certificates), credentials=str(gate.book)))
     try:
         cluster.up()
         yield flows.Guarded(gate, cluster)
@@ -59,7 +60,8 @@ def test_split_members_and_clients_of_asyncio_do_the_same(tmp_path: Path) -> Non
     """The media driver's process has the certificates, the consensus module's the book; a reload reaches both."""
     gate = flows.Gate(tmp_path)
     cluster = ProcessCluster.create(
-        tmp_path / "run", components="split", tls=gate.certificates, credentials=gate.book, members=3
+        tmp_path / "run",
+        ClusterSpec(components="split", tls=str(gate.certificates), credentials=str(gate.book), members=3),
     )
     try:
         cluster.up()
@@ -81,7 +83,7 @@ def test_split_members_and_clients_of_asyncio_do_the_same(tmp_path: Path) -> Non
 
 def test_a_backup_reads_its_certificates_again_with_the_members(tmp_path: Path) -> None:
     folder = own_copy(tmp_path / "certificates")
-    cluster = ProcessCluster.create(tmp_path / "run", tls=folder, members=1)
+    cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(tls=str(folder), members=1))
     try:
         cluster.up()
         backup = cluster.add_companion(CompanionConfig("backup-0"))

@@ -11,6 +11,7 @@ from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
 from upheaval.runtimes.ports import member_ports
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.files.recording_log_entry import read_entries
@@ -60,7 +61,7 @@ def _state(tool: Tool, cluster: ProcessCluster, state: str) -> None:
 def test_an_operator_runs_a_cluster_by_the_tool_and_ends_it(components: str, tmp_path: Path, tool: Tool) -> None:
     # A path that no Unix socket may have.
     folder = tmp_path / ("long-" * 30) / "run"
-    cluster = ProcessCluster.create(folder, members=3, components=components)
+    cluster = ProcessCluster.create(folder, ClusterSpec(members=3, components=components))
     try:
         leader = cluster.up()
         members = [member.folder for member in cluster.members]
@@ -138,7 +139,7 @@ def _suspend_and_resume(tool: Tool, cluster: ProcessCluster, leader: int, follow
 
 
 def test_a_backup_tells_when_it_queries_next_and_is_told(tmp_path: Path, tool: Tool) -> None:
-    cluster = ProcessCluster.create(tmp_path / "run", members=1)
+    cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(members=1))
     try:
         cluster.up()
         member, backup = cluster.member(0).folder, cluster.folder / "backup-0"
@@ -175,7 +176,7 @@ def _entries(tool: Tool, folder: Path) -> list[object]:
 @pytest.mark.parametrize(("components", "place"), [("together", 0), ("split", 1)])
 def test_errors_of_a_running_member_are_told(components: str, place: int, tmp_path: Path, tool: Tool) -> None:
     """The media driver's are in the module's log, or in the driver's own when the module is another process."""
-    cluster = ProcessCluster.create(tmp_path / "run", members=1, components=components)
+    cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(members=1, components=components))
     try:
         cluster.up()
         member = cluster.member(0).folder
@@ -202,7 +203,7 @@ def _logs(tool: Tool, folder: Path) -> list[list[dict[str, str]]]:
 
 @pytest.mark.parity("TL-16")
 def test_a_module_that_is_silent_is_given_up(tmp_path: Path) -> None:
-    cluster = ProcessCluster.create(tmp_path / "run", members=1)
+    cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(members=1))
     try:
         cluster.up()
         member = cluster.member(0)
@@ -220,7 +221,7 @@ def test_a_module_that_is_silent_is_given_up(tmp_path: Path) -> None:
 
 @pytest.mark.parity("TL-10", "TL-12", "TL-13")
 def test_a_cluster_goes_on_from_what_the_tool_made_of_its_recording_logs(tmp_path: Path, tool: Tool) -> None:
-    cluster = ProcessCluster.create(tmp_path / "run", members=1)
+    cluster = ProcessCluster.create(tmp_path / "run", ClusterSpec(members=1))
     log = cluster.member(0).folder / "cluster" / "recording.log"
     try:
         cluster.up()

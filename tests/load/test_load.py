@@ -7,6 +7,7 @@ import pytest
 
 from support.load_runs import LoadCommands, finish, kill_the_leader, names, require_agreement, running
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 
 OWN_USER = """
 from locust import task
@@ -67,7 +68,7 @@ def test_a_leader_dies_under_load_and_the_numbers_agree(folder: Path, load: Load
 def test_each_class_of_users_agrees_with_the_history_on_a_cluster_that_goes_on_running(
     folder: Path, load: LoadCommands
 ) -> None:
-    cluster = ProcessCluster.create(folder, members=1)
+    cluster = ProcessCluster.create(folder, ClusterSpec(members=1))
     cluster.up()
     earlier = 0
     for user, expected in (
@@ -88,7 +89,7 @@ def test_each_class_of_users_agrees_with_the_history_on_a_cluster_that_goes_on_r
 
 
 def test_a_cluster_that_is_there_keeps_its_size(folder: Path, load: LoadCommands) -> None:
-    ProcessCluster.create(folder, members=1)
+    ProcessCluster.create(folder, ClusterSpec(members=1))
     process = load.start("--members", "3")
     _, errors = process.communicate(timeout=30)
     assert process.returncode == 2
@@ -97,7 +98,7 @@ def test_a_cluster_that_is_there_keeps_its_size(folder: Path, load: LoadCommands
 
 @pytest.mark.heavy
 def test_a_cluster_that_is_not_there_shows_as_failures(folder: Path, load: LoadCommands) -> None:
-    ProcessCluster.create(folder, members=1)
+    ProcessCluster.create(folder, ClusterSpec(members=1))
     result = load.run("--users", "3", "--duration", "2s", "--timeout", "1", status=3)
     assert result["statistics"]["total"]["failures"] == result["statistics"]["total"]["requests"] > 0
     assert set(result["statistics"]["errors"]) <= {f"{name}: no session: TimeoutExpired" for name in ALL}
@@ -148,7 +149,7 @@ def test_what_a_users_task_raises_is_told_and_is_no_success(folder: Path, load: 
 
 @pytest.mark.heavy
 def test_a_history_that_cannot_be_written_ends_the_load(folder: Path, load: LoadCommands) -> None:
-    cluster = ProcessCluster.create(folder, members=1)
+    cluster = ProcessCluster.create(folder, ClusterSpec(members=1))
     (folder / "history.jsonl").symlink_to("/dev/full")
     cluster.up()
     process = load.start("--users", "4", "--rate", "0", "--duration", "60s")

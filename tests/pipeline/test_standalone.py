@@ -110,7 +110,7 @@ def upheaval(*arguments: str, settings: dict[str, str]) -> "subprocess.Completed
     )
 
 
-def left_behind(settings: dict[str, str]) -> list[str]:
+def left_over(settings: dict[str, str]) -> list[str]:
     """What the commands left where they ran and where temporary files go; the master and its worker still live."""
     return [path.name for path in Path(settings["TMPDIR"]).iterdir() if not path.name.startswith("spark-worker")]
 
@@ -155,7 +155,7 @@ def test_a_lake_and_verdicts_from_a_master(
     if also_from_the_run:
         judged = upheaval("verify", str(run), *where, settings=settings)
         assert judged.stdout == from_lake.stdout
-    assert left_behind(settings) == []
+    assert left_over(settings) == []
 
 
 def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_master_that_cannot_be_used_is_one_line(tmp_path: Path) -> None:
         assert done.stderr.count("\n") == 1
         assert reason in done.stderr
         assert master in done.stderr
-    assert left_behind(settings) == []
+    assert left_over(settings) == []
     scratch = tmp_path / "local"  # which the environment names for Spark
     assert not scratch.exists() or list(scratch.iterdir()) == []
     assert {path.name for path in tmp_path.iterdir()} - {scratch.name} == {"run", "tmp"}

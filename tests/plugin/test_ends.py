@@ -9,6 +9,7 @@ import pytest
 from support.stranger import wait_until_ended, waiting_pytest
 from upheaval.runtimes.abandoned import end_abandoned
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import ClusterSpec
 from upheaval.system.process_table import processes_of
 from upheaval.waits import wait_until
 
@@ -47,7 +48,7 @@ def test_workers_take_their_clusters_along(tmp_path: Path, python: Path, number:
 
 
 def test_the_next_start_ends_what_a_killed_pytest_left_and_nothing_else(tmp_path: Path, python: Path) -> None:
-    kept = ProcessCluster.create(tmp_path / "kept", members=1, kept=True)
+    kept = ProcessCluster.create(tmp_path / "kept", ClusterSpec(members=1), kept=True)
     try:
         kept.up()
         with (
@@ -58,11 +59,11 @@ def test_the_next_start_ends_what_a_killed_pytest_left_and_nothing_else(tmp_path
             started.kill()
             wait_until_ended(started, killed)
             assert len(processes_of(killed)) == 3
-            ProcessCluster.create(tmp_path / "next", members=1)
+            ProcessCluster.create(tmp_path / "next", ClusterSpec(members=1))
             assert processes_of(killed) == []
             assert len(processes_of(other)) == 3
             assert kept.member(0).is_running()
     finally:
         kept.down()
-    ProcessCluster.create(tmp_path / "last", members=1)
+    ProcessCluster.create(tmp_path / "last", ClusterSpec(members=1))
     assert processes_of(other) == []

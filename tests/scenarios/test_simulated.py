@@ -74,7 +74,7 @@ def test_a_fault_that_was_not_done_makes_no_valid_run(name: str, tmp_path: Path,
     assert "not proved" in finding.detail
 
 
-THIN = """title A follower behind a thin link
+THIN = """title A follower with a thin link
 workload rate=300
 wait operations 50
 inject thin slow leader -> follower bytes-per-second=10000

@@ -30,8 +30,8 @@ KEPT = {
     2455: "a segment that was full when the disk was kept its journal for ever",
     11163: "a member that was killed between its end and that of its process was asked for an exit status",
     13208: "the entry of the catalog that the end of a process tore had the id of the next one",
-    14231: "an entry for which the disk had no room left a hole in the catalog, behind which nothing was found",
-    14700: "a removal became durable behind the newer file of that name: the simulated disk was wrong",
+    14231: "an entry for which the disk had no room left a hole in the catalog, after which nothing was found",
+    14700: "a removal became durable after the newer file of that name: the simulated disk was wrong",
 }
 """Seeds that once failed, and what they found."""
 

@@ -158,7 +158,7 @@ def test_a_cut_of_a_file_happened_or_did_not() -> None:
 
 
 def test_a_removal_before_a_synced_file_of_the_same_name_never_takes_that_file() -> None:
-    """Found by seed 14700 of the campaign: the folder's sync made the older removal durable behind the newer file."""
+    """Found by seed 14700 of the campaign: the folder's sync made the older removal durable after the newer file."""
     _, media, owner = disk()
     storage = media.storage(owner)
     storage.open("d/f", create=True).sync(1)

@@ -141,10 +141,10 @@ class Watched:
             (
                 list(self.services[member_id].records()),
                 self.services[member_id].requests,
-                self.modules[member_id]._sessions.records(),
-                self.modules[member_id]._sessions.next_committed_session_id,
-                list(self.modules[member_id]._timers),
-                [(each.next_id, each.log_id, len(each)) for each in self.modules[member_id]._pending_messages],
+                self.modules[member_id]._state.sessions.records(),
+                self.modules[member_id]._state.sessions.next_committed_session_id,
+                list(self.modules[member_id]._state.timers),
+                [(each.next_id, each.log_id, len(each)) for each in self.modules[member_id]._state.pending_messages],
             )
             for member_id in self.cluster.member_ids
         ]
@@ -159,7 +159,7 @@ def assert_all_once(watched: Watched) -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_snapshot_and_the_log_behind_it_give_the_state_of_the_whole_log(seed: int) -> None:
+def test_a_snapshot_and_the_log_after_it_give_the_state_of_the_whole_log(seed: int) -> None:
     watched = Watched(seed)
     cluster = watched.cluster
     load = cluster.start_load(LOAD)

@@ -170,7 +170,7 @@ class MemberArchive:
         world.until(lambda: self._publication.is_connected)
 
     def append(self, message: codec.Message) -> int:
-        """Write an entry and commit it; the position behind it."""
+        """Write an entry and commit it; the position after it."""
         return self.append_bytes(cm.SCHEMA.encode(message))
 
     def append_bytes(self, payload: bytes) -> int:
@@ -181,7 +181,7 @@ class MemberArchive:
         return position
 
     def begin_term(self, term_id: int) -> int:
-        """Write the entry that begins a term; the position behind it."""
+        """Write the entry that begins a term; the position after it."""
         base = self._publication.position
         return self.append(
             cm.NewLeadershipTermEvent(

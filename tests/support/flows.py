@@ -1,6 +1,6 @@
 """What a cluster does on every runtime, as bodies of tests: replication, catch-up, snapshots, a restart of the whole.
 
-Each flow goes on from where the one before it has left the bank, heals what it breaks, and leaves money behind by which
+Each flow goes on from where the one before it has left the bank, heals what it breaks, and leaves money by which
 the next one sees whether anything got lost. The runtimes are not known here.
 """
 
@@ -76,11 +76,11 @@ def catch_up(books: Books) -> None:
 
 
 def snapshot(books: Books) -> None:
-    """Members that end without notice come back from the last snapshot and what the log says behind it."""
+    """Members that end without notice come back from the last snapshot and what the log says after it."""
     cluster = books.cluster
     books.deposit("in the snapshot")
     first = cluster.snapshot()
-    books.deposit("behind the snapshot")
+    books.deposit("beyond the snapshot")
     second = cluster.snapshot()
     assert 0 < first < second
     books.deposit("in the log only")

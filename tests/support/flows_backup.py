@@ -27,7 +27,7 @@ def backup_under_load_and_restore(make: Make, folder: Path) -> None:
 
 
 def back_up_under_load(cluster: Cluster) -> int:
-    """Returns up to where the backup had the log when it was stopped; the load goes on behind that."""
+    """Returns up to where the backup had the log when it was stopped; the load goes on after that."""
     workload, backup = cluster.workload, cluster.backup
     workload.wait_for(OPERATIONS)
     snapshot = cluster.snapshot()

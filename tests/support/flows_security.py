@@ -56,7 +56,7 @@ class Gate:
 
 
 class Guarded:
-    """A running cluster behind a gate."""
+    """A running cluster with a gate."""
 
     def __init__(self, gate: Gate, cluster: AnyCluster) -> None:
         self.gate = gate

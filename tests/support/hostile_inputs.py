@@ -153,7 +153,7 @@ def _notice(data: bytes) -> None:
 
 
 def _split(data: bytes) -> list[bytes]:
-    """Bytes as several messages: each is behind its length."""
+    """Bytes as several messages: each comes after its length."""
     messages, at = [], 0
     while at + 2 <= len(data):
         length = int.from_bytes(data[at : at + 2], "little")

@@ -1,4 +1,4 @@
-"""Real clusters for integration tests, and the proof that nothing of them is left behind."""
+"""Real clusters for integration tests, and the proof that nothing of them is left."""
 
 import signal
 from pathlib import Path

@@ -128,7 +128,7 @@ def test_a_copy_can_begin_at_the_latest_snapshot() -> None:
     assert backup.restored_messages() == TEN + SEVEN
 
 
-def test_a_copy_that_begins_at_a_snapshot_with_nothing_behind_it_is_gone_on_with() -> None:
+def test_a_copy_that_begins_at_a_snapshot_with_nothing_after_it_is_gone_on_with() -> None:
     system = System()
     client = system.client()
     system.echo(client, TEN)

@@ -230,7 +230,7 @@ def test_a_new_log_begins_with_the_state_of_a_snapshot_of_another() -> None:
 
 
 @pytest.mark.parity("CT-65")
-def test_the_id_of_a_timer_may_be_used_again_behind_a_snapshot() -> None:
+def test_the_id_of_a_timer_may_be_used_again_after_a_snapshot() -> None:
     system = System()
     system.leader()
     client = system.client()
@@ -247,7 +247,7 @@ def test_the_id_of_a_timer_may_be_used_again_behind_a_snapshot() -> None:
 
 
 @pytest.mark.parity("TI-01", "NX-07")
-def test_a_timer_of_before_a_snapshot_fires_behind_two_starts() -> None:
+def test_a_timer_of_before_a_snapshot_fires_after_two_starts() -> None:
     system = System(members=1)
     system.leader()
     system.echo(system.client(), [b"t 1 9000", b"t 2 100"])
@@ -305,22 +305,22 @@ def test_a_lone_member_replays_its_log_into_a_new_service() -> None:
 
 
 @pytest.mark.parity("NX-03", "NX-04", "NX-05", "NX-06")
-@pytest.mark.parametrize(("before", "behind", "times"), [(0, 0, 1), (3, 0, 1), (3, 2, 1), (3, 2, 3)])
-def test_a_lone_member_starts_from_its_latest_snapshot(before: int, behind: int, times: int) -> None:
+@pytest.mark.parametrize(("before", "after", "times"), [(0, 0, 1), (3, 0, 1), (3, 2, 1), (3, 2, 3)])
+def test_a_lone_member_starts_from_its_latest_snapshot(before: int, after: int, times: int) -> None:
     system = System(members=1)
     system.leader()
     client = system.client()
     for _ in range(times):
         system.echo(client, numbered("a", before))
         system.snapshot()
-    system.echo(client, numbered("b", behind))
+    system.echo(client, numbered("b", after))
     expected = system.service(0).messages
     system.stop()
     system.start()
     system.leader()
     assert system.service(0).loaded == before * times
     system.until(lambda: system.service(0).messages == expected, "state of before")
-    assert len(expected) == before * times + behind
+    assert len(expected) == before * times + after
 
 
 @pytest.mark.parity("NX-09")

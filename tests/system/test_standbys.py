@@ -97,7 +97,7 @@ def test_a_snapshot_is_left_to_the_standby_and_fetched_from_it() -> None:
     assert system.is_neutral()
     assert all(system.service(member_id).snapshots == 0 for member_id in system.live)
     assert standby.service.snapshots == 1
-    system.echo(client, [b"behind"])
+    system.echo(client, [b"beyond"])
     replicate(system)
     system.until(
         lambda: all(system.snapshot_entries(each)[-1:] == [(position, -1, True)] for each in system.live), "copies"
@@ -107,7 +107,7 @@ def test_a_snapshot_is_left_to_the_standby_and_fetched_from_it() -> None:
     system.leader()
     for member_id in system.live:
         assert system.service(member_id).loaded == 3
-        assert system.service(member_id).messages[-1] == b"behind"
+        assert system.service(member_id).messages[-1] == b"beyond"
     assert standby.companion.error_texts == []
 
 

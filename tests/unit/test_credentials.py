@@ -91,7 +91,7 @@ def test_a_client_answers_no_challenge_that_costs_too_much_or_protects_too_littl
     assert SecretCredentials("alice", "secret").on_challenge(challenge) == b""
 
 
-def test_roles_stand_behind_the_verifier() -> None:
+def test_roles_stand_after_the_verifier() -> None:
     book = CredentialsBook(f"alice:{verifier('s', 'backup', 'admin')}\nbob:{verifier('t')}\n", "book")
     assert [book.has_role(name, "admin") for name in (b"alice", b"bob", b"mallory")] == [True, False, False]
     assert book.principals == [b"alice", b"bob"]

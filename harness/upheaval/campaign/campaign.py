@@ -59,6 +59,7 @@ class Summary:
     moves: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: SeedOutcome) -> None:
+        """Count one seed in."""
         self.seeds += 1
         if not outcome.is_valid:
             self.failed.append(outcome)
@@ -85,6 +86,7 @@ class Summary:
         return sorted(legal - set(self.moves))
 
     def to_fields(self) -> dict[str, Json]:
+        """As `--json` prints it."""
         return {
             "seeds": self.seeds,
             "counted": self.counted,

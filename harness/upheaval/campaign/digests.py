@@ -33,6 +33,7 @@ def compute(seeds: list[int]) -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
+    """Print the digests, or write them into the committed file."""
     parser = argparse.ArgumentParser(description="Digests of simulated runs.")
     parser.add_argument("seeds", nargs="*", type=int, help="seeds to run (default: the committed ones)")
     parser.add_argument("--write", action="store_true", help=f"replace {FILE.name}")

@@ -3,6 +3,7 @@
 The outcome is a plain value that one line of JSON holds.
 """
 
+import json
 import shutil
 import time
 from collections import Counter
@@ -15,17 +16,17 @@ from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
-from upheaval.cluster import ENDINGS, SNAPSHOT
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import (
+    ENDINGS,
     Json,
+    Order,
     Outcome,
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
-from upheaval_node.cluster.election_states import MOVE_WATCHERS, ElectionState
 from upheaval_node.types import S
 
 SECONDS_MIN: Final = 60
@@ -122,13 +123,11 @@ class SeedRun:
         self.cluster = self.stage.cluster
         self.invariants = Invariants(self.cluster)
         self.outcome = SeedOutcome(swarm)
-        self._moves: Counter[str] = Counter()
 
     def run(self) -> SeedOutcome:
         """Never raises what the run is to blame for: that is its outcome."""
         begin = time.process_time()
         outcome, cluster = self.outcome, self.cluster
-        MOVE_WATCHERS.append(self._on_move)
         try:
             play(self.swarm.scenario(), self.stage, lambda _: None)
             cluster.write()
@@ -143,20 +142,30 @@ class SeedRun:
         except Exception as defect:
             defect.add_note(f"in seed {self.swarm.seed} of a campaign")
             raise
-        finally:
-            MOVE_WATCHERS.remove(self._on_move)
         outcome.seconds = (cluster.world.now_ns - START_NS) / S
         outcome.operations = sum(operation.outcome is Outcome.OK for operation in cluster.history)
         outcome.elections = max(self.invariants.terms - 1, 0)
-        outcome.snapshots = self.stage.taken[SNAPSHOT]
+        outcome.snapshots = self.stage.taken[Order.SNAPSHOT]
         outcome.endings = sum(self.stage.taken[ending] for ending in ENDINGS)
         outcome.faults = dict(Counter(fault.name.rpartition("-")[0] for fault in cluster.faults if fault.is_proved))
-        outcome.moves = dict(sorted(self._moves.items()))
+        outcome.moves = dict(sorted(self._moves().items()))
         outcome.processor_seconds = time.process_time() - begin
         return outcome
 
-    def _on_move(self, old: ElectionState, new: ElectionState) -> None:
-        self._moves[f"{old.name}>{new.name}"] += 1
+    def _moves(self) -> Counter[str]:
+        """The moves of all elections, from the traces: a start of a member or of an election is none."""
+        moves: Counter[str] = Counter()
+        for lines in self.cluster.journal.lines.values():
+            old = ""
+            for line in lines:
+                if '"event":"process-start"' in line:
+                    old = ""
+                elif '"event":"election_state"' in line:
+                    new = json.loads(line)["state"]
+                    if old not in ("", "CLOSED"):
+                        moves[f"{old}>{new}"] += 1
+                    old = new
+        return moves
 
     # --- the verdict ---
 

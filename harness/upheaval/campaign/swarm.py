@@ -9,9 +9,9 @@ from dataclasses import fields as dataclass_fields
 from random import Random
 from typing import Final
 
-from upheaval.cluster import SNAPSHOT, START
-from upheaval.records import Json
-from upheaval.scenario import AskFor, Begin, ClusterPlan, End, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
+from upheaval.records import Json, Order
+from upheaval.scenario import AskFor, Begin, End, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
+from upheaval.system import ClusterSpec
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.host_faults import LEAST_JUMP_MS, HostFault, HostFaultKind
@@ -153,9 +153,11 @@ class Swarm:
         )
 
     def workload(self) -> WorkloadSettings:
+        """The load, from the same seed."""
         return WorkloadSettings(seed=self.seed, keys=self.keys, slots=8, rate=self.rate, service=self.service)
 
     def to_fields(self) -> dict[str, Json]:
+        """As a line of JSON holds it."""
         fields: dict[str, Json] = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
         fields["faults"] = [f"{each.kind} at {each.start_ns / S:.3f} s" for each in self.faults]
         fields["skews_ms"] = list(self.skews_ms)
@@ -171,17 +173,17 @@ class Swarm:
         quiet_ns = (self.seconds - 2) * S
         if self.snapshot_interval_ns:
             times_ns = range(self.snapshot_interval_ns, quiet_ns, self.snapshot_interval_ns)
-            events += [(time_ns, AskFor(SNAPSHOT)) for time_ns in times_ns]
+            events += [(time_ns, AskFor(Order.SNAPSHOT)) for time_ns in times_ns]
         if self.ending:
-            events += [(self.ending_ns, AskFor(self.ending)), (self.ending_ns + RESTART_NS, AskFor(START))]
-        events.append((quiet_ns, AskFor(START)))
+            events += [(self.ending_ns, AskFor(Order(self.ending))), (self.ending_ns + RESTART_NS, AskFor(Order.START))]
+        events.append((quiet_ns, AskFor(Order.START)))
         events.sort(key=lambda event: event[0])
         steps = [step for time_ns, event in events for step in (WaitTime(time_ns), event)]
         return Scenario(
             f"campaign-{self.seed}",
             f"Seed {self.seed} of a campaign",
             "",
-            ClusterPlan(self.members, sync_level=self.sync_level, service=self.service),
+            ClusterSpec(members=self.members, sync_level=self.sync_level, service=self.service),
             self.workload(),
             (*steps, WaitLeader(), WaitSeconds(2)),
         )

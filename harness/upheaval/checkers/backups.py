@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.log_pieces import first_difference, log_digest
-from upheaval.checkers.logs import WitnessLog, describe_frame, read_entries
+from upheaval.checkers.logs import WitnessLog, described, frame_at, read_entries
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
     FinalPosition,
     Function,
@@ -35,14 +35,6 @@ from upheaval_node.protocol import cluster_messages as cm
 
 _MODULE_ID: Final = -1
 _MARKERS: Final = 2
-
-
-class _Broken(Exception):
-    """One finding, worded."""
-
-    def __init__(self, verdict: Verdict, detail: str) -> None:
-        super().__init__(detail)
-        self.verdict = verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +85,8 @@ def check_backups(
 def _judged(judge: Callable[[], str]) -> Finding:
     try:
         return Finding(Promise.BACKED_UP, Verdict.VALID, judge())
-    except _Broken as broken:
-        return Finding(Promise.BACKED_UP, broken.verdict, str(broken))
+    except Broken as broken:
+        return broken.finding(Promise.BACKED_UP)
 
 
 # --- a backup ---
@@ -117,7 +109,7 @@ class _Copy:
 
 
 def _judge_backup(folder: Path, noted: int, members: _Members, operations: Sequence[Operation]) -> str:
-    """What is good about it, in one line; raises `_Broken`. `noted`: where it said that it was, -1 if nobody asked."""
+    """What is good about it, in one line; raises `Broken`. `noted`: where it said that it was, -1 if nobody asked."""
     copy = _read(MemberFolder(folder, -1, folder.name), noted)
     _require_operations(copy, operations)
     compared = _compare(copy, members)
@@ -140,17 +132,17 @@ def _read(files: MemberFolder, noted: int) -> _Copy:
             held.update((f"call at {call.position}", call.position) for call in found.calls)
     except LogMissing as error:
         if noted <= 0:
-            raise _Broken(Verdict.UNKNOWN, f"{files.name} has no log: {error}") from error
+            raise Broken(Verdict.UNKNOWN, f"{files.name} has no log: {error}") from error
         detail = f"{files.name} said that it had the log up to position {noted}, and has none: {error}"
-        raise _Broken(Verdict.INVALID, detail) from error
+        raise Broken(Verdict.INVALID, detail, position=noted) from error
     if log.end_position < noted:
         why = f" ({log.fault})" if log.fault else ""
         detail = (
             f"the log of {files.name} ends at position {log.end_position}, it said that it had it up to {noted}{why}"
         )
-        raise _Broken(Verdict.INVALID, detail)
+        raise Broken(Verdict.INVALID, detail, position=log.end_position)
     if log.end_position == log.start_position:
-        raise _Broken(Verdict.UNKNOWN, f"the log of {files.name} is empty")
+        raise Broken(Verdict.UNKNOWN, f"the log of {files.name} is empty")
     return _Copy(files.name, files, log.start_position, log.end_position, held)
 
 
@@ -164,34 +156,38 @@ def _require_operations(copy: _Copy, operations: Iterable[Operation]) -> None:
         if copy.start < position <= copy.end and found != position:
             where = "is missing" if found is None else f"is at position {found}"
             shown = f"operation id={operation.id} {operation.f} {operation.key}"
-            raise _Broken(Verdict.INVALID, f"{shown}, acknowledged at position {position}, {where} in {copy.name}")
+            detail = f"{shown}, acknowledged at position {position}, {where} in {copy.name}"
+            raise Broken(Verdict.INVALID, detail, position=position, operation=operation.id)
 
 
 def _compare(copy: _Copy, members: _Members) -> str:
-    """With the longest log of a member up to the commit position; a majority has what lies behind that."""
+    """With the longest log of a member up to the commit position; a majority has what lies past that."""
     if members.witness_id < 0:
-        raise _Broken(Verdict.UNKNOWN, f"no readable log of a member to compare {copy.name} with")
+        raise Broken(Verdict.UNKNOWN, f"no readable log of a member to compare {copy.name} with")
     is_known = members.commit_position >= 0
     limit = min(copy.end, members.commit_position) if is_known else copy.end
     witness = members.log(members.witness_id)
     begin = max(copy.start, witness.start_position)
     if begin >= limit:
-        raise _Broken(Verdict.UNKNOWN, f"nothing of the log of {copy.name} is there of member {members.witness_id}")
+        detail = f"nothing of the log of {copy.name} is there of member {members.witness_id}"
+        raise Broken(Verdict.UNKNOWN, detail, members=(members.witness_id,))
     different = first_difference(copy.log, witness, begin, limit)
     if different is not None:
         segment, offset = different
-        where = f"of member {members.witness_id} at position {segment.base + offset}"
-        detail = f"the log of {copy.name} is not that {where}: {describe_frame(segment, offset)}"
-        raise _Broken(Verdict.INVALID if is_known else Verdict.UNKNOWN, detail)
+        at = segment.base + offset
+        where = f"of member {members.witness_id} at position {at}"
+        detail = f"the log of {copy.name} is not that {where}: {described(frame_at(segment, offset))}"
+        verdict = Verdict.INVALID if is_known else Verdict.UNKNOWN
+        raise Broken(verdict, detail, members=(members.witness_id,), position=at)
     if copy.end > limit:
         _require_majority(copy, limit, members)
     if not is_known and _end_of(members.log(members.witness_id)) < copy.end:
-        raise _Broken(Verdict.UNKNOWN, f"{copy.name} has more log than any member, and the run has no converge phase")
+        raise Broken(Verdict.UNKNOWN, f"{copy.name} has more log than any member, and the run has no converge phase")
     return f"byte for byte the log of member {members.witness_id}"
 
 
 def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
-    """Behind the commit position of the converge phase the log may have gone on; then a majority has it."""
+    """Past the commit position of the converge phase the log may have gone on; then a majority has it."""
     having = 0
     for member_id in range(members.count):
         try:
@@ -200,10 +196,11 @@ def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
             continue
         having += is_there and first_difference(copy.log, members.log(member_id), start, copy.end) is None
     if having <= members.count // 2:
-        raise _Broken(
+        raise Broken(
             Verdict.INVALID,
-            f"{copy.name} holds log that was never committed: it goes on to position {copy.end}, behind the commit "
+            f"{copy.name} holds log that was never committed: it goes on to position {copy.end}, past the commit "
             f"position {start}, where {having} of {members.count} members have the same",
+            position=start,
         )
 
 
@@ -222,12 +219,12 @@ def _check_snapshots(copy: _Copy, members: _Members) -> set[tuple[int, int]]:
         try:
             content = _content(RecordedLog(copy.files, recording_id))
         except LogMissing as error:
-            raise _Broken(Verdict.INVALID, f"{where} cannot be read: {error}") from error
+            raise Broken(Verdict.INVALID, f"{where} cannot be read: {error}", position=position) from error
         if _marks(content) < _MARKERS:
-            raise _Broken(Verdict.INVALID, f"{where} has no end")
+            raise Broken(Verdict.INVALID, f"{where} has no end", position=position)
         others = list(_same_of_members(members, position, service_id))
         if others and content not in others:
-            raise _Broken(Verdict.INVALID, f"{where} is that of no member")
+            raise Broken(Verdict.INVALID, f"{where} is that of no member", position=position)
         found.add((position, service_id))
     return found
 
@@ -262,7 +259,7 @@ def _require_start(copy: _Copy, snapshots: set[tuple[int, int]]) -> None:
     services = {position for position, service_id in snapshots if service_id != _MODULE_ID}
     if not any(copy.start <= position <= copy.end for position in modules & services):
         detail = f"the log of {copy.name} begins at position {copy.start}, where it has no snapshot to go on from"
-        raise _Broken(Verdict.INVALID, detail)
+        raise Broken(Verdict.INVALID, detail, position=copy.start)
 
 
 # --- a restored run ---
@@ -278,16 +275,20 @@ def _judge_restored(origin: Origin, members: _Members) -> str:
         except LogMissing:
             continue
         if log.start_position != origin.start_position:
-            raise _Broken(Verdict.UNKNOWN, f"the log of member {member_id} begins at position {log.start_position}")
+            start = log.start_position
+            detail = f"the log of member {member_id} begins at position {start}"
+            raise Broken(Verdict.UNKNOWN, detail, members=(member_id,), position=start)
         if found != origin.log_digest:
-            raise _Broken(
+            raise Broken(
                 Verdict.INVALID,
                 f"member {member_id} does not have the log up to position {origin.position} that it was restored with",
+                members=(member_id,),
+                position=origin.position,
             )
         _require_snapshot(origin, members.run.member(member_id))
         having += 1
     if having < members.count:
-        raise _Broken(Verdict.UNKNOWN, f"of {members.count} restored members {having} have a readable log")
+        raise Broken(Verdict.UNKNOWN, f"of {members.count} restored members {having} have a readable log")
     return (
         f"restored from {origin.name} with {origin.operations} acknowledged operations: all {having} members have its "
         f"log up to position {origin.position}"
@@ -298,5 +299,9 @@ def _require_snapshot(origin: Origin, folder: MemberFolder) -> None:
     """What was before the beginning of the log is in one of the snapshots that came with it, or nowhere."""
     named = {position for _, position, service_id in snapshot_entries(folder.recording_log) if service_id == _MODULE_ID}
     if origin.start_position > 0 and not named & set(origin.snapshots):
-        detail = f"{folder.name} does not have the snapshot at position {max(origin.snapshots, default=0)}"
-        raise _Broken(Verdict.INVALID, f"{detail} that its log, from {origin.start_position} on, was restored with")
+        at = max(origin.snapshots, default=0)
+        detail = (
+            f"{folder.name} does not have the snapshot at position {at} that its log, from {origin.start_position} on, "
+            "was restored with"
+        )
+        raise Broken(Verdict.INVALID, detail, members=(folder.member_id,), position=at)

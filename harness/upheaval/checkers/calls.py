@@ -89,7 +89,7 @@ def _once(counts: Mapping[str, CallCount]) -> Finding:
                 f"log {count.in_log} times, last at position {count.last_position}: the cluster made one of them, "
                 "or its sender is not in the history"
             )
-            return Finding(Promise.APPLIED_ONCE, Verdict.UNKNOWN, detail)
+            return Finding(Promise.APPLIED_ONCE, Verdict.UNKNOWN, detail, position=count.last_position)
     total = sum(count.in_log for count in counts.values())
     return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{total} calls in the log, none more often than it was sent")
 
@@ -100,6 +100,6 @@ def _explained(counts: Mapping[str, CallCount], unexplained: CallEntry | None) -
             f"the message with payload {shown_digest(unexplained.digest)} at position {unexplained.position} "
             "is not in the history"
         )
-        return Finding(Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, detail)
+        return Finding(Promise.HISTORY_COMPLETE, Verdict.UNKNOWN, detail, position=unexplained.position)
     total = sum(count.in_log for count in counts.values())
     return Finding(Promise.HISTORY_COMPLETE, Verdict.VALID, f"all {total} calls in the log are in the history")

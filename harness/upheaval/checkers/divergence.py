@@ -1,7 +1,7 @@
 """Looks for the log entry at which the state of one member left that of the replay. Used only when two states differ.
 
 First by trying: the state of a member that left one entry out, or applied one twice, is made and compared. Otherwise
-the entry is the first one behind which a record that differs at the end never had the member's value again.
+the entry is the first one after which a record that differs at the end never had the member's value again.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from upheaval_node.service.services.state import Record, read_state
 
 # Trying costs the square of the number of entries; more than this many are not tried.
 TRIED_MAX: Final = 1_500
-# The states behind all entries are read for the records in them, up to so many records in all.
+# The states after all entries are read for the records in them, up to so many records in all.
 RECORDS_READ_MAX: Final = 20_000_000
 
 _Key = tuple[int, str]
@@ -63,7 +63,7 @@ def _by_records(
         return f"the state of {owner} cannot be read: {error}"
     differing = [key for key in {**should, **has} if has.get(key) != should.get(key)]
     if not differing or not entries:
-        return f"{owner} differs from the replay behind position {0 if before is None else before.position}"
+        return f"{owner} differs from the replay after position {0 if before is None else before.position}"
     if len(entries) * len(right.messages) > RECORDS_READ_MAX:
         names = ", ".join(repr(name) for _, name in differing[:3])
         return f"{owner} differs in {names}; {len(entries)} entries since the last equal state are too many"

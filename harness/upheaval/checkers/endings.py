@@ -12,18 +12,18 @@ from typing import Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import (
+    ENDINGS,
     ControlRecord,
     Manifest,
+    Order,
     RunFolder,
     TraceEvent,
 )
 from upheaval_chaos.record import FaultRecord
 
 _CLUSTER_END: Final = "cluster-end"
-_SHUTDOWN: Final = "shutdown"
-_ENDINGS: Final = (_SHUTDOWN, "abort")
 _OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
 _DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change"})
@@ -56,18 +56,15 @@ class Life:
     def has_ended(self) -> bool:
         return self.position >= 0
 
-
-class _Broken(Exception):
-    """One finding, worded."""
-
-    def __init__(self, verdict: Verdict, detail: str) -> None:
-        super().__init__(detail)
-        self.verdict = verdict
+    def broken(self, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:
+        """That something is wrong with the end of this life."""
+        detail = f"member {self.member_id}, which ended at {self.position}, {what}"
+        return Broken(verdict, detail, members=(self.member_id,), position=self.position)
 
 
 def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Finding]:
     """One finding; none for a run in which no cluster was told to end."""
-    orders = [control for control in controls if control.what in _ENDINGS and control.proof.holds]
+    orders = [control for control in controls if control.what in ENDINGS and control.proof.holds]
     traces = [run.member(member_id).trace for member_id in range(manifest.members)]
     if not orders and not any(map(_names_an_end, traces)):
         return []
@@ -83,9 +80,9 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
         if found and found[-1].has_ended:
             latest.add(id(found[-1]))
         lives.extend(life for life in found if life.has_ended)
+    if missing >= 0:
+        return [trace_missing(Promise.ENDS_AT_ONE_POSITION, missing)]
     try:
-        if missing >= 0:
-            raise _Broken(Verdict.UNKNOWN, f"the trace of member {missing} is missing")
         groups = _by_term(lives)
         _require_one_position(groups)
         faults = list(run.read_faults())
@@ -93,8 +90,8 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
             _require_orderly(life, is_killed=any(_kills(fault, life) for fault in faults))
             _require_recorded(run, life, is_latest=id(life) in latest)
         _require_ordered(orders, groups)
-    except _Broken as broken:
-        return [Finding(Promise.ENDS_AT_ONE_POSITION, broken.verdict, str(broken))]
+    except Broken as broken:
+        return [broken.finding(Promise.ENDS_AT_ONE_POSITION)]
     shown = "; ".join(
         f"members {', '.join(str(life.member_id) for life in group)} at {group[0].position}" for group in groups
     )
@@ -162,7 +159,8 @@ def _require_one_position(groups: Iterable[Sequence[Life]]) -> None:
                     f"in term {life.requested_term_id} member {first.member_id} ended at {first.position}, "
                     f"member {life.member_id} at {life.position}"
                 )
-                raise _Broken(Verdict.INVALID, detail)
+                both = (first.member_id, life.member_id)
+                raise Broken(Verdict.INVALID, detail, members=both, position=life.position)
 
 
 def _kills(fault: FaultRecord, life: Life) -> bool:
@@ -174,33 +172,30 @@ def _kills(fault: FaultRecord, life: Life) -> bool:
 
 
 def _require_orderly(life: Life, *, is_killed: bool) -> None:
-    who = f"member {life.member_id}, which ended at {life.position},"
     for service_id in range(life.services):
         ends = life.ends.get(service_id, [])
         if len(ends) != 1:
-            raise _Broken(Verdict.INVALID, f"{who} told service {service_id} of its end {len(ends)} times")
+            raise life.broken(f"told service {service_id} of its end {len(ends)} times")
         if ends[0] != life.position:
-            raise _Broken(Verdict.INVALID, f"{who} told service {service_id} of its end at {ends[0]}")
+            raise life.broken(f"told service {service_id} of its end at {ends[0]}")
     for component, status in life.statuses.items():
         if status != 0:
-            raise _Broken(Verdict.INVALID, f"{who} ended process {component!r} with status {status}")
+            raise life.broken(f"ended process {component!r} with status {status}")
     if life.module not in life.statuses and not is_killed:
-        raise _Broken(Verdict.UNKNOWN, f"{who} left no word of its exit status")
+        raise life.broken("left no word of its exit status", Verdict.UNKNOWN)
 
 
 def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
     """The recording log has the end of the term there, and the log itself goes that far, and no further at first."""
     folder = run.member(life.member_id)
-    who = f"member {life.member_id}, which ended at {life.position},"
     terms = term_entries(folder.recording_log)
     if not terms:
-        raise _Broken(Verdict.UNKNOWN, f"{who} has no recording log")
+        raise life.broken("has no recording log", Verdict.UNKNOWN)
     recorded = {term: position for term, _, position in terms}
     if life.term_id in recorded and recorded[life.term_id] != life.position:
-        detail = f"{who} has the end of term {life.term_id} at {recorded[life.term_id]} in its recording log"
-        raise _Broken(Verdict.INVALID, detail)
+        raise life.broken(f"has the end of term {life.term_id} at {recorded[life.term_id]} in its recording log")
     if life.term_id not in recorded:
-        raise _Broken(Verdict.INVALID, f"{who} does not have term {life.term_id} in its recording log")
+        raise life.broken(f"does not have term {life.term_id} in its recording log")
     if not is_latest:
         return
     try:
@@ -208,9 +203,9 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
         for _ in log.segments():
             pass
     except LogMissing as error:
-        raise _Broken(Verdict.UNKNOWN, str(error)) from error
+        raise Broken(Verdict.UNKNOWN, str(error), members=(life.member_id,)) from error
     if log.end_position != life.position:
-        raise _Broken(Verdict.INVALID, f"{who} has a log that ends at {log.end_position}")
+        raise life.broken(f"has a log that ends at {log.end_position}")
 
 
 def _require_ordered(orders: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:
@@ -220,11 +215,13 @@ def _require_ordered(orders: Iterable[ControlRecord], groups: Sequence[Sequence[
         members = {int(member) for member in order.members if member.isdigit()}
         group = next((each for each in rest if members & {life.member_id for life in each}), None)
         if group is None:
-            raise _Broken(Verdict.UNKNOWN, f"no trace tells of the {order.what} of members {_shown(members)}")
+            detail = f"no trace tells of the {order.what} of members {_shown(members)}"
+            raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(members)))
         absent = members - {life.member_id for life in group}
         if absent:
-            detail = f"member {min(absent)} did not end with the others at {group[0].position} ({order.what})"
-            raise _Broken(Verdict.INVALID, detail)
+            at = group[0].position
+            detail = f"member {min(absent)} did not end with the others at {at} ({order.what})"
+            raise Broken(Verdict.INVALID, detail, members=tuple(sorted(absent)), position=at)
         for member in sorted(members):
             _require_seen(order, member, group[0].position)
 
@@ -235,10 +232,11 @@ def _require_seen(order: ControlRecord, member: int, position: int) -> None:
         return
     statuses = seen.get("exit_statuses")
     if isinstance(statuses, list) and any(statuses):
-        raise _Broken(Verdict.INVALID, f"member {member} ended with statuses {statuses} ({order.what})")
-    if order.what == _SHUTDOWN and seen.get("snapshot_position") != position:
+        detail = f"member {member} ended with statuses {statuses} ({order.what})"
+        raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
+    if order.what == Order.SHUTDOWN and seen.get("snapshot_position") != position:
         detail = f"member {member} ended at {position}, with its last snapshot at {seen.get('snapshot_position')}"
-        raise _Broken(Verdict.INVALID, detail)
+        raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
 
 
 def _shown(members: Iterable[int]) -> str:

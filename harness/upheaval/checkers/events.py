@@ -30,6 +30,7 @@ class SessionFacts:
     """Of whom it was, for each time that it opened."""
 
     def add_message(self, position: int) -> None:
+        """Take a message of the session; `position` is where its entry ends."""
         if self.first_message < 0:
             self.first_message = position
         self.last_message = position
@@ -42,6 +43,8 @@ class SessionFacts:
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
+    """The expiry of a timer in the log: where its entry ends, and the cluster time of it."""
+
     position: int
     timer_id: int
     timestamp: int
@@ -68,11 +71,12 @@ class LogEvents:
     time_unit: int = 0
 
     def session(self, session_id: int) -> SessionFacts:
+        """What is known of a session; made when it is met for the first time."""
         return self.sessions.setdefault(session_id, SessionFacts(session_id))
 
 
 class Clock:
-    """How long the log went on behind a place of it. Pauses longer than GAP_MS count as that: nobody may have led.
+    """How long the log went on after a place of it. Pauses longer than GAP_MS count as that: nobody may have led.
 
     Made of (position, timestamp) in log order; timestamps are of the cluster's time, in `time_unit`.
     """
@@ -86,8 +90,8 @@ class Clock:
             self._left[index] = self._left[index + 1] + max(0, min(gap, GAP_MS * self.unit))
 
     def ms_after(self, position: int, time: int) -> int:
-        """Milliseconds of log behind the first entry that lies behind `position` and is later than `time`."""
-        low = _first_behind(self._moments, position)
+        """Milliseconds of log after the first entry that lies past `position` and is later than `time`."""
+        low = _first_past(self._moments, position)
         for index in range(low, len(self._moments)):
             if self._moments[index][1] > time:
                 return self._left[index] // self.unit
@@ -98,7 +102,7 @@ class Clock:
         return max(0, self.ms_after(position, time) - EVIDENCE_MS + 1)
 
 
-def _first_behind(moments: Sequence[tuple[int, int]], position: int) -> int:
+def _first_past(moments: Sequence[tuple[int, int]], position: int) -> int:
     low, high = 0, len(moments)
     while low < high:
         middle = (low + high) // 2

@@ -24,9 +24,10 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
     for fault in faults:
         said = f"{fault.what} of {fault.where}: {fault.evidence}"
         if not fault.is_proved:
-            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said)
+            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said, members=fault.members)
         if fault.heal_end_ns is None and not has_converged:
-            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, f"{fault.what} of {fault.where} was not healed")
+            said = f"{fault.what} of {fault.where} was not healed"
+            return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said, members=fault.members)
         shown.append(said)
     return Finding(Promise.FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")
 

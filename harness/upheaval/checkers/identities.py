@@ -9,7 +9,7 @@ from typing import Final
 
 from upheaval.checkers.events import SessionFacts
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Finding, Verdict, trace_missing
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, Manifest, RunFolder, TraceEvent, jsonfields
 from upheaval_node.tls_files import member_name
@@ -60,7 +60,7 @@ def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFac
             if principal not in known:
                 who = principal[:100].decode("utf-8", "replace") or "nobody"
                 detail = f"session {session_id} opened at position {position} for {who!r}, who is not in the book"
-                return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail)
+                return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail, position=position)
     if not opened:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
     return Finding(
@@ -74,14 +74,16 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: list[str
     for member_id in range(manifest.members):
         folder = run.member(member_id)
         if not folder.trace.exists():
-            return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
+            return trace_missing(Promise.ONLY_AUTHORITY, member_id)
         events = list(folder.read_trace())
         broken = _first_broken(member_id, events, authorities)
         if broken:
-            return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, f"member-{member_id}/trace.jsonl:{broken}")
+            detail = f"member-{member_id}/trace.jsonl:{broken}"
+            return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, detail, members=(member_id,))
         peers = [str(event.fields.get("name")) for event in events if event.event == _PEER]
         if not peers:
-            return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, f"member {member_id} had no connections at all")
+            detail = f"member {member_id} had no connections at all"
+            return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, detail, members=(member_id,))
         names |= set(peers)
         count += len(peers)
     detail = f"{count} connections, with {', '.join(sorted(names)[:12])}"

@@ -29,7 +29,8 @@ def one_leader_a_term(claims: Iterable[LeaderClaim]) -> Finding:
                 f"term {claim.leadership_term_id} has leader {known.leader_member_id} ({known.source}) "
                 f"and leader {claim.leader_member_id} ({claim.source})"
             )
-            return Finding(Promise.ONE_LEADER_A_TERM, Verdict.INVALID, detail)
+            both = (known.leader_member_id, claim.leader_member_id)
+            return Finding(Promise.ONE_LEADER_A_TERM, Verdict.INVALID, detail, members=both)
     if not first:
         return Finding(Promise.ONE_LEADER_A_TERM, Verdict.UNKNOWN, "no leader was traced and no log announces one")
     leaders = ", ".join(f"{term}: {claim.leader_member_id}" for term, claim in sorted(first.items())[:8])

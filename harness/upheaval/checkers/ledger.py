@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from upheaval.checkers.events import Clock, ServiceMessage
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.requests_and_events import Broken, judge_in_log_order, require_answer
-from upheaval.checkers.verdict import Finding
+from upheaval.checkers.requests_and_events import judge_in_log_order, require_answer
+from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, Function, Json, Operation, Outcome
 from upheaval_node.service.services.ledger import INITIAL_BALANCE, MAX_ACCOUNTS, MAX_AMOUNT
@@ -50,8 +50,11 @@ class _Judge:
         accounts = sum(row[0] != "" for row in rows)
         if sum(numbers) != accounts * INITIAL_BALANCE:
             raise Broken(
+                Verdict.INVALID,
                 f"the balances read by operation id={entry.id} at position {entry.position} are {sum(numbers)} "
-                f"together, {accounts} accounts began with {accounts * INITIAL_BALANCE}"
+                f"together, {accounts} accounts began with {accounts * INITIAL_BALANCE}",
+                position=entry.position,
+                operation=entry.id,
             )
 
     def _transfer(self, entry: LogEntry) -> Json:
@@ -85,8 +88,11 @@ class _Judge:
         entry, target, amount = self._flight.pop(credit.transfer_id, (None, "", 0))
         if entry is None or (target, amount) != (credit.account, credit.amount):
             raise Broken(
+                Verdict.INVALID,
                 f"{credit.amount} for account {credit.account} by transfer {credit.transfer_id} at position "
-                f"{message.position}: that transfer has nothing in flight, so money was made"
+                f"{message.position}: that transfer has nothing in flight, so money was made",
+                position=message.position,
+                operation=credit.transfer_id,
             )
         self._accounts[target] += amount
 
@@ -95,9 +101,12 @@ class _Judge:
             late_ms = clock.late_ms(entry.position, entry.timestamp)
             if late_ms:
                 raise Broken(
+                    Verdict.INVALID,
                     f"{amount} of transfer {entry.id} at position {entry.position} never came to account {target}: "
-                    f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms behind it",
-                    late_ms,
+                    f"the log goes on for {clock.ms_after(entry.position, entry.timestamp)} ms after it",
+                    position=entry.position,
+                    operation=entry.id,
+                    late_ms=late_ms,
                 )
 
     def shown(self) -> str:

@@ -4,8 +4,10 @@ This module knows the recordings and the cluster's log messages; it knows nothin
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
 
 from upheaval.checkers.calls import CallEntry, shown_digest
 from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired
@@ -28,6 +30,12 @@ class TermEntry:
     position: int
 
 
+Frame = LogEntry | CallEntry | TermEntry | str
+"""What a frame of a log says; words for one that says none of this."""
+NO_FRAME: Final = "no frame"
+OTHER_FRAME: Final = "another frame"
+
+
 @dataclass(slots=True)
 class WitnessLog:
     """What the longest log of the run says, in log order."""
@@ -44,11 +52,42 @@ class WitnessLog:
 
 @dataclass(frozen=True, slots=True)
 class LogFindings:
+    """What the members' logs are as a whole: the one to judge by, and what is wrong with the others."""
+
     witness: WitnessLog | None
     """None when no log could be read."""
     findings: tuple[Finding, ...]
     members_terms: Mapping[int, Sequence[TermEntry]]
     """The terms that each readable log announces: a suspect log can contradict the witness."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEnd:
+    """Where a member's log ends, and why, when that is at something that is no frame."""
+
+    position: int
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The first member whose log cannot be read, and why."""
+
+    member_id: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What two members' logs have otherwise from a position on; `what` says how, for a reader."""
+
+    members: tuple[int, int]
+    position: int
+    what: str
+    operation: int | None = None
+
+    def __str__(self) -> str:
+        return f"members {self.members[0]} and {self.members[1]} {self.what}"
 
 
 @dataclass(slots=True)
@@ -70,8 +109,9 @@ def check_logs(run: RunFolder, finals: Sequence[FinalPosition], members: int) ->
     limit = min((final.commit_position for final in finals), default=-1)
     difference = _compare(readings, limit)
     longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
-    complete = _completeness(readings, finals, missing, longest)
-    equal = _equality(readings, finals, missing, difference)
+    ends = {reading.log.member_id: LogEnd(reading.log.end_position, reading.log.fault) for reading in readings}
+    complete = completeness(ends, finals, missing, partial(_following, longest))
+    equal = equality(len(readings), finals, missing, difference)
     if longest is not None:
         longest.witness.member_id = longest.log.member_id
         longest.witness.start_position = longest.log.start_position
@@ -80,21 +120,21 @@ def check_logs(run: RunFolder, finals: Sequence[FinalPosition], members: int) ->
     return LogFindings(longest.witness if longest else None, (complete, equal), terms)
 
 
-def _open(run: RunFolder, members: int) -> tuple[list[_Reading], str | None]:
+def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]:
     readings: list[_Reading] = []
-    missing: str | None = None
+    missing: Missing | None = None
     for member_id in range(members):
         try:
             log = RecordedLog(run.member(member_id))
             readings.append(_Reading(log, log.segments()))
         except LogMissing as error:
-            missing = missing or str(error)
+            missing = missing or Missing(member_id, str(error))
     return readings, missing
 
 
-def _compare(readings: list[_Reading], limit: int) -> str | None:
-    """Read everything; return the first difference at or below `limit` in one line."""
-    difference: str | None = None
+def _compare(readings: list[_Reading], limit: int) -> Difference | None:
+    """Read everything; return the first difference at or below `limit`."""
+    difference: Difference | None = None
     pending = list(readings)
     while pending:
         segments: list[tuple[_Reading, Segment]] = []
@@ -111,12 +151,12 @@ def _compare(readings: list[_Reading], limit: int) -> str | None:
     return difference
 
 
-def _difference(left: tuple[_Reading, Segment], right: tuple[_Reading, Segment], limit: int) -> str | None:
+def _difference(left: tuple[_Reading, Segment], right: tuple[_Reading, Segment], limit: int) -> Difference | None:
     """The first frame at which two members' segments of one base differ, below `limit` (-1: as far as both reach)."""
     (left_reading, a), (right_reading, b) = left, right
-    members = f"members {left_reading.log.member_id} and {right_reading.log.member_id}"
+    members = (left_reading.log.member_id, right_reading.log.member_id)
     if a.base != b.base:
-        return f"{members} have segments at positions {a.base} and {b.base}"
+        return Difference(members, min(a.base, b.base), f"have segments at positions {a.base} and {b.base}")
     end = min(a.end, b.end)
     if limit >= 0:
         end = min(end, max(limit - a.base, 0))
@@ -126,29 +166,41 @@ def _difference(left: tuple[_Reading, Segment], right: tuple[_Reading, Segment],
         length = int.from_bytes(a.data[offset : offset + 4], "little")
         frame_end = offset + (length + 31 & -32)
         if a.data[offset:frame_end] != b.data[offset:frame_end]:
-            shown = [describe_frame(segment, offset) for segment in (a, b)]
-            return f"{members} differ at position {a.base + offset}: {shown[0]} against {shown[1]}"
-    return f"{members} differ behind position {a.base + end}"
+            return differing_frames(members, a.base + offset, frame_at(a, offset), frame_at(b, offset))
+    return Difference(members, a.base + end, f"differ after position {a.base + end}")
 
 
-def describe_frame(segment: Segment, offset: int) -> str:
-    """What lies at an offset, for people."""
+def differing_frames(members: tuple[int, int], position: int, one: Frame, other: Frame) -> Difference:
+    """The difference of two members' frames at a position."""
+    operation = next((frame.id for frame in (one, other) if isinstance(frame, LogEntry)), None)
+    what = f"differ at position {position}: {described(one)} against {described(other)}"
+    return Difference(members, position, what, operation)
+
+
+def frame_at(segment: Segment, offset: int) -> Frame:
+    """What lies at an offset."""
     if offset not in segment.offsets:
-        return "no frame"
+        return NO_FRAME
     found = WitnessLog()
     tail = Segment(segment.base, segment.data, [offset], segment.end)
     try:
         read_entries(tail, found)
     except LogMissing:
         return "a broken frame"
-    if found.entries:
-        entry = found.entries[0]
-        return f"operation id={entry.id} {entry.f} {entry.key} {entry.value!r}"
-    if found.calls:
-        return f"a call with payload {shown_digest(found.calls[0].digest)}"
-    if found.terms:
-        return f"leadership term {found.terms[0].leadership_term_id} of member {found.terms[0].leader_member_id}"
-    return "another frame"
+    said: list[Frame] = [*found.entries, *found.calls, *found.terms]
+    return said[0] if said else OTHER_FRAME
+
+
+def described(frame: Frame) -> str:
+    """What a frame says, for people."""
+    match frame:
+        case LogEntry():
+            return f"{frame} {frame.value!r}"
+        case CallEntry():
+            return f"a call with payload {shown_digest(frame.digest)}"
+        case TermEntry():
+            return f"leadership term {frame.leadership_term_id} of member {frame.leader_member_id}"
+    return frame
 
 
 def read_entries(segment: Segment, witness: WitnessLog) -> None:
@@ -199,55 +251,70 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp))
 
 
-def _completeness(
-    readings: list[_Reading], finals: Sequence[FinalPosition], missing: str | None, longest: _Reading | None
+def completeness(
+    ends: Mapping[int, LogEnd],
+    finals: Sequence[FinalPosition],
+    missing: Missing | None,
+    following: Callable[[int, int], tuple[int, LogEntry] | None],
 ) -> Finding:
-    by_member = {reading.log.member_id: reading.log for reading in readings}
+    """Whether every log, by its member, reaches its final position.
+
+    `following` gives the first operation that the longest log has after where that of a member ends, and whose it is.
+    """
     for final in finals:
-        log = by_member.get(final.member_id)
-        if log is not None and log.end_position < final.append_position:
-            why = f" ({log.fault})" if log.fault else ""
+        end = ends.get(final.member_id)
+        if end is not None and end.position < final.append_position:
+            why = f" ({end.fault})" if end.fault else ""
             detail = (
-                f"the log of member {final.member_id} ends at position {log.end_position}, "
-                f"its final position is {final.append_position}{why}{_what_follows(longest, log.end_position)}"
+                f"the log of member {final.member_id} ends at position {end.position}, "
+                f"its final position is {final.append_position}{why}"
             )
-            return Finding(Promise.LOGS_COMPLETE, Verdict.INVALID, detail)
-    if missing:
-        return Finding(Promise.LOGS_COMPLETE, Verdict.UNKNOWN, missing)
-    if not finals:
-        return Finding(Promise.LOGS_COMPLETE, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
-    ends = {log.end_position for log in by_member.values()}
-    return Finding(Promise.LOGS_COMPLETE, Verdict.VALID, f"{len(by_member)} logs end at {_range(ends)}")
+            who, entry = following(final.member_id, end.position) or (-1, None)
+            if entry is not None:
+                detail += f"; member {who} goes on with {entry} at position {entry.position}"
+            return Finding(
+                Promise.LOGS_COMPLETE,
+                Verdict.INVALID,
+                detail,
+                members=(final.member_id,),
+                position=end.position,
+                operation=None if entry is None else entry.id,
+            )
+    if missing or not finals:
+        return _no_logs(Promise.LOGS_COMPLETE, missing)
+    reached = {end.position for end in ends.values()}
+    return Finding(Promise.LOGS_COMPLETE, Verdict.VALID, f"{len(ends)} logs end at {_range(reached)}")
 
 
-def _what_follows(longest: _Reading | None, position: int) -> str:
-    """The first operation that the longest log has behind a position at which another one ends."""
+def _following(longest: _Reading | None, _member_id: int, position: int) -> tuple[int, LogEntry] | None:
     if longest is None:
-        return ""
+        return None
     entries = longest.witness.entries
     index = bisect_right(entries, position, key=lambda entry: entry.position)
-    if index == len(entries):
-        return ""
-    entry = entries[index]
-    return (
-        f"; member {longest.log.member_id} goes on with operation id={entry.id} {entry.f} {entry.key} "
-        f"at position {entry.position}"
-    )
+    return None if index == len(entries) else (longest.log.member_id, entries[index])
 
 
-def _equality(
-    readings: list[_Reading], finals: Sequence[FinalPosition], missing: str | None, difference: str | None
+def equality(
+    logs: int, finals: Sequence[FinalPosition], missing: Missing | None, difference: Difference | None
 ) -> Finding:
-    positions = {final.commit_position for final in finals}
+    """Whether so many logs are equal up to the commit position, of which `difference` is the first where they are not.
+
+    Past the commit position logs may differ; without final positions it is not known where that is.
+    """
     if difference is not None:
-        # Behind the commit position logs may differ; without final positions it is not known where that is.
-        return Finding(Promise.LOGS_EQUAL, Verdict.INVALID if finals else Verdict.UNKNOWN, difference)
-    if missing:
-        return Finding(Promise.LOGS_EQUAL, Verdict.UNKNOWN, missing)
-    if not finals:
-        return Finding(Promise.LOGS_EQUAL, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
-    frames = f"{len(readings)} logs compared frame by frame up to position {min(positions)}"
-    return Finding(Promise.LOGS_EQUAL, Verdict.VALID, frames)
+        verdict = Verdict.INVALID if finals else Verdict.UNKNOWN
+        about = difference.members, difference.position, difference.operation
+        return Finding(Promise.LOGS_EQUAL, verdict, str(difference), *about)
+    if missing or not finals:
+        return _no_logs(Promise.LOGS_EQUAL, missing)
+    low = min(final.commit_position for final in finals)
+    return Finding(Promise.LOGS_EQUAL, Verdict.VALID, f"{logs} logs compared frame by frame up to position {low}")
+
+
+def _no_logs(promise: Promise, missing: Missing | None) -> Finding:
+    if missing is not None:
+        return Finding(promise, Verdict.UNKNOWN, missing.why, members=(missing.member_id,))
+    return Finding(promise, Verdict.UNKNOWN, "the manifest has no final positions: no converge phase")
 
 
 def _range(positions: set[int]) -> str:

@@ -47,7 +47,7 @@ class Segment:
     offsets: list[int]
     """Where the frames begin."""
     end: int
-    """Offset behind the last frame."""
+    """Offset after the last frame."""
 
 
 class RecordedLog:
@@ -202,7 +202,7 @@ def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
     found = []
     for offset in range(0, len(content) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ALIGNMENT):
         recording_id, _, _, position, _, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(content, offset)
-        # A snapshot is taken behind the entry that asks for it, so never at the beginning of the log.
+        # A snapshot is taken after the entry that asks for it, so never at the beginning of the log.
         if kind == _ENTRY_SNAPSHOT and position > 0:
             found.append((recording_id, position, service_id))
     return found

@@ -119,11 +119,12 @@ class StateImage:
         self._messages = iter(messages)
 
     def read(self) -> bytes | None:
+        """The next message, None after the last one."""
         return next(self._messages, None)
 
 
 def can_replay(service: str) -> bool:
-    """Only the shipped services: nobody's code is run to judge what it left behind."""
+    """Only the shipped services: nobody's code is run to judge what it left."""
     return service in SHORT_NAMES
 
 
@@ -141,6 +142,7 @@ class Replay:
         self._service.on_start(self._cluster, None if state is None else StateImage(state.messages))
 
     def state(self) -> ExpectedState:
+        """What a snapshot would hold at this place of the log."""
         writer = _Writer()
         self._service.on_take_snapshot(writer)
         cluster = self._cluster

@@ -11,26 +11,21 @@ from typing import Protocol, TypeVar
 from upheaval.checkers.events import Clock
 from upheaval.checkers.model import same
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import Json, Operation
-
-
-class Broken(Exception):
-    """The first thing that breaks the promise, in one line; with `late_ms` milliseconds by which it came too late."""
-
-    def __init__(self, what: str, late_ms: int = 0) -> None:
-        super().__init__(what)
-        self.late_ms = late_ms
 
 
 class Event(Protocol):
     """Something in the log that no client asked for there and then."""
 
     @property
-    def position(self) -> int: ...
+    def position(self) -> int:
+        """Where its entry ends in the log."""
+
     @property
-    def timestamp(self) -> int: ...
+    def timestamp(self) -> int:
+        """Cluster time of its entry."""
 
 
 E = TypeVar("E", bound=Event)
@@ -40,8 +35,12 @@ E_contra = TypeVar("E_contra", bound=Event, contravariant=True)
 class Judge(Protocol[E_contra]):
     """What follows the log for one promise. All but `shown` raise `Broken`."""
 
-    def request(self, entry: LogEntry) -> None: ...
-    def event(self, event: E_contra) -> None: ...
+    def request(self, entry: LogEntry) -> None:
+        """A request of a client, in its place of the log, with what its client was told."""
+
+    def event(self, event: E_contra) -> None:
+        """An event, in its place of the log."""
+
     def require_none_lost(self, clock: Clock) -> None:
         """The log has ended."""
         ...
@@ -68,7 +67,7 @@ def judge_in_log_order(
                 judge.event(entry)
         judge.require_none_lost(Clock(moments, time_unit))
     except Broken as broken:
-        return [Finding(promise, Verdict.INVALID, str(broken), broken.late_ms)]
+        return [broken.finding(promise)]
     return [Finding(promise, Verdict.VALID, judge.shown())]
 
 
@@ -76,4 +75,5 @@ def require_answer(operation: Operation, expected: Json, position: int) -> None:
     """`expected` is what the log before `position` gives, None for a refusal. Raises `Broken`."""
     is_refused = isinstance(operation.result, dict)
     if (is_refused and expected is not None) or (not is_refused and not same(operation.result, expected)):
-        raise Broken(f"{operation} at position {position}: the log before it gives {expected!r}")
+        detail = f"{operation} at position {position}: the log before it gives {expected!r}"
+        raise Broken(Verdict.INVALID, detail, position=position, operation=operation.id)

@@ -4,6 +4,7 @@ This module puts the checkers together; it needs no cluster, and none has to be 
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 
 from upheaval.checkers import witness
@@ -21,7 +22,7 @@ from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.stalls import Stall, excused, longest_stall
 from upheaval.checkers.timers import judge_timers
-from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.checkers.verdict import Finding, Report, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import (
     FinalPosition,
@@ -38,6 +39,13 @@ from upheaval.records import (
 
 # Fewer acknowledged operations than this show nothing: a run that did almost nothing must not look good.
 ACKNOWLEDGED_MIN = 100
+
+_OF_HISTORY = (
+    Promise.ACKNOWLEDGED_NOT_LOST,
+    Promise.APPLIED_ONCE,
+    Promise.LINEARIZABLE,
+    Promise.HISTORY_COMPLETE,
+)
 
 ROLE_LEADER = "LEADER"
 # What a member traces when it enters a term, with the leader's member id in it.
@@ -83,7 +91,8 @@ def converged(manifest: Manifest) -> Finding:
         return Finding(Promise.RUN_CONVERGED, Verdict.TIMEOUT, detail)
     missing = set(range(manifest.members)) - {final.member_id for final in converge.members}
     if missing:
-        return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, f"no final position of member {min(missing)}")
+        detail = f"no final position of member {min(missing)}"
+        return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, detail, members=tuple(sorted(missing)))
     positions = {final.commit_position for final in converge.members}
     if len(positions) > 1:
         return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, f"the final positions differ: {sorted(positions)}")
@@ -110,19 +119,9 @@ def traffic(counts: Mapping[Function, int], unknown: int) -> Finding:
 
 
 def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Finding]:
-    promises = (
-        Promise.ACKNOWLEDGED_NOT_LOST,
-        Promise.APPLIED_ONCE,
-        Promise.LINEARIZABLE,
-        Promise.HISTORY_COMPLETE,
-    )
-    if logs.witness is None:
-        return [Finding(promise, Verdict.UNKNOWN, "no readable log") for promise in promises]
-    if logs.witness.start_position > 0:
-        why = f"the log begins at position {logs.witness.start_position}: what came before it is gone"
-        return [Finding(promise, Verdict.UNKNOWN, why) for promise in promises]
-    if not operations:
-        return [Finding(promise, Verdict.UNKNOWN, "no history") for promise in promises]
+    unknown = unjudgeable(None if logs.witness is None else logs.witness.start_position, bool(operations))
+    if logs.witness is None or unknown:
+        return unknown
     entries = logs.witness.entries
     calls = [operation for operation in operations if operation.f is Function.CALL]
     shipped = operations if not calls else [operation for operation in operations if operation.f is not Function.CALL]
@@ -137,6 +136,19 @@ def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Findi
         return of_shipped
     of_calls = judge_calls(calls, logs.witness.calls)
     return merged(of_shipped, of_calls) if shipped or entries else of_calls
+
+
+def unjudgeable(log_start: int | None, has_history: bool) -> list[Finding]:
+    """The findings on a history that cannot be judged by the log; none when it can. `log_start` None: no log."""
+    if log_start is None:
+        why = "no readable log"
+    elif log_start > 0:
+        why = f"the log begins at position {log_start}: what came before it is gone"
+    elif not has_history:
+        why = "no history"
+    else:
+        return []
+    return [Finding(promise, Verdict.UNKNOWN, why, position=log_start or None) for promise in _OF_HISTORY]
 
 
 def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation], logs: LogFindings) -> list[Finding]:
@@ -209,7 +221,7 @@ def merged(of_shipped: Iterable[Finding], of_calls: Iterable[Finding]) -> list[F
     for finding in of_shipped:
         other = others.get(finding.promise, finding)
         if finding.verdict is other.verdict and finding is not other:
-            found.append(Finding(finding.promise, finding.verdict, f"{finding.detail}; {other.detail}"))
+            found.append(replace(finding, detail=f"{finding.detail}; {other.detail}"))
         else:
             found.append(max(finding, other, key=lambda one: one.verdict))
     return found
@@ -221,7 +233,7 @@ def _leaders(run: RunFolder, manifest: Manifest, logs: LogFindings) -> Finding:
             found = one_leader_a_term(_claims(run, manifest, logs))
             if found.verdict is Verdict.INVALID:
                 return found
-            return Finding(Promise.ONE_LEADER_A_TERM, Verdict.UNKNOWN, f"the trace of member {member_id} is missing")
+            return trace_missing(Promise.ONE_LEADER_A_TERM, member_id)
     return one_leader_a_term(_claims(run, manifest, logs))
 
 

@@ -39,7 +39,7 @@ def linearizable_by_search(operations: Iterable[Operation], *, limit: int = CONF
                 return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, detail)
             stuck = search.operations[search.stuck_at]
             detail = f"key {key}: no order of its {len(part)} operations explains {stuck}"
-            return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail)
+            return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, operation=stuck.id)
     return Finding(Promise.LINEARIZABLE, Verdict.VALID, f"an order was found for each of {len(parts)} keys")
 
 

@@ -23,31 +23,36 @@ def judge_sessions(sessions: Mapping[int, SessionFacts]) -> list[Finding]:
     for session_id in sorted(sessions):
         broken = _broken(sessions[session_id])
         if broken:
-            return [Finding(Promise.SESSIONS_KEPT, Verdict.INVALID, f"session {session_id} {broken}")]
+            position, what = broken
+            detail = f"session {session_id} {what}"
+            return [Finding(Promise.SESSIONS_KEPT, Verdict.INVALID, detail, position=position)]
     reasons = Counter(reason for facts in sessions.values() for _, reason in facts.closed)
     closed = ", ".join(f"{count} by {_REASONS[reason]}" for reason, count in sorted(reasons.items()))
     opened = sum(bool(facts.opened) for facts in sessions.values())
     return [Finding(Promise.SESSIONS_KEPT, Verdict.VALID, f"{opened} sessions opened, closed: {closed or 'none'}")]
 
 
-def _broken(facts: SessionFacts) -> str:
+def _broken(facts: SessionFacts) -> tuple[int, str] | None:
+    """The position at which something is wrong with the session, and what."""
     if not facts.opened:
         at = facts.first_message if facts.first_message >= 0 else facts.closed[0][0]
-        return f"never opened, but is in the log at position {at}"
+        return at, f"never opened, but is in the log at position {at}"
     if len(facts.opened) > 1:
-        return f"opened at position {facts.opened[0]} and again at position {facts.opened[1]}"
+        return facts.opened[1], f"opened at position {facts.opened[0]} and again at position {facts.opened[1]}"
     if len(facts.closed) > 1:
-        return f"closed at position {facts.closed[0][0]} and again at position {facts.closed[1][0]}"
+        return facts.closed[1][0], f"closed at position {facts.closed[0][0]} and again at position {facts.closed[1][0]}"
     if 0 <= facts.first_message < facts.opened[0]:
-        return f"has a message at position {facts.first_message} and opened only at position {facts.opened[0]}"
+        what = f"has a message at position {facts.first_message} and opened only at position {facts.opened[0]}"
+        return facts.first_message, what
     for position, reason in facts.closed:
         if position < facts.opened[0]:
-            return f"closed at position {position} and opened only at position {facts.opened[0]}"
+            return position, f"closed at position {position} and opened only at position {facts.opened[0]}"
         if reason not in _REASONS:
-            return f"closed at position {position} for unknown reason {reason}"
+            return position, f"closed at position {position} for unknown reason {reason}"
         if facts.last_message > position:
-            return f"closed at position {position} and has a message at position {facts.last_message}"
-    return ""
+            what = f"closed at position {position} and has a message at position {facts.last_message}"
+            return facts.last_message, what
+    return None
 
 
 def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Finding]:
@@ -65,7 +70,7 @@ def judge_service_messages(messages: Iterable[ServiceMessage]) -> list[Finding]:
         if message.number != before + 1:
             what = "is there again" if message.number <= before else f"comes after message {before - first}"
             detail = f"message {number} of service {service_id} at position {message.position} {what}"
-            return [Finding(Promise.SERVICE_MESSAGES_ONCE, Verdict.INVALID, detail)]
+            return [Finding(Promise.SERVICE_MESSAGES_ONCE, Verdict.INVALID, detail, position=message.position)]
         last[service_id] = message.number
         count += 1
     if not count:

@@ -7,7 +7,7 @@ recordings and the snapshots' layout (Aeron Cluster: streams 106 and 107); it ne
 """
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -32,6 +32,8 @@ class ServiceSnapshot:
     """What one member, or one standby, recorded of one service; `owner` says which."""
 
     owner: str
+    member_id: int
+    """-1 of a standby."""
     position: int
     service_id: int
     sessions: tuple[int, ...]
@@ -39,6 +41,7 @@ class ServiceSnapshot:
 
     @property
     def hash(self) -> str:
+        """The state hash: SHA-256 of the messages of the state."""
         return state_hash(self.state)
 
 
@@ -47,6 +50,7 @@ class ModuleSnapshot:
     """What one of them recorded of its module. `next_message` is by service: the number after its last one."""
 
     owner: str
+    member_id: int
     position: int
     sessions: tuple[int, ...]
     timers: tuple[tuple[int, int], ...]
@@ -91,6 +95,7 @@ def check_snapshots(
 
 
 def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
+    """The snapshots that the recording logs of members and standbys name, with what cannot be read."""
     services: list[ServiceSnapshot] = []
     modules: list[ModuleSnapshot] = []
     unreadable = ""
@@ -99,9 +104,9 @@ def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
             try:
                 content = list(_messages_of(RecordedLog(folder, recording_id)))
                 if service_id == _MODULE_ID:
-                    modules.append(_module_snapshot(folder.name, position, content))
+                    modules.append(_module_snapshot(folder, position, content))
                 else:
-                    services.append(_service_snapshot(folder.name, position, service_id, content))
+                    services.append(_service_snapshot(folder, position, service_id, content))
             except (LogMissing, DecodeError) as error:
                 what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
                 unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
@@ -115,6 +120,7 @@ def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
 
 
 def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
+    """Whether a recording log names a snapshot at all."""
     return any(snapshot_entries(folder.recording_log) for folder in _folders(run, manifest.members))
 
 
@@ -130,7 +136,7 @@ def _log_of(run: RunFolder, member_id: int) -> Iterator[LoggedMessage]:
             yield LoggedMessage(end, bytes(message))
 
 
-def _service_snapshot(owner: str, position: int, service_id: int, content: Sequence[bytes]) -> ServiceSnapshot:
+def _service_snapshot(owner: MemberFolder, position: int, service_id: int, content: Sequence[bytes]) -> ServiceSnapshot:
     """Marker, sessions, marker, then whatever the service wrote."""
     sessions: list[int] = []
     marks = 0
@@ -141,11 +147,12 @@ def _service_snapshot(owner: str, position: int, service_id: int, content: Seque
             sessions.append(decoded.cluster_session_id)
         if marks == 2:
             state = tuple(content[index + 1 :])
-            return ServiceSnapshot(owner, position, service_id, tuple(sorted(sessions)), state)
+            open_ones = tuple(sorted(sessions))
+            return ServiceSnapshot(owner.name, owner.member_id, position, service_id, open_ones, state)
     raise DecodeError("the snapshot of the service has no end")
 
 
-def _module_snapshot(owner: str, position: int, content: Sequence[bytes]) -> ModuleSnapshot:
+def _module_snapshot(owner: MemberFolder, position: int, content: Sequence[bytes]) -> ModuleSnapshot:
     sessions: list[int] = []
     timers: list[tuple[int, int]] = []
     next_message: dict[int, int] = {}
@@ -158,7 +165,8 @@ def _module_snapshot(owner: str, position: int, content: Sequence[bytes]) -> Mod
                 timers.append((decoded.correlation_id, decoded.deadline))
             case cm.PendingMessageTracker():
                 next_message[decoded.service_id] = decoded.next_service_session_id
-    return ModuleSnapshot(owner, position, tuple(sorted(sessions)), tuple(sorted(timers)), next_message)
+    open_ones, pending = tuple(sorted(sessions)), tuple(sorted(timers))
+    return ModuleSnapshot(owner.name, owner.member_id, position, open_ones, pending, next_message)
 
 
 # --- judging ---
@@ -183,7 +191,7 @@ def _states_agree(
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
-        return Finding(Promise.STATES_AGREE, Verdict.INVALID, detail)
+        return Finding(Promise.STATES_AGREE, Verdict.INVALID, detail, members=_members(group), position=position)
     if found.unreadable:
         return Finding(Promise.STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
     compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
@@ -194,21 +202,26 @@ def _states_agree(
     return Finding(Promise.STATES_AGREE, Verdict.VALID, f"{len(compared)} states of {len(group)} members each, {last}")
 
 
+def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, ...]:
+    return tuple(each.member_id for each in owners if each.member_id >= 0)
+
+
 def _equal_replay(found: Snapshots, events: LogEvents, expected: Mapping[int, ExpectedState], log_end: int) -> Finding:
     every: list[ServiceSnapshot | ModuleSnapshot] = [*found.services, *found.modules]
     for position in sorted({each.position for each in every}):
         if position > log_end:
             detail = f"there is a snapshot at position {position}, but the log ends at {log_end}"
-            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail)
+            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail, position=position)
         if position not in events.snapshots:
             detail = f"there is a snapshot at position {position}, where the log asks for none"
-            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail)
+            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail, position=position)
         opened = tuple(sorted(facts.session_id for facts in events.sessions.values() if facts.is_open_at(position)))
         for snapshot in every:
             if snapshot.position == position:
                 broken = _difference(snapshot, opened, expected.get(position))
                 if broken:
-                    return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, broken)
+                    who = _members([snapshot])
+                    return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, broken, members=who, position=position)
     if found.unreadable:
         return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
     whole = [each for each in found.services if expected and each.service_id == _REPLAYED_SERVICE]

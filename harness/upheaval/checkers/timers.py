@@ -13,8 +13,8 @@ from typing import Final
 
 from upheaval.checkers.events import Clock, TimerFired
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.requests_and_events import Broken, judge_in_log_order, require_answer
-from upheaval.checkers.verdict import Finding
+from upheaval.checkers.requests_and_events import judge_in_log_order, require_answer
+from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import TIMERS, Function, Json, Operation, Outcome
 from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
@@ -90,11 +90,11 @@ class _Judge:
         timer = self._timers.get(event.timer_id)
         what = f"timer {event.timer_id} fired at position {event.position}"
         if timer is None:
-            raise Broken(f"{what}, but nobody had scheduled it")
+            raise _broken(event, f"{what}, but nobody had scheduled it")
         if timer.fired_position >= 0:
-            raise Broken(f"{what}, but it had fired at position {timer.fired_position}")
+            raise _broken(event, f"{what}, but it had fired at position {timer.fired_position}")
         if event.timestamp < timer.deadline:
-            raise Broken(f"{what} at time {event.timestamp}, its deadline is {timer.deadline}")
+            raise _broken(event, f"{what} at time {event.timestamp}, its deadline is {timer.deadline}")
         timer.fired_position = event.position
         if timer.cancelled_by is None:
             timer.fired_at = event.timestamp
@@ -104,7 +104,8 @@ class _Judge:
         known_at = self._known_at(timer.cancelled_by)
         late = 0 if known_at is None else event.timestamp - known_at - CROSSING_MS * self._clock.unit
         if late > 0:
-            raise Broken(
+            raise _broken(
+                event,
                 f"{what} at time {event.timestamp}, but operation id={timer.cancelled_by} had cancelled it, "
                 f"and was answered before time {known_at}",
                 -(-late // self._clock.unit),
@@ -124,9 +125,12 @@ class _Judge:
             late_ms = 0 if is_over else clock.late_ms(timer.position, timer.deadline)
             if late_ms:
                 raise Broken(
+                    Verdict.INVALID,
                     f"timer {timer_id}, scheduled at position {timer.position} for time {timer.deadline}, never fired: "
-                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms behind that",
-                    late_ms,
+                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms after that",
+                    position=timer.position,
+                    operation=timer_id,
+                    late_ms=late_ms,
                 )
 
     def shown(self) -> str:
@@ -138,3 +142,8 @@ class _Judge:
             f"({self._crossed} of them on their way into the log), {pending} pending at the end; "
             f"{self._judged} answers agree"
         )
+
+
+def _broken(event: TimerFired, detail: str, late_ms: int = 0) -> Broken:
+    """A timer has the id of the operation that scheduled it."""
+    return Broken(Verdict.INVALID, detail, position=event.position, operation=event.timer_id, late_ms=late_ms)

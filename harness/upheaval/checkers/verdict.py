@@ -21,6 +21,7 @@ class Verdict(IntEnum):
 
     @property
     def text(self) -> str:
+        """As it stands in reports and in JSON."""
         return self.name.lower()
 
     @property
@@ -34,11 +35,18 @@ _EXIT_STATUS = {Verdict.VALID: 0, Verdict.INVALID: 1, Verdict.UNKNOWN: 3, Verdic
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The verdict on one promise, and in one line what it rests on or which operation and position broke it."""
+    """The verdict on one promise, and for a reader in one line what it rests on or what broke it.
+
+    What it is about stands in fields, as far as there is one: the members, a position of the log, the id of an
+    operation. Nothing reads them out of the line.
+    """
 
     promise: Promise
     verdict: Verdict
     detail: str
+    members: tuple[int, ...] = ()
+    position: int | None = None
+    operation: int | None = None
     late_ms: int = 0
     """By how many milliseconds a bound on time was missed; 0 for what no time is promised for."""
 
@@ -49,7 +57,36 @@ class Finding:
             "sentence": self.promise.sentence,
             "verdict": self.verdict.text,
             "detail": self.detail,
+            "members": list(self.members),
+            "position": self.position,
+            "operation": self.operation,
         }
+
+
+def trace_missing(promise: Promise, member_id: int) -> Finding:
+    """The finding on what only the trace of that member could show."""
+    return Finding(promise, Verdict.UNKNOWN, f"the trace of member {member_id} is missing", members=(member_id,))
+
+
+class Broken(Exception):
+    """The first thing that decides about a promise, raised where it is found; the fields are those of a finding."""
+
+    def __init__(
+        self,
+        verdict: Verdict,
+        detail: str,
+        *,
+        members: tuple[int, ...] = (),
+        position: int | None = None,
+        operation: int | None = None,
+        late_ms: int = 0,
+    ) -> None:
+        super().__init__(detail)
+        self._fields = (verdict, detail, members, position, operation, late_ms)
+
+    def finding(self, promise: Promise) -> Finding:
+        """As the finding on a promise."""
+        return Finding(promise, *self._fields)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,9 @@ class LogEntry:
     timestamp: int = field(default=0, compare=False)
     """The cluster's time."""
 
+    def __str__(self) -> str:
+        return f"operation id={self.id} {self.f} {self.key}"
+
 
 def acknowledged_not_lost(operations: Iterable[Operation], log: Mapping[int, LogEntry]) -> Finding:
     """Every operation that was answered is in the log, says what was sent, and lies where the service said."""
@@ -37,19 +40,31 @@ def acknowledged_not_lost(operations: Iterable[Operation], log: Mapping[int, Log
         entry = log.get(operation.id)
         if entry is None:
             return _invalid(
-                Promise.ACKNOWLEDGED_NOT_LOST, f"{operation} was acknowledged at {_at(operation)} and is not there"
+                Promise.ACKNOWLEDGED_NOT_LOST,
+                f"{operation} was acknowledged at {_at(operation)} and is not there",
+                operation.id,
+                operation.position,
             )
         if (entry.f, entry.key) != (operation.f, operation.key) or not same(entry.value, operation.value):
             return _invalid(
                 Promise.ACKNOWLEDGED_NOT_LOST,
                 f"{operation} was acknowledged, the log has {entry.f} {entry.key} {entry.value!r} "
                 f"at position {entry.position}",
+                operation.id,
+                entry.position,
             )
         if operation.position is not None and operation.position != entry.position:
             return _invalid(
                 Promise.ACKNOWLEDGED_NOT_LOST,
                 f"{operation} was reported at position {operation.position} and lies at position {entry.position}",
+                operation.id,
+                entry.position,
             )
+    return all_found(acknowledged)
+
+
+def all_found(acknowledged: int) -> Finding:
+    """The finding when nothing acknowledged is lost."""
     return Finding(
         Promise.ACKNOWLEDGED_NOT_LOST, Verdict.VALID, f"{acknowledged} acknowledged operations found in the log"
     )
@@ -63,17 +78,24 @@ def applied_once(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
         if entry.id in first:
             return _invalid(
                 Promise.APPLIED_ONCE,
-                f"operation id={entry.id} {entry.f} {entry.key} lies at position {first[entry.id].position} "
-                f"and again at position {entry.position}",
+                f"{entry} lies at position {first[entry.id].position} and again at position {entry.position}",
+                entry.id,
+                entry.position,
             )
         if entry.id in never_sent:
             return _invalid(
                 Promise.APPLIED_ONCE,
-                f"operation id={entry.id} {entry.f} {entry.key} failed before it was sent "
-                f"and yet lies at position {entry.position}",
+                f"{entry} failed before it was sent and yet lies at position {entry.position}",
+                entry.id,
+                entry.position,
             )
         first[entry.id] = entry
-    return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{len(entries)} operations in the log, each once")
+    return each_once(len(entries))
+
+
+def each_once(entries: int) -> Finding:
+    """The finding when nothing is applied twice."""
+    return Finding(Promise.APPLIED_ONCE, Verdict.VALID, f"{entries} operations in the log, each once")
 
 
 def history_complete(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
@@ -84,11 +106,16 @@ def history_complete(operations: Iterable[Operation], entries: Sequence[LogEntry
             return Finding(
                 Promise.HISTORY_COMPLETE,
                 Verdict.UNKNOWN,
-                f"operation id={entry.id} {entry.f} {entry.key} at position {entry.position} is not in the history",
+                f"{entry} at position {entry.position} is not in the history",
+                position=entry.position,
+                operation=entry.id,
             )
-    return Finding(
-        Promise.HISTORY_COMPLETE, Verdict.VALID, f"all {len(entries)} operations in the log are in the history"
-    )
+    return all_known(len(entries))
+
+
+def all_known(entries: int) -> Finding:
+    """The finding when the history explains the log."""
+    return Finding(Promise.HISTORY_COMPLETE, Verdict.VALID, f"all {entries} operations in the log are in the history")
 
 
 def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -> Finding:
@@ -116,20 +143,29 @@ def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
                 return _invalid(
                     Promise.LINEARIZABLE,
                     f"{operation} at position {entry.position}: the log before it gives {expected!r}",
+                    entry.id,
+                    entry.position,
                 )
             if latest is not None and operation.complete_ns < latest.invoke_ns:
                 return overtaken(operation, entry.position, latest.id)
         if latest is None or operation.invoke_ns > latest.invoke_ns:
             latest = operation
+    return all_agree(judged)
+
+
+def all_agree(judged: int) -> Finding:
+    """The finding when the log explains every result."""
     return Finding(Promise.LINEARIZABLE, Verdict.VALID, f"{judged} results agree with the order of the log")
 
 
 def overtaken(operation: Operation, position: int, later_id: int) -> Finding:
-    """The finding on an operation that lies behind one in the log which was invoked only after it had completed."""
+    """The finding on an operation that lies after one in the log which was invoked only after it had completed."""
     return _invalid(
         Promise.LINEARIZABLE,
         f"{operation} at position {position} had completed before operation id={later_id} "
         "was invoked, which lies before it in the log",
+        operation.id,
+        position,
     )
 
 
@@ -137,5 +173,5 @@ def _at(operation: Operation) -> str:
     return "no position" if operation.position is None else f"position {operation.position}"
 
 
-def _invalid(promise: Promise, detail: str) -> Finding:
-    return Finding(promise, Verdict.INVALID, detail)
+def _invalid(promise: Promise, detail: str, operation_id: int, position: int | None) -> Finding:
+    return Finding(promise, Verdict.INVALID, detail, position=position, operation=operation_id)

@@ -6,7 +6,7 @@ import sys
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from upheaval.cli.tables import table
 from upheaval.cluster import companion_control
@@ -99,20 +99,14 @@ def _moment(epoch_ms: int) -> str:
 
 def restore(options: argparse.Namespace) -> int:
     """A new cluster from a backup, started unless that is left for later."""
-    from upheaval.operations.restore import examine, restore
+    from upheaval.operations.restore import examine, restore, spec_of
 
     source = examine(options.source_folder)
-    given: dict[str, Any] = {} if options.base_port is None else {"base_port": options.base_port}
+    spec = replace(spec_of(source), members=options.members, base_port=options.base_port or 0)
+    if options.service is not None:
+        spec = replace(spec, service=options.service)
     folder: Path = options.dir
-    with restore(
-        source,
-        folder,
-        runtime=options.runtime or PROCESS,
-        members=options.members,
-        service=options.service,
-        kept=True,
-        **given,
-    ) as cluster:
+    with restore(source, folder, spec, runtime=options.runtime or PROCESS, kept=True) as cluster:
         at = f", snapshots at {', '.join(map(str, source.snapshots))}" if source.snapshots else ""
         print(f"{options.members} members in {cluster.folder} have the log up to position {source.position}{at}")
         if options.no_start:

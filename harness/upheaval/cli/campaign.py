@@ -18,6 +18,7 @@ WIDTH = 40
 
 
 def campaign(options: argparse.Namespace) -> int:
+    """Run the seeds; exit status 1 when one of them failed."""
     seeds = parse_seeds(options.seeds)
     if not 1 <= options.workers <= 64:
         raise UsageError("--workers takes 1 to 64")

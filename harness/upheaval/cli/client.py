@@ -33,6 +33,7 @@ _Way = tuple[dict[int, str], ClientOptions]
 
 
 def client(options: argparse.Namespace) -> int:
+    """Do one operation and print its result. Raises `UsageError` when the cluster does not run."""
     with open_cluster(options.dir) as cluster:
         function, value = _operation(options)
         if not cluster.is_running():

@@ -28,6 +28,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 from upheaval.security import CLIENT
 from upheaval.security import policy as security
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE
 from upheaval_node.settings import profile_settings
 
@@ -36,7 +37,6 @@ SESSIONS_A_USER: Final = 2
 # Beside those of the users: the command line's client.
 SPARE_SESSIONS: Final = 8
 DURATION_S: Final = 10.0
-MEMBERS: Final = 3
 WEB_PORT: Final = 8089
 LOG_FILE: Final = "load.log"
 _HOST: Final = "127.0.0.1"
@@ -44,6 +44,7 @@ _ID_BITS: Final = 58
 
 
 def load(options: argparse.Namespace) -> int:
+    """Run the users and judge; the exit status is that of the verdict, 1 when tasks of users raised."""
     _require_sense(options)
     with _page(options) as page, run_folder(options.dir, "load") as folder:
         is_ours = not cluster_file.has_cluster(folder)
@@ -101,12 +102,14 @@ def _page(options: argparse.Namespace) -> Iterator[socket.socket | None]:
 
 def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
     limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, _default_limit("test"))
-    service = options.service or cluster_file.DEFAULT_SERVICE
-    members = MEMBERS if options.members is None else options.members
-    source = Path.cwd() if ":" in service else None
-    return create_cluster(
-        options.runtime or PROCESS, folder, members=members, service=service, source=source, max_sessions=limit
+    service = options.service or CLUSTER_OF_THREE.service
+    spec = ClusterSpec(
+        members=CLUSTER_OF_THREE.members if options.members is None else options.members,
+        service=service,
+        source=str(Path.cwd()) if ":" in service else "",
+        max_sessions=limit,
     )
+    return create_cluster(options.runtime or PROCESS, folder, spec)
 
 
 def _require_same(cluster: AnyCluster, options: argparse.Namespace) -> None:

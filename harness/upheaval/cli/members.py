@@ -11,11 +11,10 @@ from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 from upheaval.security import create_for_cluster
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 
 PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
-
-DEFAULT_MEMBERS = 3
 
 # The options of `up` that a folder remembers.
 _REMEMBERED = ("members", "components", "profile", "sync_level", "service", "base_port")
@@ -32,7 +31,7 @@ def up(options: argparse.Namespace) -> int:
     with (
         open_cluster(options.dir)
         if is_there
-        else create_cluster(options.runtime or PROCESS, options.dir, kept=True, **given)
+        else create_cluster(options.runtime or PROCESS, options.dir, ClusterSpec(**given), kept=True)
     ) as cluster:
         if is_there:
             _require_same(cluster, options, given)
@@ -46,16 +45,16 @@ def up(options: argparse.Namespace) -> int:
     return 0
 
 
-def _security(options: argparse.Namespace) -> dict[str, Path]:
+def _security(options: argparse.Namespace) -> dict[str, str]:
     """The certificates, made when none are given, and the book of credentials of a new cluster."""
-    given: dict[str, Path] = {}
+    given: dict[str, str] = {}
     if options.tls is not None:
         folder = Path(options.tls) if options.tls else Path(f"{options.dir}.certificates")
         if not options.tls and not folder.exists():
-            create_for_cluster(folder, options.members or DEFAULT_MEMBERS)
-        given["tls"] = folder
+            create_for_cluster(folder, options.members or CLUSTER_OF_THREE.members)
+        given["tls"] = str(folder)
     if options.credentials is not None:
-        given["credentials"] = options.credentials
+        given["credentials"] = str(options.credentials)
     return given
 
 
@@ -74,7 +73,7 @@ def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mappi
         raise UsageError(f"{options.dir} holds a cluster without --credentials: remove --credentials")
     if options.trace and not cluster.config.protocol_trace:
         raise UsageError(f"{options.dir} holds a cluster without --trace: remove --trace")
-    cluster_file.check_kept(cluster.config)
+    cluster_file.check(cluster.config)
 
 
 def kill(folder: Path, member_id: int, component: str | None) -> int:

@@ -8,6 +8,7 @@ from upheaval_chaos.planted.bug import CATALOGUE
 
 
 def planted(*, as_json: bool) -> int:
+    """Print the catalogue as a table or as JSON."""
     if as_json:
         rows = [
             {"name": bug.name, "breaks": bug.breaks, "caught_by": bug.caught_by, "scenario": bug.scenario}

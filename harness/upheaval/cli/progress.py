@@ -18,6 +18,7 @@ class ProgressLine:
         self._length = 0
 
     def show(self, text: str) -> None:
+        """Replace the line, cut to the width of the terminal."""
         if self._is_shown:
             text = text[: shutil.get_terminal_size().columns - 1]
             print("\r" + text.ljust(self._length), end="", file=self._stream, flush=True)

@@ -23,6 +23,7 @@ class Progress:
         self._start = time.monotonic()
 
     def say(self, text: str) -> None:
+        """Print the line of one step."""
         print(f"[{time.monotonic() - self._start:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
@@ -84,6 +85,7 @@ def perform(
 
 
 def show(result: ScenarioResult, *, as_json: bool) -> None:
+    """Print digest and promises, or all of it as JSON."""
     if as_json:
         print(result.to_json(), end="", flush=True)
         return

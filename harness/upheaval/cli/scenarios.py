@@ -7,6 +7,7 @@ from upheaval.scenario import SIMULATED, exact_names, find_exact, load_scenario,
 
 
 def scenarios(*, as_json: bool) -> int:
+    """Print all scenarios, the exact ones among them, as a table or as JSON."""
     found = [(each.name, each.title, list(each.runtimes)) for each in map(load_scenario, scenario_names())]
     exact = [find_exact(name) for name in exact_names()]
     found += [(each.name, each.title, [SIMULATED]) for each in exact if each is not None]

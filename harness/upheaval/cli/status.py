@@ -12,6 +12,7 @@ from upheaval.system import MemberStatus
 
 
 def status(folder: Path, *, as_json: bool) -> int:
+    """Print the status of members and companions as tables or as JSON."""
     with open_cluster(folder) as cluster:
         statuses = cluster.status()
         beside = [companion.status() for companion in cluster.companions()]

@@ -45,9 +45,9 @@ def _place_in_containers(options: "Options") -> tuple[Path, str] | None:
     """Run folder and name of a node that lives in a container; None for a folder of this machine."""
     if options.problem or options.wants_help or len(options.words) < 2 or "\0" in options.words[0]:
         return None
-    from upheaval.runtimes.docker import files
+    from upheaval.runtimes.cluster_file import runtime_of
 
     folder = Path(options.words[0]).absolute()
     if folder.name == "cluster":
         folder = folder.parent
-    return (folder.parent, folder.name) if files.is_docker_folder(folder.parent) else None
+    return (folder.parent, folder.name) if runtime_of(folder.parent) == "docker" else None

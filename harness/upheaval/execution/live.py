@@ -21,9 +21,8 @@ class LiveStage:
 
     def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path, planted: str | None = None) -> None:
         self.run = RunFolder(folder)
-        self._plan = scenario.cluster
+        self._spec = replace(scenario.cluster, planted=planted)
         self._runtime = runtime
-        self._planted = planted
         self._workload = replace(scenario.workload, seed=seed)
         self._seed = seed
         self._means = next((fault.means for fault in scenario.link_faults), None)
@@ -33,26 +32,20 @@ class LiveStage:
 
     @property
     def target(self) -> AnyCluster:
+        """Raises `UsageError` before `open`."""
         if self._cluster is None:
             raise UsageError("the cluster is not started")
         return self._cluster
 
     def record_fault(self, fault: FaultRecord) -> None:
+        """Written to the run folder at once."""
         self.run.add_fault(fault)
 
     def open(self, say: Callable[[str], None]) -> None:
-        plan = self._plan
+        """Make the cluster and its links, start it, and begin the load."""
         if self._means is not None:
             require_link_images(self._runtime, self._means)
-        cluster = self._cluster = create_cluster(
-            self._runtime,
-            self.run.path,
-            members=plan.members,
-            components=plan.components,
-            sync_level=plan.sync_level,
-            service=plan.service,
-            planted=self._planted,
-        )
+        cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
         self._stack.callback(cluster.close)
         if cluster.note:
             say(f"containers: {cluster.note}")
@@ -74,14 +67,17 @@ class LiveStage:
         cluster.acknowledged = lambda: load.counts.ok
 
     def end_load(self) -> LoadCounts:
+        """Raises `UsageError` before `open`."""
         if self._load is None:
             raise UsageError("the load has not begun")
         return self._load.finish()
 
     def converge(self) -> Converge:
+        """Wait until all members stand at one position, and write it to the manifest."""
         return self.target.converge()
 
     def close(self) -> None:
+        """End load, cluster and links, in this order."""
         self._stack.close()
 
     def digest(self) -> None:

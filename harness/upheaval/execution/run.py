@@ -12,7 +12,7 @@ from typing import Final
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
-from upheaval.cluster import SNAPSHOT, START, companion_control, perform
+from upheaval.cluster import companion_control, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
@@ -21,6 +21,7 @@ from upheaval.records import (
     ControlRecord,
     FieldError,
     Json,
+    Order,
     RunFolder,
     jsonfields,
     write_atomically,
@@ -189,7 +190,7 @@ def play(scenario: Scenario, stage: Stage, say: Say) -> None:
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
         if _wants_closing_snapshot(scenario):
             target.wait_until(lambda: _all_follow(target), STEP_TIMEOUT_S, "leader that all members follow")
-            say(f"closing snapshot: {perform(target, SNAPSHOT, STEP_TIMEOUT_S).proof}")
+            say(f"closing snapshot: {perform(target, Order.SNAPSHOT, STEP_TIMEOUT_S).proof}")
         stage.converge()
     finally:
         driver.give_up()
@@ -251,8 +252,8 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             _require_proof(say, f"fault {name!r} healed", driver.heal(name))
 
 
-def _ask_for(order: str, target: Steered, driver: FaultDriver) -> None:
-    if order != START:
+def _ask_for(order: Order, target: Steered, driver: FaultDriver) -> None:
+    if order is not Order.START:
         leader = target.leader()
         if leader is not None:
             target.order(leader, order)

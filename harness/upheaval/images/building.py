@@ -131,7 +131,7 @@ def _require_no_error(line: dict[str, Any], image: Image, base: str) -> None:
 
 
 def _remove_stages(client: Client, image: Image) -> None:
-    """What earlier stages of the build left behind without a name."""
+    """What earlier stages of the build left without a name."""
     with contextlib.suppress(EnvironmentFault), engine_errors("cleaning up"):
         client.images.prune(filters={"dangling": True, "label": f"upheaval.stage={image.name}"})
 

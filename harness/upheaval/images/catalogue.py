@@ -58,10 +58,12 @@ class Image:
 
     @property
     def tag(self) -> str:
+        """The name under which it is built and started, with the version of this release."""
         return f"upheaval/{self.name}:{__version__}"
 
     @property
     def dockerfile(self) -> str:
+        """Its Dockerfile, from the root of the repository."""
         return f"images/{self.name}/Dockerfile"
 
 

@@ -165,6 +165,7 @@ class Load:
 
 
 def statistics(stats: Any) -> Statistics:
+    """Locust's counts as values; failures by kind of operation and text."""
     rows = tuple(_row(entry) for _, entry in sorted(stats.entries.items()))
     errors = {f"{error.name}: {error.error}": error.occurrences for error in stats.errors.values()}
     return Statistics(rows, _row(stats.total), errors)
@@ -199,6 +200,7 @@ def _watch_input(ended: gevent.event.Event) -> None:
 
 
 def main() -> None:
+    """Run the load that the first argument describes, and tell its statistics in the end."""
     settings = LoadSettings.from_json(sys.argv[1])
     # Locust's page parses what is left as options of its own.
     del sys.argv[1:]

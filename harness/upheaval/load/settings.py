@@ -54,10 +54,12 @@ class LoadSettings:
     credentials_file: str = ""
 
     def to_json(self) -> str:
+        """One line, for the command line of the users' process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "LoadSettings":
+        """Fields that are not known are left out."""
         fields = jsonfields.parse_object(text)
         return cls(**{name: fields[name] for name in cls.__dataclass_fields__ if name in fields})  # type: ignore[arg-type]
 
@@ -89,6 +91,7 @@ class Row:
 
     @property
     def successes(self) -> int:
+        """Requests that were answered as they should be."""
         return self.requests - self.failures
 
 
@@ -102,12 +105,14 @@ class Statistics:
     raised: Mapping[str, int] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, Json]:
+        """As it stands in a message of the users' process."""
         rows: list[Json] = [_fields_of(row) for row in self.rows]
         total = _fields_of(self.total)
         return {"rows": rows, "total": total, "errors": dict(self.errors), "raised": dict(self.raised)}
 
     @classmethod
     def from_fields(cls, fields: Any) -> "Statistics":
+        """From a message of the users' process."""
         return cls(tuple(map(_row, fields["rows"])), _row(fields["total"]), fields["errors"], fields["raised"])
 
 

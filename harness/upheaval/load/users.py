@@ -114,10 +114,12 @@ class ClusterUser(User):  # type: ignore[misc]
     # --- locust's hooks ---
 
     def on_start(self) -> None:
+        """The schedule begins somewhere in the first period, at another place for each user."""
         # Users that were spawned in the same instant start at different points of their period.
         self._intended_ns = time.monotonic_ns() + round(self.random.random() * self._period_ns)
 
     def on_stop(self) -> None:
+        """The user's session ends."""
         self._client.close()
 
     def wait_time(self) -> float:
@@ -253,6 +255,7 @@ class EchoUser(ClusterUser):
 
     @task
     def echo(self) -> None:
+        """A text that nobody else sends."""
         self.perform(Function.ECHO, "", f"echo {next(self.load.values)}")
 
 
@@ -265,17 +268,20 @@ class RegisterUser(ClusterUser):
 
     @task(5)
     def read(self) -> None:
+        """One of the keys; what it held is what a later compare-and-set expects."""
         key = self._key()
         self._seen[key] = self.perform(Function.READ, key)
 
     @task(5)
     def write(self) -> None:
+        """A value that nobody else writes."""
         key = self._key()
         value = self._seen[key] = next(self.load.values)
         self.perform(Function.WRITE, key, value)
 
     @task(4)
     def compare_and_set(self) -> None:
+        """Expects what this user saw last, so some succeed and some do not."""
         key = self._key()
         self.perform(Function.CAS, key, [self._seen.get(key), next(self.load.values)])
 
@@ -288,6 +294,7 @@ class AppendUser(ClusterUser):
 
     @task(4)
     def append(self) -> None:
+        """A value that nobody else appends."""
         index = self.random.randrange(KEYS)
         key = self._list_key(index)
         self.load.appended[index] += 1
@@ -295,6 +302,7 @@ class AppendUser(ClusterUser):
 
     @task(1)
     def read_list(self) -> None:
+        """The whole of one list."""
         self.perform(Function.LIST, self._list_key(self.random.randrange(KEYS)))
 
     def _list_key(self, index: int) -> str:
@@ -310,11 +318,13 @@ class LedgerUser(ClusterUser):
     """Transfers between a few accounts, and reads of all balances."""
 
     def on_start(self) -> None:
+        """Each user draws a sequence of its own."""
         super().on_start()
         self._draw = LedgerDraw(self.random.getrandbits(32), KEYS)
 
     @task
     def next_operation(self) -> None:
+        """The next of its sequence: a transfer or all balances."""
         self.perform(*self._draw.next(0))
 
 
@@ -322,12 +332,14 @@ class TimersUser(ClusterUser):
     """Schedules and cancels timers, and reads which of them have fired."""
 
     def on_start(self) -> None:
+        """Each user draws a sequence of its own, with groups of its own."""
         super().on_start()
         name = f"{self.load.settings.first_id}.{self.number}."
         self._draw = TimersDraw(self.random.getrandbits(32), name)
 
     @task
     def next_operation(self) -> None:
+        """The next of its sequence: schedule, cancel or read."""
         operation_id = self.new_id()
         self.perform(*self._draw.next(operation_id), operation_id=operation_id)
 

@@ -28,7 +28,8 @@ class Listener(Protocol):
         """The users begin, or their page waits for somebody."""
         ...
 
-    def progress(self, progress: Progress) -> None: ...
+    def progress(self, progress: Progress) -> None:
+        """What was done since the start; told twice a second."""
 
 
 def run_users(settings: LoadSettings, log: Path, listener: Listener) -> Statistics:

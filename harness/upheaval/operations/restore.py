@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from upheaval.checkers.log_pieces import whole_digest
 from upheaval.checkers.logs import WitnessLog, read_entries
@@ -24,6 +24,7 @@ from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.companions import LiveCompanion
 from upheaval.runtimes.live import AnyCluster, LiveMember
 from upheaval.runtimes.opening import create_cluster, open_cluster
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval_node.errors import DecodeError
 from upheaval_node.files import layout, recording_log_entry
 from upheaval_node.files.recording_log_entry import Entry, EntryType, encode_type
@@ -50,10 +51,12 @@ class Source:
 
     @property
     def files(self) -> MemberFolder:
+        """The files of the node that the folder is of."""
         return MemberFolder(self.folder, -1, self.folder.name)
 
     @property
     def manifest(self) -> Manifest | None:
+        """Of the run that it is from; None when it lies in no run folder."""
         return None if self.run is None else self.run.read_manifest()
 
 
@@ -129,32 +132,26 @@ def _require_recording(files: MemberFolder, recording_id: int) -> None:
 # --- making ---
 
 
-def restore(
-    origin: Source,
-    target: Path,
-    /,
-    *,
-    runtime: str,
-    members: int = 3,
-    service: str | None = None,
-    kept: bool = False,
-    **options: Any,
-) -> AnyCluster:
-    """A new cluster whose members have what the origin has; nothing runs yet.
+def spec_of(origin: Source) -> ClusterSpec:
+    """A cluster of the service, profile and sync level that the origin's run had."""
+    manifest = origin.manifest
+    if manifest is None:
+        return CLUSTER_OF_THREE
+    service = manifest.service or CLUSTER_OF_THREE.service
+    return ClusterSpec(profile=manifest.profile, sync_level=manifest.sync_level, service=service)
 
-    Service, profile and sync level are those of the origin's run unless they are given; `options` are those of
-    `create_cluster`. Raises `HarnessError` with one clear line, and leaves nothing of the new folder then.
+
+def restore(
+    origin: Source, target: Path, spec: ClusterSpec | None = None, *, runtime: str, kept: bool = False
+) -> AnyCluster:
+    """A new cluster whose members have what the origin has, by default like that of its run; nothing runs yet.
+
+    Raises `HarnessError` with one clear line, and leaves nothing of the new folder then.
     """
     was_there = target.is_dir()
-    manifest = origin.manifest
-    if manifest is not None:
-        options = {"profile": manifest.profile, "sync_level": manifest.sync_level, **options}
-        service = service or manifest.service or None
-    if service is not None:
-        options["service"] = service
-    cluster = create_cluster(runtime, target, kept=kept, members=members, **options)
+    cluster = create_cluster(runtime, target, spec or spec_of(origin), kept=kept)
     try:
-        fill(origin, cluster.run, members, time.monotonic_ns())
+        fill(origin, cluster.run, cluster.config.members, time.monotonic_ns())
     except BaseException:
         cluster.close()
         shutil.rmtree(target, ignore_errors=True)
@@ -176,6 +173,7 @@ def fill(source: Source, run: RunFolder, members: int, now_ns: int) -> None:
 
 
 def origin_of(source: Source, operations: Iterable[Operation]) -> Origin:
+    """What is written down of the source in the restored run; `operations` are those that come along."""
     manifest = source.manifest
     return Origin(
         folder=str(source.folder),
@@ -204,7 +202,7 @@ def copy_files(source: Source, target: Path) -> None:
 
 
 def archive_files(source: Source) -> list[Path]:
-    """What a member needs of the archive. Marks stay behind: they say who ran in the source."""
+    """What a member needs of the archive. Marks stay there: they say who ran in the source."""
     found = (source.folder / layout.ARCHIVE_DIRECTORY).iterdir()
     return sorted(entry for entry in found if entry.is_file() and entry.name != Path(layout.ARCHIVE_MARK).name)
 
@@ -245,7 +243,7 @@ def _disk_errors(target: Path) -> Iterator[None]:
 
 
 def carried_operations(source: Source, now_ns: int) -> list[Operation]:
-    """The operations of the source's run that its log holds: what was asked for behind it is gone with that run.
+    """The operations of the source's run that its log holds: what was asked for after it is gone with that run.
 
     Times are moved back as far as it takes to lie before `now_ns`: the clock of another boot may be ahead.
     """

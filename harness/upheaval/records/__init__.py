@@ -1,4 +1,4 @@
-"""What a run leaves behind, as values and files: the run folder, histories, orders, traces, who made it.
+"""What a run leaves, as values and files: the run folder, histories, orders, traces, who made it.
 
 Knows no cluster and judges nothing.
 """
@@ -46,7 +46,9 @@ from upheaval.records.protocol_view import (
     seed_lines,
 )
 from upheaval.records.run_folder import (
+    ENDINGS,
     MEMBERS_MAX,
+    ORDERS,
     PROFILES,
     SPLIT,
     SYNC_LEVEL_MAX,
@@ -56,6 +58,7 @@ from upheaval.records.run_folder import (
     FinalPosition,
     Manifest,
     MemberFolder,
+    Order,
     RunFolder,
     TraceEvent,
     parse_control,
@@ -76,9 +79,11 @@ __all__ = [
     "BACKUP",
     "BACKUP_NAME",
     "COLUMNS",
+    "ENDINGS",
     "LEDGER",
     "MEMBERS_MAX",
     "NOTATIONS",
+    "ORDERS",
     "PLAIN",
     "PRIVATE",
     "PROFILES",
@@ -106,6 +111,7 @@ __all__ = [
     "Manifest",
     "MemberFolder",
     "Operation",
+    "Order",
     "Origin",
     "Outcome",
     "RunFolder",

@@ -53,6 +53,7 @@ class CompanionConfig:
 
     @property
     def kind(self) -> str:
+        """`backup` or `standby`, which the name begins with."""
         return self.name.partition("-")[0]
 
 

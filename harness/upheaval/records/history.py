@@ -183,11 +183,13 @@ class HistoryWriter:
             raise EnvironmentFault(f"cannot write {path}: {error.strerror}") from error
 
     def add(self, operation: Operation) -> None:
+        """Take one operation; it is in the file after `flush`, which comes by itself when the buffer is full."""
         self._lines.append(operation.to_json())
         if len(self._lines) >= self._buffer_length:
             self.flush()
 
     def flush(self) -> None:
+        """Write what was taken. Raises `EnvironmentFault` when the file cannot be written."""
         if self._lines:
             block = memoryview(("\n".join(self._lines) + "\n").encode("utf-8"))
             self._lines.clear()
@@ -198,6 +200,7 @@ class HistoryWriter:
                 raise EnvironmentFault(f"cannot write {self._path}: {error.strerror}") from error
 
     def close(self) -> None:
+        """Write what was taken and close the file."""
         self.flush()
         self._stream.close()
 

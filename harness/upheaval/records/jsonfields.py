@@ -33,6 +33,7 @@ def parse_object(text: str) -> dict[str, Json]:
 
 
 def integer(fields: Mapping[str, Json], name: str) -> int:
+    """An integer. Raises `FieldError` for anything else, true and false included."""
     value = fields.get(name)
     if type(value) is not int:
         raise FieldError(f"field {name!r} must be an integer, not {_shown(fields, name)}")
@@ -40,6 +41,7 @@ def integer(fields: Mapping[str, Json], name: str) -> int:
 
 
 def integer_within(fields: Mapping[str, Json], name: str, least: int, most: int) -> int:
+    """An integer from `least` to `most`. Raises `FieldError` for anything else."""
     value = integer(fields, name)
     if not least <= value <= most:
         raise FieldError(f"field {name!r} must be {least} to {most}, not {_shown(fields, name)}")
@@ -47,6 +49,7 @@ def integer_within(fields: Mapping[str, Json], name: str, least: int, most: int)
 
 
 def one_of(fields: Mapping[str, Json], name: str, choices: Sequence[str]) -> str:
+    """One of the given texts. Raises `FieldError` for anything else."""
     value = text(fields, name)
     if value not in choices:
         raise FieldError(f"field {name!r} must be {' or '.join(choices)}, not {_shown(fields, name)}")
@@ -54,10 +57,12 @@ def one_of(fields: Mapping[str, Json], name: str, choices: Sequence[str]) -> str
 
 
 def optional_integer(fields: Mapping[str, Json], name: str) -> int | None:
+    """An integer, or None where the field is missing or null."""
     return None if fields.get(name) is None else integer(fields, name)
 
 
 def text(fields: Mapping[str, Json], name: str) -> str:
+    """A text. Raises `FieldError` for anything else."""
     value = fields.get(name)
     if not isinstance(value, str):
         raise FieldError(f"field {name!r} must be a string, not {_shown(fields, name)}")
@@ -65,10 +70,12 @@ def text(fields: Mapping[str, Json], name: str) -> str:
 
 
 def optional_text(fields: Mapping[str, Json], name: str) -> str | None:
+    """A text, or None where the field is missing or null."""
     return None if fields.get(name) is None else text(fields, name)
 
 
 def boolean(fields: Mapping[str, Json], name: str) -> bool:
+    """True or false. Raises `FieldError` for anything else."""
     value = fields.get(name)
     if not isinstance(value, bool):
         raise FieldError(f"field {name!r} must be true or false, not {_shown(fields, name)}")
@@ -76,6 +83,7 @@ def boolean(fields: Mapping[str, Json], name: str) -> bool:
 
 
 def objects(fields: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
+    """A list of objects. Raises `FieldError` for anything else."""
     value = fields.get(name)
     if not isinstance(value, list):
         raise FieldError(f"field {name!r} must be a list of objects, not {_shown(fields, name)}")
@@ -88,6 +96,7 @@ def objects(fields: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
 
 
 def integers(fields: Mapping[str, Json], name: str) -> list[int]:
+    """A list of integers. Raises `FieldError` for anything else."""
     value = fields.get(name)
     if not isinstance(value, list):
         raise FieldError(f"field {name!r} must be a list of integers, not {_shown(fields, name)}")
@@ -98,6 +107,7 @@ def integers(fields: Mapping[str, Json], name: str) -> list[int]:
 
 
 def mapping(fields: Mapping[str, Json], name: str) -> dict[str, Json]:
+    """An object. Raises `FieldError` for anything else."""
     value = fields.get(name)
     if not isinstance(value, dict):
         raise FieldError(f"field {name!r} must be an object, not {_shown(fields, name)}")

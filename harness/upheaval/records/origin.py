@@ -37,10 +37,12 @@ class Origin:
 
     @property
     def name(self) -> str:
+        """How the backup is called in messages: the last part of its folder."""
         return Path(self.folder).name
 
 
 def write_origin(run: Path, origin: Origin) -> None:
+    """Write `origin.json` in one step. Raises `EnvironmentFault` when that is not possible."""
     write_atomically(run / ORIGIN_FILE, json.dumps(asdict(origin), indent=2) + "\n")
 
 

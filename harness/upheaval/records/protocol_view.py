@@ -71,6 +71,7 @@ class Choice:
     to_s: float | None = None
 
     def takes(self, entry: Entry, start_ns: int) -> bool:
+        """Whether an entry is to be shown; `start_ns` is when the first entry of the run was made."""
         seconds = (entry.ns - start_ns) / S
         return (
             (not self.members or entry.member_id in self.members)

@@ -1,4 +1,4 @@
-"""The run folder: where everything lies that a run leaves behind, and its manifest.
+"""The run folder: where everything lies that a run leaves, and its manifest.
 
 The format is documented in docs/run-folder.md. This module knows nothing of live clusters or of checkers.
 """
@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -70,13 +71,36 @@ class Manifest:
     converge: Converge | None = None
 
     def to_json(self) -> str:
+        """As it stands in `manifest.json`, with the format version."""
         return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2) + "\n"
+
+
+class Order(StrEnum):
+    """What can be ordered of a cluster. START is no order to members, it starts those that are down."""
+
+    SNAPSHOT = "snapshot"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    SHUTDOWN = "shutdown"
+    ABORT = "abort"
+    START = "start"
+    STANDBY_SNAPSHOT = "standby-snapshot"
+    """The standbys take one, the members do not; done when every member that runs knows of it."""
+    REPLICATE_STANDBY_SNAPSHOT = "replicate-standby-snapshot"
+    """Each member fetches the latest one of which a standby told it."""
+
+
+STANDBY_ORDERS: Final = (Order.STANDBY_SNAPSHOT, Order.REPLICATE_STANDBY_SNAPSHOT)
+"""What makes sense only with a standby beside the members."""
+ORDERS: Final = tuple(order for order in Order if order not in STANDBY_ORDERS)
+ENDINGS: Final = (Order.SHUTDOWN, Order.ABORT)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
     """One order of an operator, and the proof that it took effect.
 
+    `what` is an `Order`, or what was done to a node beside the members, as a scenario says it.
     `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the order, -1 when
     nobody did. `operations` are those that were acknowledged when it was given.
     """
@@ -90,6 +114,7 @@ class ControlRecord:
     operations: int = 0
 
     def to_json(self) -> str:
+        """A line of `controls.jsonl`."""
         return _line(asdict(self))
 
 
@@ -143,6 +168,7 @@ class RunFolder:
         self.controls_file = self.path / "controls.jsonl"
 
     def member(self, member_id: int) -> MemberFolder:
+        """The folder of one member, whether it is there or not."""
         return MemberFolder(self.path / f"member-{member_id}", member_id)
 
     def create(self, manifest: Manifest) -> None:
@@ -167,15 +193,19 @@ class RunFolder:
             raise UsageError(f"{self.manifest_file}: {error}") from None
 
     def read_history(self) -> Iterator[Operation]:
+        """The operations in the order in which they were written down. Raises as `history.read_history`."""
         return read_history(self.history_file)
 
     def history_writer(self, *, buffer_length: int = 64) -> HistoryWriter:
+        """Appends to the history; `buffer_length` operations are held back at most."""
         return HistoryWriter(self.history_file, buffer_length=buffer_length)
 
     def add_fault(self, fault: FaultRecord) -> None:
+        """Append a fault to `faults.jsonl`."""
         _append_line(self.faults_file, fault.to_json())
 
     def add_control(self, control: ControlRecord) -> None:
+        """Append an order to `controls.jsonl`."""
         _append_line(self.controls_file, control.to_json())
 
     def read_controls(self) -> Iterator[ControlRecord]:

@@ -26,15 +26,19 @@ class Canvas:
         self._shapes: list[str] = []
 
     def x(self, ns: float) -> float:
+        """Where a time of the run (ns since its begin) lies on the page, in units of the picture."""
         return LEFT + (WIDTH - LEFT - RIGHT) * ns / self.figures.length_ns
 
     def add(self, shape: str) -> None:
+        """Add a shape that is SVG already."""
         self._shapes.append(shape)
 
     def text(self, x: float, y: float, text: str, style: str, anchor: str = "start") -> None:
+        """Add a text, escaped; `style` is its CSS class."""
         self.add(f'<text x="{x:.1f}" y="{y:.1f}" class="{style}" text-anchor="{anchor}">{escape(text)}</text>')
 
     def box(self, x: float, y: float, width: float, height: float, style: str, title: str, radius: int = 0) -> None:
+        """Add a rectangle, at least visibly wide, with a hint that shows when it is pointed at."""
         hint = f"<title>{escape(title)}</title>" if title else ""
         self.add(
             f'<rect x="{x:.1f}" y="{y:.1f}" width="{max(width, 0.6):.1f}" height="{height:.1f}" rx="{radius}" '
@@ -42,15 +46,17 @@ class Canvas:
         )
 
     def line(self, x1: float, y1: float, x2: float, y2: float, style: str) -> None:
+        """Add a straight line."""
         self.add(f'<line x1="{x1:.1f}" y1="{y1:.1f}" x2="{x2:.1f}" y2="{y2:.1f}" class="{style}"/>')
 
     def svg(self) -> str:
+        """The picture, with its label for those who do not see it."""
         head = f'<svg viewBox="0 0 {WIDTH} {self.height}" role="img" aria-label="{escape(self._label)}">'
         return "\n".join([head, *self._shapes, "</svg>"])
 
 
 def timeline(figures: Figures) -> str:
-    """One lane a member: what it was when. Faults lie behind the lanes, terms begin at their lines."""
+    """One lane a member: what it was when. Faults lie under the lanes, terms begin at their lines."""
     names = _fault_names(figures)
     top = TOP + NAME * max((row for *_, row in names), default=0)
     height = top + len(figures.members) * (LANE + LANE_GAP) + AXIS

@@ -6,7 +6,7 @@ This module knows files; it starts nothing.
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
@@ -22,109 +22,44 @@ from upheaval.records import (
     jsonfields,
     write_atomically,
 )
-from upheaval.runtimes.ports import HOST, LOWEST_PORT, highest_base_port, member_ports, metrics_port
+from upheaval.runtimes.ports import LOWEST_PORT, highest_base_port
 from upheaval.security import policy as security
-from upheaval.system import SYSTEM, MemberPlan
+from upheaval.system import SYSTEM, ClusterSpec
 from upheaval_node import __version__
-from upheaval_node.tls_files import member_name
 
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
-DEFAULT_SERVICE: Final = "workbench"
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConfig:
-    """Everything that `up` was told, and what it chose."""
-
-    run_id: str
-    members: int
-    components: str
-    profile: str
-    sync_level: int
-    service: str
-    base_port: int
-    python_path: tuple[str, ...] = ()
-    max_sessions: int = 0
-    """How many clients a member lets in; 0 for the node's own limit."""
-    protocol_trace: int = 0
-    """How many bytes the protocol trace of each process may take; 0 for no such trace."""
-    tls: str = ""
-    """The folder of the certificates of members and clients; empty without TLS."""
-    credentials: str = ""
-    """The book of those who may connect; empty for everyone."""
-    planted: str | None = None
-    """The bug of a test build of the node that the members are; None for the node of the product."""
-    version: str = __version__
-
-    def ingress_endpoints(self) -> dict[int, str]:
-        return {member: f"{HOST}:{member_ports(self.base_port, member)[0]}" for member in range(self.members)}
+def check(spec: ClusterSpec) -> None:
+    """Raises `UsageError` for anything that could never start: one clear line before any process is made."""
+    if not 1 <= spec.members <= MEMBERS_MAX:
+        raise UsageError(f"--members {spec.members}: a cluster has 1 to {MEMBERS_MAX} members")
+    if spec.components not in (TOGETHER, SPLIT):
+        raise UsageError(f"--components {spec.components!r}: use {TOGETHER} or {SPLIT}")
+    if spec.tls:
+        security.require_certificates(Path(spec.tls), security.names_needed(spec.members))
+    if spec.credentials:
+        security.require_book(Path(spec.credentials))
+    SYSTEM.check(spec)
 
 
-def absolute(path: Path | None) -> str:
-    """As a configuration keeps the path of a file or folder; empty without one."""
-    return "" if path is None else str(path.absolute())
+def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:
+    """Write `cluster.json`."""
+    fields = {"format": FORMAT, "runtime": runtime, **asdict(spec)}
+    write_atomically(folder / CLUSTER_FILE, json.dumps(fields, indent=2) + "\n")
 
 
-def check_config(config: ClusterConfig, *, is_service_here: bool = True) -> None:
-    """Raises `UsageError` for anything that could never start: one clear line before any process is made.
-
-    A service that is not here (but in an image) cannot be looked at.
-    """
-    if not 1 <= config.members <= MEMBERS_MAX:
-        raise UsageError(f"--members {config.members}: a cluster has 1 to {MEMBERS_MAX} members")
-    if config.components not in (TOGETHER, SPLIT):
-        raise UsageError(f"--components {config.components!r}: use {TOGETHER} or {SPLIT}")
-    if config.tls:
-        security.require_certificates(Path(config.tls), security.names_needed(config.members))
-    if config.credentials:
-        security.require_book(Path(config.credentials))
-    python_path = config.python_path if is_service_here else None
-    SYSTEM.check(config.service, config.profile, config.sync_level, config.planted, python_path)
+def runtime_of(folder: Path) -> str:
+    """In which runtime the cluster of a folder runs; empty when there is none, or its file cannot be read."""
+    try:
+        fields = jsonfields.parse_object((folder / CLUSTER_FILE).read_text(encoding="utf-8"))
+        return jsonfields.text(fields, "runtime")
+    except (OSError, UnicodeDecodeError, FieldError):
+        return ""
 
 
-def check_kept(config: ClusterConfig) -> None:
-    """The same for the cluster of a folder. A service of one's own that has no path there comes from the image."""
-    check_config(config, is_service_here=bool(config.python_path) or ":" not in config.service)
-
-
-def member_plan(config: ClusterConfig, member_id: int, folder: Path, component: str = "all") -> MemberPlan:
-    """A member of a cluster of processes."""
-    return MemberPlan(
-        member_id=member_id,
-        endpoints=[
-            [f"{HOST}:{port}" for port in member_ports(config.base_port, member)] for member in range(config.members)
-        ],
-        metrics=f"{HOST}:{metrics_port(config.base_port, member_id)}",
-        folder=str(folder),
-        run_id=config.run_id,
-        service=config.service,
-        profile=config.profile,
-        sync_level=config.sync_level,
-        python_path=config.python_path,
-        component=component,
-        max_sessions=config.max_sessions,
-        protocol_trace=config.protocol_trace,
-        tls=security.fields_of(config.tls, member_name(member_id)),
-        credentials=config.credentials,
-        planted=config.planted,
-    )
-
-
-def save(config: ClusterConfig, folder: Path) -> None:
-    """Write `cluster.json` and each member's configuration."""
-    for member_id in range(config.members):
-        member_folder = folder / f"member-{member_id}"
-        try:
-            member_folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise EnvironmentFault(f"cannot make the folder {member_folder}: {error.strerror}") from error
-        member = json.dumps(SYSTEM.configuration(member_plan(config, member_id, member_folder)), indent=2)
-        write_atomically(member_folder / "config.json", member + "\n")
-    write_atomically(folder / CLUSTER_FILE, json.dumps({"format": FORMAT, **asdict(config)}, indent=2) + "\n")
-
-
-def load(folder: Path) -> ClusterConfig:
+def load(folder: Path) -> ClusterSpec:
     """Read `cluster.json`. Raises `UsageError` when there is none, it is malformed or of another version."""
     path = folder / CLUSTER_FILE
     if not path.is_file():
@@ -133,7 +68,7 @@ def load(folder: Path) -> ClusterConfig:
         fields = jsonfields.parse_object(jsonfields.read_text(path))
         _require_version(path, fields)
         members = jsonfields.integer_within(fields, "members", 1, MEMBERS_MAX)
-        return ClusterConfig(
+        return ClusterSpec(
             run_id=jsonfields.text(fields, "run_id"),
             members=members,
             components=jsonfields.one_of(fields, "components", (TOGETHER, SPLIT)),
@@ -141,6 +76,8 @@ def load(folder: Path) -> ClusterConfig:
             sync_level=jsonfields.integer_within(fields, "sync_level", 0, SYNC_LEVEL_MAX),
             service=jsonfields.text(fields, "service"),
             base_port=jsonfields.integer_within(fields, "base_port", LOWEST_PORT, highest_base_port(members)),
+            source=jsonfields.optional_text(fields, "source") or "",
+            image=jsonfields.optional_text(fields, "image") or "",
             python_path=_texts(fields, "python_path"),
             max_sessions=jsonfields.optional_integer(fields, "max_sessions") or 0,
             protocol_trace=jsonfields.optional_integer(fields, "protocol_trace") or 0,
@@ -153,6 +90,7 @@ def load(folder: Path) -> ClusterConfig:
 
 
 def has_cluster(folder: Path) -> bool:
+    """Whether a cluster was made in the folder, running or not."""
     return (folder / CLUSTER_FILE).is_file()
 
 

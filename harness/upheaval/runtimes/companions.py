@@ -11,7 +11,7 @@ from typing import Final
 
 from upheaval.records import CompanionConfig, CompanionStatus, RunFolder, load_companions, note_position
 from upheaval.runtimes import ports
-from upheaval.runtimes.cluster_file import ClusterConfig
+from upheaval.system import ClusterSpec
 
 STOP_TIMEOUT_S: Final = 15.0
 
@@ -102,7 +102,7 @@ def entry_for(folder: Path, config: CompanionConfig) -> CompanionConfig:
     return replace(known, source=config.source, replay_start=config.replay_start, credentials=credentials)
 
 
-def with_ports(config: CompanionConfig, cluster: ClusterConfig) -> CompanionConfig:
+def with_ports(config: CompanionConfig, cluster: ClusterSpec) -> CompanionConfig:
     """With ports of its own on this machine, none of which is one of the members'."""
     if config.base_port:
         return config

@@ -31,11 +31,10 @@ from upheaval.records import (
     note_companion,
 )
 from upheaval.runtimes import ports
-from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import Conditions
 from upheaval.security import policy as security
-from upheaval.system import COMPONENTS, ControlStatus, MemberStatus, is_caught_up, shown, with_leaders
+from upheaval.system import COMPONENTS, ClusterSpec, ControlStatus, MemberStatus, is_caught_up, shown, with_leaders
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
@@ -202,7 +201,7 @@ class LiveCluster(ABC, Generic[Member_co]):
     poll_interval_s: ClassVar[float] = POLL_INTERVAL_S
     """How often conditions look at the members."""
 
-    def __init__(self, folder: Path, config: ClusterConfig, members: Sequence[Member_co]) -> None:
+    def __init__(self, folder: Path, config: ClusterSpec, members: Sequence[Member_co]) -> None:
         self.config = config
         self.folder = folder
         self.run = RunFolder(folder)
@@ -523,29 +522,29 @@ def _require(what: str, proof: Proof) -> None:
         raise UnknownOutcome(f"{what}, {proof}")
 
 
-def with_base_port(config: ClusterConfig, base_port: int | None) -> ClusterConfig:
+def with_base_port(spec: ClusterSpec) -> ClusterSpec:
     """With the wished base port, or with one whose ports are free. Raises `HarnessError` when one of them is not."""
-    if base_port is None:
-        return replace(config, base_port=ports.choose_base_port(config.members))
-    ports.require_free(base_port, config.members)
-    return replace(config, base_port=base_port)
+    if not spec.base_port:
+        return replace(spec, base_port=ports.choose_base_port(spec.members))
+    ports.require_free(spec.base_port, spec.members)
+    return spec
 
 
-def new_manifest(config: ClusterConfig, runtime: str) -> Manifest:
+def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
     """The manifest of a run that begins on this machine."""
     return Manifest(
-        run_id=config.run_id,
+        run_id=spec.run_id,
         runtime=runtime,
-        members=config.members,
-        profile=config.profile,
-        sync_level=config.sync_level,
-        components=config.components,
-        service=config.service,
+        members=spec.members,
+        profile=spec.profile,
+        sync_level=spec.sync_level,
+        components=spec.components,
+        service=spec.service,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),
         boot_id=_boot_id(),
-        version=config.version,
-        planted=config.planted,
+        version=spec.version,
+        planted=spec.planted,
     )
 
 

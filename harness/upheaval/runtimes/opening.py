@@ -4,37 +4,35 @@ The docker runtime is imported only when it is asked for; nothing else needs its
 """
 
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from upheaval.errors import UsageError
-from upheaval.runtimes.docker import files
+from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 
 PROCESS: Final = ProcessCluster.runtime
-DOCKER: Final = files.RUNTIME
+DOCKER: Final = "docker"
 RUNTIMES: Final = (PROCESS, DOCKER)
 
 
-def create_cluster(runtime: str, folder: Path, *, kept: bool = False, **options: Any) -> AnyCluster:
-    """A new cluster; nothing runs yet. `kept`: it shall outlive this process.
-
-    `options` are those of `ProcessCluster.create` and `DockerCluster.create`.
-    """
+def create_cluster(
+    runtime: str, folder: Path, spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
+) -> AnyCluster:
+    """A new cluster; nothing runs yet. `kept`: it shall outlive this process."""
     if runtime == PROCESS:
-        if options.pop("image", None) is not None:
-            raise UsageError("an image is for containers: use --runtime docker")
-        return ProcessCluster.create(folder, kept=kept, **options)
+        return ProcessCluster.create(folder, spec, kept=kept)
     if runtime != DOCKER:
         raise UsageError(f"runtime {runtime!r} has no live clusters: use {' or '.join(RUNTIMES)}")
     from upheaval.runtimes.docker.cluster import DockerCluster
 
-    return DockerCluster.create(folder, kept=kept, **options)
+    return DockerCluster.create(folder, spec, kept=kept)
 
 
 def open_cluster(folder: Path) -> AnyCluster:
     """The cluster of a folder, running or not. Raises `UsageError` when there is none or of another version."""
-    if not files.is_docker_folder(folder):
+    if cluster_file.runtime_of(folder) != DOCKER:
         return ProcessCluster.open(folder)
     from upheaval.runtimes.docker.cluster import DockerCluster
 

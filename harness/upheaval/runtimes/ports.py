@@ -33,11 +33,12 @@ def member_ports(base_port: int, member_id: int) -> list[int]:
 
 
 def metrics_port(base_port: int, member_id: int) -> int:
-    """The port of a member's metrics and health, behind those that are in the members string."""
+    """The port of a member's metrics and health, after those that are in the members string."""
     return member_ports(base_port, member_id)[-1] + 1
 
 
 def highest_base_port(members: int) -> int:
+    """The highest first port with which all ports of so many members exist."""
     return _LAST_PORT - members * PORTS_A_MEMBER
 
 
@@ -88,4 +89,5 @@ def require_free(base_port: int, members: int) -> None:
 
 
 def first_used(ports: Sequence[int]) -> int | None:
+    """The first of the ports that something listens on, None when all are free."""
     return next((port for port in ports if not is_free(port)), None)

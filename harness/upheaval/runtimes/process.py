@@ -15,15 +15,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval.errors import EnvironmentFault, UnknownOutcome
-from upheaval.records import SPLIT, TOGETHER, CompanionConfig, CompanionStatus, write_atomically
+from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, write_atomically
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
-from upheaval.runtimes.cluster_file import ClusterConfig
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest, with_base_port
 from upheaval.security import policy as security
-from upheaval.system import COMPONENTS, SYSTEM, ControlStatus, MemberStatus, member_pids, status_in_folder
+from upheaval.system import (
+    CLUSTER_OF_THREE,
+    COMPONENTS,
+    SYSTEM,
+    ClusterSpec,
+    ControlStatus,
+    MemberPlan,
+    MemberStatus,
+    member_pids,
+    status_in_folder,
+)
 from upheaval.system import companions as companion_system
 from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
@@ -40,6 +49,7 @@ from upheaval.waits import wait_until
 from upheaval_chaos.target import CLIENTS
 from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.tls_files import member_name
 
 ALL: Final = "all"
 PROCESS_END: Final = "process-end"
@@ -83,6 +93,34 @@ class ProcessMember(LiveMember):
     def pids(self) -> dict[str, int]:
         """Live process ids by component, as the mark files say."""
         return member_pids(self.folder, self.member_id, self._cluster.config.run_id)
+
+    @property
+    def endpoints(self) -> list[str]:
+        """Where it listens, in the order of the system's ports."""
+        return [f"{ports.HOST}:{port}" for port in ports.member_ports(self._cluster.config.base_port, self.member_id)]
+
+    def plan(self, component: str) -> MemberPlan:
+        spec = self._cluster.config
+        return MemberPlan(
+            spec,
+            self.member_id,
+            endpoints=[member.endpoints for member in self._cluster.members],
+            metrics=f"{ports.HOST}:{ports.metrics_port(spec.base_port, self.member_id)}",
+            folder=str(self.folder),
+            component=component,
+            python_path=spec.python_path,
+            tls=security.fields_of(spec.tls, member_name(self.member_id)),
+            credentials=spec.credentials,
+        )
+
+    def configure(self) -> None:
+        """Make its folder with its configuration."""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise EnvironmentFault(f"cannot make the folder {self.folder}: {error.strerror}") from error
+        configuration = json.dumps(SYSTEM.configuration(self.plan(ALL)), indent=2)
+        write_atomically(self.folder / "config.json", configuration + "\n")
 
     # --- eyes ---
 
@@ -183,16 +221,12 @@ class ProcessCompanion(LiveCompanion):
         cluster = self._cluster.config
         endpoints = companion_endpoints(self.config.base_port)
         return companion_system.CompanionPlan(
+            cluster,
             self.config,
             members=[f"{ports.HOST}:{ports.member_ports(cluster.base_port, m)[1]}" for m in range(cluster.members)],
             endpoints=endpoints,
             metrics=f"{ports.HOST}:{ports.metrics_port(self.config.base_port, 0)}",
             folder=str(self.folder),
-            run_id=cluster.run_id,
-            service=cluster.service,
-            profile=cluster.profile,
-            sync_level=cluster.sync_level,
-            python_path=cluster.python_path,
             tls=security.fields_of(cluster.tls, self.name),
             credentials_file=self.config.credentials,
         )
@@ -220,7 +254,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     runtime = "process"
 
-    def __init__(self, folder: Path, config: ClusterConfig, *, kept: bool = False) -> None:
+    def __init__(self, folder: Path, config: ClusterSpec, *, kept: bool = False) -> None:
         members: list[ProcessMember] = []
         super().__init__(folder, config, members)
         members.extend(ProcessMember(self, member_id) for member_id in range(config.members))
@@ -233,52 +267,26 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     @classmethod
     def create(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        members: int = 3,
-        components: str = TOGETHER,
-        profile: str = "test",
-        sync_level: int = 0,
-        service: str = cluster_file.DEFAULT_SERVICE,
-        source: Path | None = None,
-        max_sessions: int = 0,
-        protocol_trace: int = 0,
-        tls: Path | None = None,
-        credentials: Path | None = None,
-        base_port: int | None = None,
-        planted: str | None = None,
-        kept: bool = False,
+        cls, folder: str | os.PathLike[str], spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
     ) -> "ProcessCluster":
         """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: it shall outlive this process.
 
-        A service of one's own is looked for in the folder `source`, by default the current one. What killed harnesses
-        have left running is ended first. With `planted` the members are a test build of the node that has this bug.
-        Raises `HarnessError` with one clear line.
+        What killed harnesses have left running is ended first. With a planted bug the members are a test build of the
+        node. Raises `HarnessError` with one clear line.
         """
+        if spec.image:
+            raise UsageError("an image is for containers: use --runtime docker")
         path = Path(folder).absolute()
-        config = ClusterConfig(
-            run_id=uuid.uuid4().hex,
-            members=members,
-            components=components,
-            profile=profile,
-            sync_level=sync_level,
-            service=service,
-            base_port=0 if base_port is None else base_port,
-            python_path=() if ":" not in service else (str(source or Path.cwd()),),
-            max_sessions=max_sessions,
-            protocol_trace=protocol_trace,
-            tls=cluster_file.absolute(tls),
-            credentials=cluster_file.absolute(credentials),
-            planted=planted,
-        )
-        cluster_file.check_config(config)
+        spec = spec.made(uuid.uuid4().hex)
+        cluster_file.check(spec)
         end_abandoned()
-        config = with_base_port(config, base_port)
+        spec = with_base_port(spec)
         cluster_file.require_usable(path)
-        cluster_file.save(config, path)
-        cluster = cls(path, config, kept=kept)
-        cluster.run.create(new_manifest(config, cls.runtime))
+        cluster = cls(path, spec, kept=kept)
+        for member in cluster.members:
+            member.configure()
+        cluster_file.save(spec, cls.runtime, path)
+        cluster.run.create(new_manifest(spec, cls.runtime))
         return cluster
 
     @classmethod
@@ -290,7 +298,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     # --- handles ---
 
     def ingress_endpoints(self) -> dict[int, str]:
-        return self.config.ingress_endpoints()
+        return {each.member_id: each.endpoints[0] for each in self.members}
 
     def resolver(self) -> StaticResolver:
         return StaticResolver(self._client_names)
@@ -365,9 +373,9 @@ class ProcessCluster(LiveCluster[ProcessMember]):
 
     def spawn(self, member_id: int, component: str) -> None:
         """Start one process of a member."""
-        folder = self.run.member(member_id).path
-        plan = cluster_file.member_plan(self.config, member_id, folder, component)
-        arguments = [*self.members[member_id].wrapper, *SYSTEM.command(plan, folder / "config.json")]
+        member = self.members[member_id]
+        folder = member.folder
+        arguments = [*member.wrapper, *SYSTEM.command(member.plan(component), folder / "config.json")]
         variables = {MEMBER_VARIABLE: str(member_id), COMPONENT_VARIABLE: component}
         self.spawn_process(_member_name(member_id), arguments, folder / f"{component}.log", variables)
 

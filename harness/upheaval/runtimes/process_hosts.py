@@ -12,10 +12,13 @@ from upheaval.runtimes.process import ProcessCluster
 
 
 class ProcessHosts:
+    """The hosts of one cluster: the members' folders."""
+
     def __init__(self, cluster: ProcessCluster) -> None:
         self._cluster = cluster
 
     def require_image(self, image: str) -> None:
+        """Raises `UsageError`: processes have no image."""
         raise UsageError(f"--image {image}: these members are processes and run what is installed")
 
     def renew(self, member_id: int, app_version: int | None) -> None:

@@ -80,6 +80,7 @@ class ProcessLoad:
 
     @property
     def counts(self) -> LoadCounts:
+        """How its operations have ended so far."""
         return self._load.counts
 
     @property
@@ -88,6 +89,7 @@ class ProcessLoad:
         return list(self._refusals)
 
     def start(self) -> None:
+        """Begin in the thread of the load."""
         self._thread.start()
 
     def wait_for_acknowledged(self, more: int, timeout_s: float) -> None:

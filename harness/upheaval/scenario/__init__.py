@@ -13,12 +13,11 @@ from upheaval.scenario.exact_script import (
     parse_exact,
 )
 from upheaval.scenario.recorded import realised_scenario
-from upheaval.scenario.text import load_scenario, parse_scenario, scenario_names
+from upheaval.scenario.text import ScenarioError, load_scenario, parse_scenario, scenario_names
 from upheaval.scenario.values import (
     SIMULATED,
     AskFor,
     Begin,
-    ClusterPlan,
     End,
     GiveOrder,
     Heal,
@@ -39,7 +38,6 @@ __all__ = [
     "SIMULATED",
     "AskFor",
     "Begin",
-    "ClusterPlan",
     "End",
     "ExactScript",
     "ExactStep",
@@ -49,6 +47,7 @@ __all__ = [
     "Inject",
     "KeepBackup",
     "Scenario",
+    "ScenarioError",
     "Step",
     "WaitBackup",
     "WaitCaughtUp",

@@ -10,13 +10,12 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from upheaval.checkers.promises import Promise, promise_named
-from upheaval.cluster import ENDINGS, ORDERS, START, companion_control
+from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
-from upheaval.records import BACKUP, MEMBERS_MAX, SOURCES
+from upheaval.records import BACKUP, ENDINGS, MEMBERS_MAX, ORDERS, SOURCES, Order
 from upheaval.scenario.values import (
     LIBRARY,
     SUFFIX,
-    ClusterPlan,
     GiveOrder,
     Heal,
     Inject,
@@ -30,7 +29,7 @@ from upheaval.scenario.values import (
     WaitOperations,
     WaitSeconds,
 )
-from upheaval.system import COMPONENTS
+from upheaval.system import COMPONENTS, ClusterSpec
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
@@ -47,6 +46,14 @@ _DIGITS: Final = 10
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 
 T = TypeVar("T")
+
+
+class ScenarioError(UsageError):
+    """Something is wrong with the text; `message` says what, without the place."""
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(f"{place}: {message}")
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +89,7 @@ class _Line:
     def fail(self, message: str, column: int | None = None) -> NoReturn:
         """Point at a column, the last word taken if none is given."""
         at = column if column is not None else self._words[max(self._next - 1, 0)].column
-        raise UsageError(f"{self._where}:{self._number}:{at}: {message}")
+        raise ScenarioError(f"{self._where}:{self._number}:{at}", message)
 
     def take(self, what: str) -> str:
         if not self.has_more:
@@ -154,7 +161,7 @@ class _Parser:
         self._text = text
         self._where = where
         self._title = ""
-        self._cluster = ClusterPlan()
+        self._cluster = ClusterSpec(sync_level=1)
         self._workload = DEFAULT_WORKLOAD
         self._steps: list[Step] = []
         self._promises: list[str] = []
@@ -224,7 +231,8 @@ class _Parser:
         if service not in SERVICES:
             line.fail(f"service {service!r}: use one of {', '.join(SERVICES)}")
         level = int(options.get("sync-level", "1"))
-        self._cluster = ClusterPlan(members, options.get("components", "together"), level, service)
+        components = options.get("components", "together")
+        self._cluster = ClusterSpec(members, components, sync_level=level, service=service)
 
     def _read_workload(self, line: _Line) -> None:
         options = line.take_options(("rate", "slots", "sessions", "keys"))
@@ -343,7 +351,7 @@ class _Parser:
 
     def _read_order(self, line: _Line) -> None:
         order = self._statement
-        if self._ended_by and order != START:
+        if self._ended_by and order != Order.START:
             line.fail(f"nobody takes {order} after {self._ended_by}: write `start` before it")
         self._ended_by = order if order in ENDINGS else ""
         self._steps.append(GiveOrder(order))

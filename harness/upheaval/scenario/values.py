@@ -6,7 +6,9 @@ The same value runs on every runtime. This module knows neither its text (`scena
 from dataclasses import dataclass
 from pathlib import Path
 
-from upheaval.workload import WORKBENCH_SERVICE, WorkloadSettings
+from upheaval.records import Order
+from upheaval.system import ClusterSpec
+from upheaval.workload import WorkloadSettings
 from upheaval_chaos.faults import Fault
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
@@ -16,16 +18,6 @@ LIBRARY = Path(__file__).parents[1] / "scenarios"
 SUFFIX = ".scenario"
 SIMULATED, PROCESS, DOCKER = "simulated", "process", "docker"
 RUNTIMES = (SIMULATED, PROCESS, DOCKER)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterPlan:
-    """What kind of cluster the scenario wants."""
-
-    members: int = 3
-    components: str = "together"
-    sync_level: int = 1
-    service: str = WORKBENCH_SERVICE
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +106,7 @@ class AskFor:
     `start` starts what is down, unless a fault keeps it down.
     """
 
-    order: str
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +154,7 @@ class Scenario:
     name: str
     title: str
     text: str
-    cluster: ClusterPlan
+    cluster: ClusterSpec
     workload: WorkloadSettings
     steps: tuple[Step, ...]
     promises: tuple[str, ...] = ()

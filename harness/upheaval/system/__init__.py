@@ -3,6 +3,7 @@
 One system under test is one object of `under_test`; nothing else in the harness knows what a member is made of.
 """
 
+from upheaval.system.cluster_spec import CLUSTER_OF_THREE, ClusterSpec
 from upheaval.system.companion_status import companion_from_counters, status_from_text, status_in_folder
 from upheaval.system.member_control import ControlStatus, give_order, read_control
 from upheaval.system.member_status import log_recording_id, member_pids, status_from_counters, with_leaders
@@ -27,12 +28,14 @@ from upheaval.system.under_test import (
 )
 
 __all__ = [
+    "CLUSTER_OF_THREE",
     "COMPONENTS",
     "ELECTION_CLOSED",
     "LEADER",
     "SOURCE_FOLDER",
     "SYSTEM",
     "Cluster",
+    "ClusterSpec",
     "ControlStatus",
     "Member",
     "MemberPlan",

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.records import STANDBY, CompanionConfig, Json
+from upheaval.system.cluster_spec import ClusterSpec
 from upheaval_node.runtime import backup_health
 
 PORTS_IN_CONTAINER: Final = (9002, 9004, 9005)
@@ -23,24 +24,19 @@ HEALTH_COMMAND: Final = ("python3", "-m", backup_health.__name__)
 
 @dataclass(frozen=True, slots=True)
 class CompanionPlan:
-    """One companion, as a runtime wants it.
+    """One companion of a cluster, as a runtime wants it.
 
     `members` are the consensus endpoints of the cluster's members; `endpoints` are its own: consensus, catch-up,
-    archive. `names` says where it dials for an endpoint of somebody else. `tls` are the files of its certificate, empty
-    without TLS; `credentials_file` holds its principal and secret, empty for none.
+    archive. `tls` are the files of its certificate, empty without TLS; `credentials_file` holds its principal and
+    secret, empty for none.
     """
 
+    spec: ClusterSpec
     config: CompanionConfig
     members: Sequence[str]
     endpoints: Sequence[str]
     metrics: str
     folder: str
-    run_id: str
-    service: str
-    profile: str
-    sync_level: int
-    python_path: Sequence[str] = ()
-    names: Mapping[str, str] = field(default_factory=dict)
     tls: Mapping[str, str] = field(default_factory=dict)
     credentials_file: str = ""
 
@@ -56,19 +52,19 @@ def configuration(plan: CompanionPlan) -> dict[str, Json]:
         "endpoints": dict(zip(("consensus", "catchup", "archive"), plan.endpoints, strict=True)),
         "source": plan.config.source,
         "replay_start": plan.config.replay_start,
-        "profile": plan.profile,
-        "sync_level": plan.sync_level,
-        "run_id": plan.run_id,
+        "profile": plan.spec.profile,
+        "sync_level": plan.spec.sync_level,
+        "run_id": plan.spec.run_id,
         "trace": "trace.jsonl",
-        "names": dict(plan.names),
+        "names": {},
         "tls": dict(plan.tls),
         "credentials_file": plan.credentials_file,
         "metrics_host": metrics_host,
         "metrics_port": int(metrics_port),
     }
     if plan.config.kind == STANDBY:
-        fields["service"] = [plan.service]
-        fields["python_path"] = list(plan.python_path)
+        fields["service"] = [plan.spec.service]
+        fields["python_path"] = list(plan.spec.python_path)
     return fields
 
 
@@ -80,7 +76,7 @@ def command(config: CompanionConfig, configuration_file: Path) -> Sequence[str]:
 def environment(plan: CompanionPlan) -> Mapping[str, str]:
     """How it is configured in a container."""
     variable = f"UPHEAVAL_{plan.config.kind.upper()}_CONFIG"
-    return {variable: json.dumps(configuration(plan)), "UPHEAVAL_RUN_ID": plan.run_id}
+    return {variable: json.dumps(configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
 
 
 def arguments(plan: CompanionPlan) -> Sequence[str]:

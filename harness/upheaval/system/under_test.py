@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, Json, jsonfields
+from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, read_control
 from upheaval.system.member_status import read_member_status
 from upheaval.system.status import MemberStatus
@@ -33,32 +34,24 @@ SOURCE_FOLDER: Final = "source"
 
 @dataclass(frozen=True, slots=True)
 class MemberPlan:
-    """One member, or one component of it, as a runtime wants it.
+    """One member of a cluster, or one component of it, as a runtime wants it.
 
     `endpoints` are those of all members in order of their ids, each in the order of the system's `ports`; `metrics` is
-    where this one shows its metrics. `component` is `all` for a whole member. `max_sessions` 0 leaves the system's own
-    limit. `protocol_trace` is how many bytes the protocol trace of each process may take, 0 for none. `names` says
-    where the member dials for an endpoint of another one. `tls` are the files of its certificate, empty
-    without TLS; `credentials` is the book of those who may connect, empty for everyone. `planted` is the bug of a test
-    build, None for the system as it is.
+    where this one shows its metrics. `component` is `all` for a whole member. `python_path` is where it finds the code
+    of its service. `names` says where the member dials for an endpoint of another one. `tls` are the files of its
+    certificate, empty without TLS; `credentials` is its copy of the credentials file, empty for everyone.
     """
 
+    spec: ClusterSpec
     member_id: int
     endpoints: Sequence[Sequence[str]]
     metrics: str
     folder: str
-    run_id: str
-    service: str
-    profile: str
-    sync_level: int
-    python_path: Sequence[str] = ()
     component: str = "all"
-    max_sessions: int = 0
-    protocol_trace: int = 0
+    python_path: Sequence[str] = ()
     names: Mapping[str, str] = field(default_factory=dict)
     tls: Mapping[str, str] = field(default_factory=dict)
     credentials: str = ""
-    planted: str | None = None
 
 
 class SystemUnderTest(Protocol):
@@ -84,10 +77,8 @@ class SystemUnderTest(Protocol):
         """Of a component that ended because another one of its member had."""
         ...
 
-    def check(
-        self, service: str, profile: str, sync_level: int, planted: str | None, python_path: Sequence[str] | None
-    ) -> None:
-        """Raises `UsageError` for what could never start. `python_path` None: the service is not on this machine."""
+    def check(self, spec: ClusterSpec) -> None:
+        """Raises `UsageError` for what could never start. A service that is not on this machine is not looked at."""
         ...
 
     def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
@@ -177,16 +168,15 @@ class UpheavalNode:
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
 
-    def check(
-        self, service: str, profile: str, sync_level: int, planted: str | None, python_path: Sequence[str] | None
-    ) -> None:
-        if planted is not None:
-            bug_named(planted)
+    def check(self, spec: ClusterSpec) -> None:
+        """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
+        if spec.planted is not None:
+            bug_named(spec.planted)
         try:
-            profile_settings(profile, sync_level=sync_level)
-            if python_path is not None:
-                with _on_python_path(python_path):
-                    load_service(service)
+            profile_settings(spec.profile, sync_level=spec.sync_level)
+            if spec.is_service_here:
+                with _on_python_path(spec.python_path):
+                    load_service(spec.service)
         except NodeError as error:
             raise UsageError(str(error)) from error
 
@@ -198,10 +188,10 @@ class UpheavalNode:
             "member_id": plan.member_id,
             "members": members,
             "folder": plan.folder,
-            "service": plan.service,
-            "profile": plan.profile,
-            "sync_level": plan.sync_level,
-            "run_id": plan.run_id,
+            "service": plan.spec.service,
+            "profile": plan.spec.profile,
+            "sync_level": plan.spec.sync_level,
+            "run_id": plan.spec.run_id,
             "trace": "trace.jsonl",
             "python_path": list(plan.python_path),
             "names": dict(plan.names),
@@ -209,40 +199,49 @@ class UpheavalNode:
             "metrics_port": int(metrics_port),
             "settings": _settings(plan),
             "tls": dict(plan.tls),
-            "protocol_trace": plan.protocol_trace,
+            "protocol_trace": plan.spec.protocol_trace,
         }
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
+        """The node's own program, or the one of planted bugs."""
         program = ["upheaval_node.runtime.main"]
-        if plan.planted is not None:
-            program = ["upheaval_chaos.planted.main", "--planted", plan.planted]
+        if plan.spec.planted is not None:
+            program = ["upheaval_chaos.planted.main", "--planted", plan.spec.planted]
         # -P: a queue.py of the current folder is not the one of Python.
         return [sys.executable, "-P", "-m", *program, "--config", str(configuration), *self.arguments(plan)]
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
+        """From the counters and mark files in the member's folder."""
         return read_member_status(folder, member_id, run_id)
 
     def read_control(self, folder: Path) -> ControlStatus:
+        """From the counters in the member's folder, and from its files when it is down."""
         return control.control_status(str(folder))
 
     def give_order(self, folder: Path, order: str) -> str:
+        """Through the control toggle in the member's counters; why it was not taken, empty when it was."""
         return control.give_order(str(folder), order)
 
     def order_command(self, order: str | None) -> Sequence[str]:
+        """What does in the member's container what `give_order` and `read_control` do here."""
         return ("python3", "-m", control.__name__, order or control.STATUS)
 
     @property
     def recording_log(self) -> PurePosixPath:
+        """Where it lies in a container."""
         return self.folder / layout.RECORDING_LOG
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
-        environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.run_id}
-        return environment if plan.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.planted}
+        """What a container is told: the configuration, the run, the planted bug."""
+        environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
+        return environment if plan.spec.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.spec.planted}
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
+        """What follows the program on the command line."""
         return ("--component", plan.component)
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
+        """From what `status_command` prints; a member whose output makes no sense counts as down."""
         try:
             fields = jsonfields.parse_object(output)
             if not fields.get("alive"):
@@ -263,6 +262,7 @@ class UpheavalNode:
             return MemberStatus(member_id, alive=False)
 
     def parse_control(self, output: str) -> tuple[str, ControlStatus]:
+        """From what `order_command` prints: why the order was not taken, and the status."""
         try:
             fields = jsonfields.parse_object(output)
             status = ControlStatus(
@@ -276,11 +276,12 @@ class UpheavalNode:
             return f"the member does not answer: {error}", ControlStatus()
 
     def control_of_files(self, recording_log: bytes) -> ControlStatus:
+        """From the recording log of a member that is down."""
         return read_control(None, recording_log)
 
 
 def _settings(plan: MemberPlan) -> dict[str, Json]:
-    cluster: dict[str, Json] = {"max_sessions": plan.max_sessions} if plan.max_sessions else {}
+    cluster: dict[str, Json] = {"max_sessions": plan.spec.max_sessions} if plan.spec.max_sessions else {}
     if plan.credentials:
         cluster |= {"authenticator": f"credentials:{plan.credentials}", "authorisation": f"roles:{plan.credentials}"}
     return {"cluster": cluster} if cluster else {}

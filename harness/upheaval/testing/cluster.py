@@ -4,18 +4,19 @@ import os
 import uuid
 from contextlib import ExitStack, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
-from upheaval.cluster import REPLICATE_STANDBY_SNAPSHOT, SNAPSHOT, STANDBY_SNAPSHOT, perform
+from upheaval.cluster import perform
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine
-from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, RunFolder
+from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, Order, RunFolder
 from upheaval.runtimes import cluster_file
-from upheaval.system import MemberStatus
+from upheaval.system import ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.testing.backup import Backup
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
@@ -39,6 +40,7 @@ class Client:
         return self._requests.request(payload)
 
     def close(self) -> None:
+        """End its session."""
         self._requests.close()
 
     def __enter__(self) -> Self:
@@ -60,6 +62,7 @@ class Workload:
 
     @property
     def counts(self) -> LoadCounts:
+        """How its operations have ended so far."""
         return LoadCounts() if self._load is None else self._load.counts
 
     def start(self, *, keys: int = 8, slots: int = 8, rate: int = 200) -> None:
@@ -94,13 +97,13 @@ class Cluster:
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, unless an `image` of one's own brings the service. `runtime`
     is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which faults of links
-    need; simulated ones always do. Everything the run leaves behind lies in `folder`. `restore_from` is the folder of a
+    need; simulated ones always do. Everything the run leaves lies in `folder`. `restore_from` is the folder of a
     backup or a standby, or of a member that is down, which the members begin with.
     """
 
     def __init__(
         self,
-        service: str = cluster_file.DEFAULT_SERVICE,
+        service: str = WORKBENCH_SERVICE,
         source: str | os.PathLike[str] | None = None,
         *,
         runtime: str = "process",
@@ -124,17 +127,16 @@ class Cluster:
         source_path = None if image is not None and source is None else source_folder(service, source)
         path = Path(folder) if folder is not None else Path("runs") / f"cluster-{uuid.uuid4().hex[:12]}"
         origin = None if restore_from is None else examine(Path(restore_from))
-        if runtime == SIMULATED:
-            self._backend = self._make_simulated(path, source_path, sync_level, components, origin)
-        else:
-            options: dict[str, Any] = {
-                "source": source_path,
-                "sync_level": sync_level,
-                "components": components,
-                "image": image,
-                "origin": origin,
-            }
-            self._backend = self._make_live(path, options, links)
+        spec = ClusterSpec(
+            members,
+            components,
+            sync_level=sync_level,
+            service=service,
+            source=str(source_path or ""),
+            image=image or "",
+        )
+        make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
+        self._backend = make(path, spec, origin)
         self.chaos = Chaos(self._backend, components=components)
         self.workload = Workload(self)
         self.backup = Backup(self._backend)
@@ -143,38 +145,31 @@ class Cluster:
         self._is_down = False
         self._has_orders = False
 
-    def _make_live(self, folder: Path, options: dict[str, Any], links: bool) -> Backend:
+    def _make_live(self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool) -> Backend:
         from upheaval.testing.live import LiveBackend
 
-        size: dict[str, Any] = {"members": self.size, "service": self.service}
         try:
-            return LiveBackend(self.runtime, folder, seed=self.seed, links=links, **size, **options)
+            return LiveBackend(self.runtime, folder, spec, seed=self.seed, links=links, origin=origin)
         except EnvironmentFault as error:
             if self.runtime != DOCKER:
                 raise
             others = " and ".join(name for name in RUNTIMES if name != DOCKER)
             raise EnvironmentFault(f"{error} (without containers: runtimes {others})") from error
 
-    def _make_simulated(
-        self, folder: Path, source: Path | None, sync_level: int, components: str, origin: Source | None
-    ) -> Backend:
+    def _make_simulated(self, folder: Path, spec: ClusterSpec, origin: Source | None) -> Backend:
         from upheaval.testing.simulation import SimulatedBackend
 
-        path = () if source is None else (str(source),)
-        config = cluster_file.ClusterConfig("", self.size, components, "test", sync_level, self.service, 0, path)
-        cluster_file.check_config(config)
-        if components != TOGETHER:
+        cluster_file.check(spec.made(""))
+        if spec.components != TOGETHER:
             raise UsageError("members of the simulated runtime run their components together")
         cluster_file.require_usable(folder)
-        run = RunFolder(folder)
-        return SimulatedBackend(
-            run, members=self.size, service=self.service, sync_level=sync_level, seed=self.seed, origin=origin
-        )
+        return SimulatedBackend(RunFolder(folder), spec, seed=self.seed, origin=origin)
 
     # --- life ---
 
     @property
     def run(self) -> RunFolder:
+        """The run folder."""
         return self._backend.run
 
     def up(self, timeout_s: float = WAIT_S) -> int:
@@ -211,9 +206,11 @@ class Cluster:
 
     @property
     def member_ids(self) -> list[int]:
+        """The ids of all members, whether they run or not."""
         return list(range(self.size))
 
     def status(self) -> list[MemberStatus]:
+        """What each member says of itself now."""
         return self._backend.target.status()
 
     def leader(self) -> int | None:
@@ -260,12 +257,12 @@ class Cluster:
 
     def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Leave a snapshot to the standby, and wait until every member that runs knows of it; returns its position."""
-        self._perform(STANDBY_SNAPSHOT, timeout_s)
+        self._perform(Order.STANDBY_SNAPSHOT, timeout_s)
         return max(status.standby_position for status in self._backend.target.control_statuses())
 
     def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
         """Have every member that runs fetch the latest snapshot of the standby, and wait until each has it."""
-        self._perform(REPLICATE_STANDBY_SNAPSHOT, timeout_s)
+        self._perform(Order.REPLICATE_STANDBY_SNAPSHOT, timeout_s)
 
     def suspend(self, timeout_s: float = WAIT_S) -> None:
         """Let the cluster take no requests, until `resume_cluster`."""
@@ -340,7 +337,7 @@ class Cluster:
         """Where states are judged, that at the end is, too. One that fails is written down, and judged as that."""
         if self.service != WORKBENCH_SERVICE or self._has_orders:
             with suppress(UnknownOutcome):
-                self._perform(SNAPSHOT, WAIT_S)
+                self._perform(Order.SNAPSHOT, WAIT_S)
 
     def _perform(self, order: str, timeout_s: float) -> ControlRecord:
         self._has_orders = True

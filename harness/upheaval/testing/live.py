@@ -5,14 +5,14 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from upheaval.errors import EnvironmentFault
 from upheaval.execution.links import open_links
-from upheaval.operations.restore import Source, next_id, restore
+from upheaval.operations.restore import Source, next_id, restore, spec_of
 from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.system import ClusterSpec
 from upheaval.testing.backend import Requests
 from upheaval.testing.calls import CallingClient, CallLog
 from upheaval.waits import wait_until
@@ -25,15 +25,23 @@ from upheaval_node.tls_files import TlsFiles
 
 
 class LiveBackend:
-    """Implements `backend.Backend`. `options` are those of `opening.create_cluster`."""
+    """Implements `backend.Backend`."""
 
     def __init__(
-        self, runtime: str, folder: Path, *, seed: int, links: bool, origin: Source | None = None, **options: Any
+        self,
+        runtime: str,
+        folder: Path,
+        spec: ClusterSpec,
+        *,
+        seed: int,
+        links: bool,
+        origin: Source | None = None,
     ) -> None:
         if origin is None:
-            self.target = cluster = create_cluster(runtime, folder, **options)
+            self.target = cluster = create_cluster(runtime, folder, spec)
         else:
-            self.target = cluster = restore(origin, folder, runtime=runtime, **options)
+            spec = replace(spec, profile=spec_of(origin).profile)
+            self.target = cluster = restore(origin, folder, spec, runtime=runtime)
         self.run: RunFolder = cluster.run
         self._first_id = next_id(self.run.read_history()) if self.run.history_file.is_file() else 0
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
@@ -56,12 +64,15 @@ class LiveBackend:
             raise
 
     def record_fault(self, fault: FaultRecord) -> None:
+        """Written to the run folder at once."""
         self.run.add_fault(fault)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
+        """The processes or container runs of the member now."""
         return self.target.member(member_id).incarnation()
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
+        """Raises `UnknownOutcome` when they still run, or left no exit status."""
         member = self.target.member(member_id)
 
         def statuses() -> list[int] | None:
@@ -81,11 +92,13 @@ class LiveBackend:
     # --- clients and the end ---
 
     def client(self, timeout_s: float) -> Requests:
+        """Its calls go into the history where the service is one's own."""
         endpoints, resolver = self.target.ingress_endpoints(), self.target.resolver()
         calls = self._calls if self._has_calls else None
         return LiveClient(endpoints, resolver, timeout_s, calls, self.target.client_tls())
 
     def load(self, settings: WorkloadSettings) -> "HistoryLoad":
+        """Written into the manifest, and started in a thread of its own."""
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
         self.run.write_manifest(manifest)
         history = self.run.history_writer()
@@ -104,6 +117,7 @@ class LiveBackend:
         return owned
 
     def down(self) -> None:
+        """End the cluster, then the history."""
         with ExitStack() as stack:
             if self._history is not None:
                 stack.callback(self._history.close)
@@ -125,15 +139,19 @@ class HistoryLoad:
 
     @property
     def counts(self) -> LoadCounts:
+        """How its operations have ended so far."""
         return self._load.counts
 
     def start(self) -> None:
+        """Begin to invoke."""
         self._load.start()
 
     def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
+        """Raises `UnknownOutcome` when not so many are acknowledged in time."""
         self._load.wait_until_acknowledged(target, timeout_s)
 
     def finish(self) -> LoadCounts:
+        """Settle what is outstanding and close the history."""
         try:
             return self._load.finish()
         finally:
@@ -156,6 +174,7 @@ class LiveClient(CallingClient):
         self._is_opened = False
 
     def close(self) -> None:
+        """End the session and release its sockets."""
         self._client.close()
 
     def _ask(self, payload: bytes) -> bytes:

@@ -23,6 +23,7 @@ class LedgerDraw:
         self._accounts = [f"a{index}" for index in range(max(keys, 2))]
 
     def next(self, operation_id: int) -> tuple[Function, str, Json]:  # noqa: ARG002 - of every draw
+        """A transfer of 1 to AMOUNT_MAX between two accounts, or a read of all balances."""
         if _drawn(self._random, _LEDGER_MIX) is Function.BALANCES:
             return Function.BALANCES, "", None
         source, target = self._random.sample(self._accounts, 2)

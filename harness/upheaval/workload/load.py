@@ -47,17 +47,29 @@ class Session(Protocol):
     """A client session with the cluster, as `upheaval_node.client.session.ClusterClient` is one."""
 
     @property
-    def is_connected(self) -> bool: ...
+    def is_connected(self) -> bool:
+        """Whether operations may be offered."""
+
     @property
-    def is_closed(self) -> bool: ...
+    def is_closed(self) -> bool:
+        """Whether it has ended; then another one is opened."""
 
     leadership_term_id: int
 
-    def do_work(self, now: Now) -> int: ...
-    def next_deadline_ns(self) -> int: ...
-    def poll(self, handler: Callable[[int, Buffer], None], limit: int = ...) -> int: ...
-    def offer(self, *parts: Buffer) -> int: ...
-    def close(self) -> None: ...
+    def do_work(self, now: Now) -> int:
+        """A duty cycle: connect, follow the leader, keep the session alive."""
+
+    def next_deadline_ns(self) -> int:
+        """When it must have a turn without input."""
+
+    def poll(self, handler: Callable[[int, Buffer], None], limit: int = ...) -> int:
+        """Deliver what the service sent; the handler takes the position in the egress and the payload."""
+
+    def offer(self, *parts: Buffer) -> int:
+        """Send one message; a positive position, or a negative result when it was not taken."""
+
+    def close(self) -> None:
+        """Tell the cluster, if that is possible, and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,13 +86,15 @@ class WorkloadSettings:
     """The shipped service that it drives: workbench, ledger or timers."""
 
     def to_json(self) -> dict[str, Json]:
+        """As it stands in the manifest's field `workload`."""
         return {"seed": self.seed, "keys": self.keys, "sessions": self.sessions, "slots": self.slots, "rate": self.rate}
 
 
 class Draw(Protocol):
     """An endless seeded sequence of operations. The id is that of the operation that is drawn."""
 
-    def next(self, operation_id: int) -> tuple[Function, str, Json]: ...
+    def next(self, operation_id: int) -> tuple[Function, str, Json]:
+        """The operation: what to do, to which key, and with which value."""
 
 
 def make_draw(settings: WorkloadSettings) -> Draw:
@@ -108,6 +122,7 @@ class OperationDraw:
         self._appended: dict[str, int] = {}
 
     def next(self, operation_id: int = 0) -> tuple[Function, str, Json]:  # noqa: ARG002 - of every draw
+        """By the weights of MIX; half of the compare-and-sets expect what was written last."""
         function = self._random.choices(self._functions, self._weights)[0]
         index = self._random.randrange(self._keys)
         if function in (Function.APPEND, Function.LIST):
@@ -169,12 +184,15 @@ class _Lane:
 
 @dataclass(slots=True)
 class LoadCounts:
+    """How the operations of a load ended: as they should, refused for certain, or without anybody knowing."""
+
     ok: int = 0
     fail: int = 0
     unknown: int = 0
 
     @property
     def total(self) -> int:
+        """How many operations have been settled."""
         return self.ok + self.fail + self.unknown
 
 
@@ -220,10 +238,12 @@ class Load:
         self._is_issuing = False
 
     def do_work(self, now: Now) -> int:
+        """Invoke what is due, take answers, and settle what has waited too long."""
         self._refill(now.ns)
         return sum(self._work_on(lane, now) for lane in self._lanes)
 
     def next_deadline_ns(self) -> int:
+        """The next operation, retry or time-out of a session or an operation."""
         deadline = NEVER_NS
         for lane in self._lanes:
             if lane.session is None:

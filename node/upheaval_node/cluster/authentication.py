@@ -16,7 +16,8 @@ class SessionProxy(Protocol):
     """What an authenticator can do with a session that is about to open."""
 
     @property
-    def session_id(self) -> int: ...
+    def session_id(self) -> int:
+        """The id that the session will have."""
 
     def authenticate(self, principal: bytes = b"") -> None:
         """Accept the client as `principal`, at most 4096 bytes (`UsageError`)."""
@@ -26,32 +27,42 @@ class SessionProxy(Protocol):
         """Ask the client for more; False when the client could not be reached now."""
         ...
 
-    def reject(self) -> None: ...
+    def reject(self) -> None:
+        """Refuse the client (EventCode AUTHENTICATION_REJECTED)."""
 
 
 @runtime_checkable
 class Authenticator(Protocol):
     """Called in this order: connect request, then connected, then for a challenged client response and challenged."""
 
-    def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None: ...
-    def on_connected_session(self, now: Now, proxy: SessionProxy) -> None: ...
-    def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None: ...
-    def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None: ...
+    def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
+        """A client asks for a session, with these credentials; `session_id` is what later calls name."""
+
+    def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:
+        """The client can be reached: accept, challenge or reject it, now or in a later call."""
+
+    def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
+        """What a challenged client answered."""
+
+    def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:
+        """Called while a session is challenged: accept or reject it as soon as that is known."""
 
 
 class AcceptEveryone:
     """Opens every session, with an empty principal."""
 
     def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
-        pass
+        """Credentials mean nothing here."""
 
     def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - everyone
+        """Accepts at once."""
         proxy.authenticate()
 
     def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:
-        pass
+        """Answers mean nothing here: nobody is challenged."""
 
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - everyone
+        """Accepts at once."""
         proxy.authenticate()
 
 
@@ -59,7 +70,8 @@ class AcceptEveryone:
 class AuthorisationService(Protocol):
     """Whether a client may send a request other than messages."""
 
-    def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool: ...
+    def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:
+        """By schema and template id of the request; `request_type` is that of an AdminRequest, else None."""
 
 
 class AllowTemplates:
@@ -69,6 +81,7 @@ class AllowTemplates:
         self._templates = templates
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - everyone
+        """By the template alone."""
         return schema_id == cm.SCHEMA.table.schema_id and template_id in self._templates
 
 
@@ -79,6 +92,7 @@ class Always:
         self._answer = answer
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - always
+        """The same answer whatever is asked."""
         return self._answer
 
 

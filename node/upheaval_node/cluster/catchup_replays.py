@@ -16,6 +16,8 @@ from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
 
 
 class CatchupReplays:
+    """The replays that the archive was asked for, by member id."""
+
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
         self._calls: dict[int, PendingCall] = {}
@@ -23,6 +25,7 @@ class CatchupReplays:
         self._orphans: list[PendingCall] = []
 
     def has(self, member_id: int) -> bool:
+        """Whether the member gets a replay, or one was asked for."""
         return member_id in self._calls
 
     def start(self, now: Now, message: cm.CatchupPosition, *, recording_id: int, session_id: int) -> None:
@@ -62,6 +65,7 @@ class CatchupReplays:
                 self._context.archive.stop_replay(call.relevant_id)
 
     def on_late_error(self, now: Now, error: LateError) -> None:
+        """A replay that the archive ended with an error is forgotten; the follower will time out."""
         for member_id, call in list(self._calls.items()):
             if call.correlation_id == error.correlation_id:
                 self._forget(now, member_id, error.text)

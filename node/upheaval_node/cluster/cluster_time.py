@@ -25,6 +25,7 @@ class ClusterTime:
         self._per_ms: Final = MS // self._ns
 
     def at(self, now: Now) -> int:
+        """The wall clock in the cluster's unit."""
         return now.epoch_ms * self._per_ms + now.epoch_fraction_ns // self._ns
 
     def in_ns(self, duration: int) -> int:

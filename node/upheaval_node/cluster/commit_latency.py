@@ -65,6 +65,7 @@ class CommitLatency:
         self._position = NULL_POSITION
 
     def close(self) -> None:
+        """Free all counters."""
         for counter in (*self._buckets, self._sum):
             counter.close()
 

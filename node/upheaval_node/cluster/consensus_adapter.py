@@ -27,20 +27,47 @@ class ConsensusHandler(Protocol):
 
     peer: str
 
-    def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None: ...
-    def on_request_vote(self, now: Now, message: cm.RequestVote) -> None: ...
-    def on_vote(self, now: Now, message: cm.Vote) -> None: ...
-    def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None: ...
-    def on_append_position(self, now: Now, message: cm.AppendPosition) -> None: ...
-    def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None: ...
-    def on_catchup_position(self, now: Now, message: cm.CatchupPosition) -> None: ...
-    def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None: ...
-    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None: ...
-    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None: ...
-    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None: ...
-    def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None: ...
-    def on_heartbeat_request(self, now: Now, message: cm.HeartbeatRequest) -> None: ...
-    def on_standby_snapshot(self, now: Now, message: cm.StandbySnapshot) -> None: ...
+    def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
+        """A member in its canvass says where its log ends, as it does again and again."""
+
+    def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
+        """A candidate asks for a vote in its term."""
+
+    def on_vote(self, now: Now, message: cm.Vote) -> None:
+        """The answer to a request for a vote."""
+
+    def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
+        """A leader announces its term, or which term comes after that of the receiver's log."""
+
+    def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
+        """A follower says how far it has recorded the log."""
+
+    def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
+        """The leader says how far a quorum has recorded the log."""
+
+    def on_catchup_position(self, now: Now, message: cm.CatchupPosition) -> None:
+        """A follower asks for a replay of the log from its position on."""
+
+    def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None:
+        """The leader has ended the replay: the follower has the live log."""
+
+    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
+        """The leader says at which position members end."""
+
+    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
+        """A follower has reached the position at which it ends."""
+
+    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
+        """The answer of a backup or a standby that was challenged."""
+
+    def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None:
+        """A backup asks what there is to copy."""
+
+    def on_heartbeat_request(self, now: Now, message: cm.HeartbeatRequest) -> None:
+        """A standby asks for a sign of life."""
+
+    def on_standby_snapshot(self, now: Now, message: cm.StandbySnapshot) -> None:
+        """A standby tells of snapshots that it has taken."""
 
 
 class ConsensusAdapter:
@@ -71,10 +98,12 @@ class ConsensusAdapter:
         }
 
     def poll(self, now: Now) -> int:
+        """Handle what arrived; what a handler raises is its caller's to judge."""
         self._now = now
         return self._subscription.poll(self._on_message, FRAGMENT_LIMIT)
 
     def close(self) -> None:
+        """Hear nothing more on the consensus stream."""
         self._subscription.close()
 
     def _on_message(self, received: api.Message) -> None:

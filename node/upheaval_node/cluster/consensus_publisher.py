@@ -15,6 +15,8 @@ from upheaval_node.types import Now
 
 
 class ConsensusPublisher:
+    """The publications to the other members, by their ids."""
+
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
         self._publications: dict[int, Publication] = {}
@@ -46,11 +48,13 @@ class ConsensusPublisher:
         return False
 
     def send_to_others(self, now: Now, message: Message) -> None:
+        """One attempt for each of the other members; who did not get it is not told apart."""
         for member_id in self._context.members:
             if member_id != self._context.member_id:
                 self.send(now, member_id, message)
 
     def close(self) -> None:
+        """Close all publications; the next send opens them again."""
         for publication in self._publications.values():
             publication.close()
         self._publications.clear()

@@ -62,6 +62,7 @@ class CredentialsAuthenticator:
         self._claims: OrderedDict[int, _Claim] = OrderedDict()
 
     def on_connect_request(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:  # noqa: ARG002 - a challenge does not age
+        """The credentials are the name of a principal; the oldest of too many claims is forgotten."""
         # A session that ends before it was decided about is not heard of again: the oldest are forgotten. The ids of
         # backups come again.
         self._claims.pop(session_id, None)
@@ -70,6 +71,7 @@ class CredentialsAuthenticator:
         self._claims[session_id] = _Claim(bytes(encoded_credentials[: MAX_USER_LENGTH + 1]))
 
     def on_connected_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - a challenge does not age
+        """Challenges with a number used once, and with the salt and count of the principal's verifier."""
         claim = self._claims.get(proxy.session_id)
         if claim is None:
             proxy.reject()
@@ -80,11 +82,13 @@ class CredentialsAuthenticator:
         proxy.challenge(claim.challenge.encode())
 
     def on_challenge_response(self, now: Now, session_id: int, encoded_credentials: bytes) -> None:  # noqa: ARG002 - a challenge does not age
+        """The first answer counts."""
         claim = self._claims.get(session_id)
         if claim is not None and claim.answer is None:
             claim.answer = bytes(encoded_credentials[: KEY_LENGTH + 1])
 
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:  # noqa: ARG002 - a challenge does not age
+        """Accepts a proof of the principal's secret, rejects any other answer."""
         claim = self._claims.get(proxy.session_id)
         if claim is None:
             proxy.reject()
@@ -100,12 +104,13 @@ class CredentialsAuthenticator:
 
 
 class RolesOfCredentials:
-    """Implements `authentication.AuthorisationService`: what a principal may ask for stands behind its verifier."""
+    """Implements `authentication.AuthorisationService`: what a principal may ask for stands after its verifier."""
 
     def __init__(self, books: BookReader) -> None:
         self._books = books
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - all kinds of request alike
+        """AdminRequest takes the role for it, what backups and standbys ask for takes theirs."""
         if schema_id != cm.SCHEMA.table.schema_id:
             return False
         if template_id == cm.AdminRequest.TEMPLATE_ID:

@@ -14,6 +14,8 @@ from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, MAX_PRINC
 
 
 class EgressPublisher:
+    """One attempt to tell a client something, on the publication of its session."""
+
     def __init__(self, context: ModuleContext) -> None:
         self._heartbeat_ns = context.settings.timeouts.leader_heartbeat_ns
         self.ingress_endpoints = ingress_endpoints(context.members.values())
@@ -21,6 +23,7 @@ class EgressPublisher:
     def send_event(
         self, session: ClusterSession, term_id: int, leader_id: int, code: cm.EventCode, detail: str
     ) -> bool:
+        """SessionEvent: OK, an error, a redirect to the leader, a rejection, or the end of the session."""
         return session.send(
             cm.SessionEvent(
                 cluster_session_id=session.id,
@@ -35,6 +38,7 @@ class EgressPublisher:
         )
 
     def send_new_leader(self, session: ClusterSession, term_id: int, leader_id: int) -> bool:
+        """NewLeaderEvent, with the ingress endpoints of all members."""
         return session.send(
             cm.NewLeaderEvent(
                 leadership_term_id=term_id,
@@ -46,6 +50,7 @@ class EgressPublisher:
 
     @staticmethod
     def send_challenge(session: ClusterSession, encoded_challenge: bytes) -> bool:
+        """Challenge, which the client answers on its ingress."""
         return session.send(
             cm.Challenge(
                 correlation_id=session.correlation_id,
@@ -64,19 +69,23 @@ class AuthenticationProxy:
 
     @property
     def session_id(self) -> int:
+        """The id that the session will have."""
         return self.session.id
 
     def authenticate(self, principal: bytes = b"") -> None:
+        """Raises `UsageError` for a principal above 4096 bytes."""
         if len(principal) > MAX_PRINCIPAL_LENGTH:
             raise UsageError(f"principal of {len(principal)} bytes")
         self.session.principal = principal
         self.session.enter(SessionState.AUTHENTICATED)
 
     def challenge(self, encoded_challenge: bytes) -> bool:
+        """The session is CHALLENGED once the client was told."""
         if not self.egress.send_challenge(self.session, encoded_challenge):
             return False
         self.session.enter(SessionState.CHALLENGED)
         return True
 
     def reject(self) -> None:
+        """The client is told as soon as it can be reached."""
         self.session.reject(cm.EventCode.AUTHENTICATION_REJECTED, "session failed authentication")

@@ -20,6 +20,8 @@ _MERGED_TRANSPORTS = 2
 
 
 class FollowerLog:
+    """The subscription to the leader's log, with a destination for the live log and one for a replay."""
+
     def __init__(
         self, context: ModuleContext, recording: LogRecording, services: ServiceProxy, adapter: LogAdapter
     ) -> None:
@@ -51,10 +53,12 @@ class FollowerLog:
 
     @property
     def is_open(self) -> bool:
+        """Whether a leader's stream is subscribed to, arrived or not."""
         return self._subscription is not None
 
     @property
     def image(self) -> Image | None:
+        """The leader's stream, once it arrives."""
         return None if self._subscription is None else self._subscription.image(self._session_id)
 
     @property
@@ -66,13 +70,16 @@ class FollowerLog:
     # --- where it comes from ---
 
     def add_catchup_destination(self) -> None:
+        """Listen for the replay that the leader will be asked for."""
         self._catchup = self._add(self._context.own.endpoints.catchup)
 
     def add_live_destination(self) -> None:
+        """Listen for the leader's live log."""
         self._live = self._add(self._context.own.endpoints.log)
 
     @property
     def has_live_destination(self) -> bool:
+        """Whether the live log is listened for."""
         return self._live is not None
 
     @property
@@ -88,6 +95,7 @@ class FollowerLog:
         return self._catchup is not None
 
     def remove_catchup_destination(self) -> None:
+        """Listen for no replay any more; what it brought stays."""
         if self._catchup is not None and self._subscription is not None:
             self._subscription.remove_destination(self._catchup)
         self._catchup = None
@@ -147,6 +155,7 @@ class FollowerLog:
         self._stand_in = self._context.media.add_publication(channel, LOG_STREAM_ID, session_id=self._session_id)
 
     def close(self) -> None:
+        """Leave the leader's log."""
         stand_in, self._stand_in = self._stand_in, None
         if stand_in is not None:
             stand_in.close()

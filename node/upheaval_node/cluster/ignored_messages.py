@@ -21,6 +21,8 @@ MAX_LATE: Final = 100
 
 
 class IgnoredMessages:
+    """The count of what was ignored, and what of it was told."""
+
     def __init__(self, counter: Counter, report: Callable[[Now, str, str], None]) -> None:
         self._counter = counter
         self._report = report

@@ -32,7 +32,9 @@ class IngressHandler(Protocol):
     """Takes messages one by one; implemented by the sessions."""
 
     @property
-    def open(self) -> dict[int, ClusterSession]: ...
+    def open(self) -> dict[int, ClusterSession]:
+        """The open sessions by id: only their messages go to the log."""
+
     def is_of(self, session_id: int, image: Image) -> bool:
         """Whether who sends an image may speak for a session, if there is one."""
         ...
@@ -41,12 +43,23 @@ class IngressHandler(Protocol):
         """False when the message must come again."""
         ...
 
-    def on_connect_request(self, now: Now, request: cm.SessionConnectRequest, image: Image) -> None: ...
-    def on_keep_alive(self, now: Now, message: cm.SessionKeepAlive, image: Image) -> None: ...
-    def on_close_request(self, now: Now, message: cm.SessionCloseRequest) -> None: ...
-    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None: ...
-    def on_admin_request(self, now: Now, request: cm.AdminRequest) -> None: ...
-    def on_image_lost(self, image: Image) -> None: ...
+    def on_connect_request(self, now: Now, request: cm.SessionConnectRequest, image: Image) -> None:
+        """Open a session, or on a follower say who leads."""
+
+    def on_keep_alive(self, now: Now, message: cm.SessionKeepAlive, image: Image) -> None:
+        """The client lives, though it has nothing to say."""
+
+    def on_close_request(self, now: Now, message: cm.SessionCloseRequest) -> None:
+        """The client ends its session."""
+
+    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
+        """The answer of a client that was challenged."""
+
+    def on_admin_request(self, now: Now, request: cm.AdminRequest) -> None:
+        """A request for a snapshot, if the client may make it."""
+
+    def on_image_lost(self, image: Image) -> None:
+        """The stream of a client is gone, with what was not read of it."""
 
 
 class IngressExtension(Protocol):
@@ -58,7 +71,8 @@ class IngressExtension(Protocol):
 
     def on_ingress_extension_message(
         self, now: Now, schema_id: int, template_id: int, message: Buffer, image: Image
-    ) -> None: ...
+    ) -> None:
+        """One message, with its header; `image` is the stream of the client."""
 
 
 class _Source:
@@ -103,6 +117,7 @@ class IngressAdapter:
         )
 
     def close(self) -> None:
+        """Take nothing from clients any more; their streams end."""
         self._subscription.close()
         self._sources.clear()
 

@@ -14,6 +14,8 @@ from upheaval_node.types import ClusterRole
 
 
 class LeaderLog:
+    """The publication of one term at a time; `publisher` is None while there is none."""
+
     def __init__(self, context: ModuleContext, recording: LogRecording, services: ServiceProxy) -> None:
         self._context = context
         self._recording = recording
@@ -47,6 +49,7 @@ class LeaderLog:
         )
 
     def close(self) -> None:
+        """End the publication: followers see the end of its stream."""
         publisher, self.publisher = self.publisher, None
         if publisher is not None:
             publisher.close()

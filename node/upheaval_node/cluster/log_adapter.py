@@ -25,15 +25,18 @@ from upheaval_node.types import FRAME_HEADER_LENGTH, MAX_POSITION, NULL_POSITION
 
 
 class LogHandler(Protocol):
+    """Who is told what the log says."""
+
     def on_log_messages(self, timestamps: dict[int, int]) -> None:
         """The last timestamp of every session in a part of the log; negative ids are messages of services."""
         ...
 
     def on_log_entry(self, now: Now, entry: Message, end_position: int) -> bool:
-        """Any other entry; True when nothing behind it may be read in this turn."""
+        """Any other entry; True when nothing after it may be read in this turn."""
         ...
 
-    def on_bad_log_entry(self, now: Now, end_position: int, error: DecodeError) -> None: ...
+    def on_bad_log_entry(self, now: Now, end_position: int, error: DecodeError) -> None:
+        """An entry that cannot be decoded ends at `end_position`; the log goes on after it."""
 
 
 class LogAdapter:
@@ -50,10 +53,12 @@ class LogAdapter:
 
     @property
     def is_attached(self) -> bool:
+        """Whether there is a log to read now."""
         return self._image is not None
 
     @property
     def image(self) -> Image | None:
+        """The log that is being read, if there is one."""
         return self._image
 
     @property
@@ -63,14 +68,16 @@ class LogAdapter:
 
     @property
     def whole_entries_position(self) -> int:
-        """The same, but not behind the start of an entry that was read in part."""
+        """The same, but not past the start of an entry that was read in part."""
         return self._position if self._entry_start == NULL_POSITION else self._entry_start
 
     @property
     def is_image_closed(self) -> bool:
+        """Whether nothing more will come: there is no log, or its stream is closed."""
         return self._image is None or self._image.is_closed
 
     def attach(self, image: Image) -> None:
+        """Read this log from where it joins; it need not be where the last one was left."""
         self._image = image
         if image.join_position != self._position:
             self._assembler.reset()

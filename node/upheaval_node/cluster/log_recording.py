@@ -76,6 +76,9 @@ def find_recording_counter(context: ModuleContext, session_id: int, recording_id
 
 
 class LogRecording:
+    """The one recording of the log, active or stopped; `stop_position` and `has_stopped` come from the archive's
+    signals."""
+
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
         self._recording_id = NULL_VALUE
@@ -152,10 +155,12 @@ class LogRecording:
             yield
 
     def on_late_error(self, error: LateError) -> None:
+        """An error of the archive: if the recording could not be started, `start` raises it."""
         if self._start_call is not None and error.correlation_id == self._start_call.correlation_id:
             self._start_error = error.text
 
     def on_signal(self, signal: am.RecordingSignalEvent) -> None:
+        """STOP of the log's recording says where it ended."""
         if signal.signal is am.RecordingSignal.STOP and signal.recording_id == self.recording_id:
             self.stop_position = signal.position
             self.has_stopped = True

@@ -20,6 +20,8 @@ SERVICE_SNAPSHOT_TYPE: Final = 2
 
 @dataclass(slots=True)
 class TrackerState:
+    """The pending messages of one service: their PendingMessageTracker, and the messages with their headers."""
+
     record: cm.PendingMessageTracker
     messages: list[bytes] = field(default_factory=list)
 
@@ -39,6 +41,7 @@ class ModuleSnapshot:
 
 
 def encode_module_snapshot(snapshot: ModuleSnapshot) -> list[bytes]:
+    """The messages of the recording, in Aeron's order."""
     encode = cm.SCHEMA.encode
     first = snapshot.trackers[0].record if snapshot.trackers else None
     state = cm.ConsensusModule(
@@ -69,7 +72,7 @@ def _marker(snapshot: ModuleSnapshot, mark: cm.SnapshotMark) -> cm.SnapshotMarke
 
 
 def decode_module_snapshot(messages: Iterable[bytes]) -> ModuleSnapshot:
-    """Raises `DecodeError` for anything but a whole snapshot. What stands behind its end is not looked at."""
+    """Raises `DecodeError` for anything but a whole snapshot. What comes after its end is not looked at."""
     remaining = iter(messages)
     snapshot = _begin(remaining)
     for message in remaining:

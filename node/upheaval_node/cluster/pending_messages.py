@@ -33,6 +33,7 @@ def first_message_id(service_id: int) -> int:
 
 
 def service_of(message_id: int) -> int:
+    """The service that a message in the log is from, by its negative id (Aeron Cluster: service messages)."""
     return message_id >> _SERVICE_SHIFT & 0x7F
 
 
@@ -59,6 +60,7 @@ class PendingMessages:
 
     @property
     def has_unsent(self) -> bool:
+        """Whether a message is still to be appended by a leader."""
         return self._appended < len(self._messages)
 
     def enqueue(self, payload: Buffer) -> None:
@@ -115,6 +117,7 @@ class PendingMessages:
     # --- snapshots ---
 
     def record(self) -> cm.PendingMessageTracker:
+        """The PendingMessageTracker of a snapshot."""
         return cm.PendingMessageTracker(
             next_service_session_id=self.next_id if self._messages else self.log_id + 1,
             log_service_session_id=self.log_id,
@@ -128,6 +131,7 @@ class PendingMessages:
         return not self._messages and self.log_id + 1 > self.next_id
 
     def encoded_messages(self) -> list[bytes]:
+        """The messages as a snapshot holds them, none of them appended."""
         return [pack_session_header(0, message.id, NOT_APPENDED) + message.payload for message in self._messages]
 
     def load(self, record: cm.PendingMessageTracker, messages: list[bytes]) -> None:

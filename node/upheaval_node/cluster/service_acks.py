@@ -12,6 +12,8 @@ from upheaval_node.types import NULL_VALUE
 
 
 class ServiceAcks:
+    """The acks of each service that nobody has taken yet."""
+
     def __init__(self, service_count: int) -> None:
         self.ack_id = 0
         """The id that the next ack of every service will have."""

@@ -21,6 +21,8 @@ from upheaval_node.types import NULL_POSITION
 
 
 class SessionState(IntEnum):
+    """Where a session stands between its connect request and its end (Aeron Cluster: ClusterSession.State)."""
+
     INIT = 0
     CONNECTING = auto()
     CONNECTED = auto()
@@ -105,6 +107,7 @@ class ClusterSession:
 
     @property
     def is_connected(self) -> bool:
+        """Whether the client has taken up its egress."""
         return self._publication is not None and self._publication.is_connected
 
     def send(self, message: Message) -> bool:
@@ -118,6 +121,7 @@ class ClusterSession:
             return False
 
     def disconnect(self) -> None:
+        """Close the egress; the session stays."""
         publication, self._publication = self._publication, None
         if publication is not None:
             publication.close()
@@ -125,6 +129,7 @@ class ClusterSession:
     # --- ends ---
 
     def reject(self, code: cm.EventCode, detail: str) -> None:
+        """The session will not open; code and text are what the client is told."""
         self.event_code = code
         self.event_detail = detail
         self.enter(SessionState.REJECTED)

@@ -37,9 +37,13 @@ class Leadership(Protocol):
     """What sessions must know of their module."""
 
     @property
-    def leadership_term_id(self) -> int: ...
+    def leadership_term_id(self) -> int:
+        """The term that the member is in, -1 before the first."""
+
     @property
-    def leader_member_id(self) -> int: ...
+    def leader_member_id(self) -> int:
+        """The member that leads, as far as this one knows."""
+
     @property
     def active_log(self) -> LogPublisher | None:
         """The log while this member leads and is ACTIVE, else None."""
@@ -89,6 +93,7 @@ class SessionManager:
     # --- ingress ---
 
     def on_connect_request(self, now: Now, request: cm.SessionConnectRequest, image: Image) -> None:
+        """On the leader a pending session, unless there are too many; elsewhere a redirect."""
         if self._leadership.active_log is None:
             self._redirect(now, request)
             return
@@ -132,6 +137,7 @@ class SessionManager:
         return True
 
     def on_keep_alive(self, now: Now, message: cm.SessionKeepAlive, image: Image) -> None:
+        """The session's time-out begins anew."""
         session = self._addressed(message.leadership_term_id, message.cluster_session_id)
         if session is not None:
             if session.ingress_image is None:
@@ -139,6 +145,7 @@ class SessionManager:
             session.time_of_last_activity_ns = now.ns
 
     def on_close_request(self, now: Now, message: cm.SessionCloseRequest) -> None:
+        """The end goes into the log; the client hears nothing more."""
         session = self._addressed(message.leadership_term_id, message.cluster_session_id)
         if session is not None:
             self._mark_closing(session, cm.CloseReason.CLIENT_ACTION)
@@ -146,6 +153,7 @@ class SessionManager:
             self._close_in_log(now, session)
 
     def on_admin_request(self, now: Now, request: cm.AdminRequest) -> None:  # noqa: ARG002 - of every handler
+        """Answered with AdminResponse, unless it is not from an open session of this term."""
         session = self._addressed(request.leadership_term_id, request.cluster_session_id)
         if session is None:
             return
@@ -276,6 +284,7 @@ class SessionManager:
                 session.last_log_timestamp = timestamp
 
     def on_log_open(self, now: Now, event: cm.SessionOpenEvent, end_position: int) -> None:
+        """The log opened a session; `end_position` is where its event ends."""
         session = ClusterSession(
             event.cluster_session_id,
             event.correlation_id,
@@ -292,6 +301,7 @@ class SessionManager:
         self.next_committed_session_id = max(self.next_committed_session_id, session.id + 1)
 
     def on_log_close(self, event: cm.SessionCloseEvent) -> None:
+        """The log closed a session."""
         session = self.sessions.get(event.cluster_session_id)
         if session is not None:
             self._remove(session)
@@ -388,6 +398,7 @@ class SessionManager:
                 self._context.report(now, "session", f"session {session.id}: {error}")
 
     def close(self) -> None:
+        """Close the egress of every session."""
         for session in [*self.sessions.values(), *self.pending, *self.answering]:
             session.disconnect()
 

@@ -40,6 +40,8 @@ class _Notice:
 
 
 class StandbyNotices:
+    """The notices that wait for the log."""
+
     def __init__(self, context: ModuleContext, recording_log: RecordingLog) -> None:
         self._context = context
         self._recording_log = recording_log

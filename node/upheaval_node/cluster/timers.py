@@ -23,7 +23,7 @@ class Timers:
     """By correlation id; deadlines are in cluster time."""
 
     def __init__(self) -> None:
-        # Deadline and number of the request, of which the later comes behind the earlier.
+        # Deadline and number of the request, of which the later comes after the earlier.
         self._timers: dict[int, tuple[int, int]] = {}
         # Deadline, number and id; what `_timers` does not say any more is stale.
         self._heap: list[tuple[int, int, int]] = []
@@ -75,9 +75,9 @@ class Timers:
             self._credits[correlation_id] = self._credits.get(correlation_id, 0) + 1
 
     def expire(self, time: int, on_expiry: Callable[[int], int]) -> int:
-        """Expire what is due, earliest first. `on_expiry` returns the position behind the expiry in the log.
+        """Expire what is due, earliest first. `on_expiry` returns the position after the expiry in the log.
 
-        A timer whose expiry is refused (0 or less) stays, and those behind it wait.
+        A timer whose expiry is refused (0 or less) stays, and those after it wait.
         """
         count = 0
         while count < EXPIRIES_PER_POLL:
@@ -104,7 +104,7 @@ class Timers:
             self._uncommitted.popleft()
 
     def restore(self, position: int) -> None:
-        """What expired behind `position` did not."""
+        """What expired after `position` did not."""
         self.on_committed(position)
         for _, correlation_id, deadline in self._uncommitted:
             self.schedule(correlation_id, deadline)

@@ -94,7 +94,7 @@ def test_updates_in_place_are_what_a_reader_of_the_file_sees() -> None:
     assert (reopened.stop_position, reopened.stop_timestamp) == (1280, 3000)
 
 
-def test_an_entry_that_grows_moves_those_behind_it() -> None:
+def test_an_entry_that_grows_moves_those_after_it() -> None:
     storage = MemoryStorage()
     made = catalog(storage)
     first, second = made.add(entry()), made.add(entry(original_channel="aeron:ipc?alias=second"))

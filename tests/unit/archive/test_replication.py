@@ -126,7 +126,7 @@ def test_a_replication_over_a_port_of_its_own() -> None:
     publication = record(world, source, messages(200))
     world.call(source.client.stop_recording_by_identity(0))
     channel = "aeron:tcp?endpoint=target:0"
-    # Port 0 is resolved by the network in memory only for the part behind the colon.
+    # Port 0 is resolved by the network in memory only for the part after the colon.
     replication = world.call(target.client.replicate(0, src_control_channel=CONTROL, replication_channel=channel))
 
     assert signals_until_end(world, target, replication)[-1] == (R.STOP, 0, publication.position)

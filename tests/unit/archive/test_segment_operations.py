@@ -227,18 +227,18 @@ def test_an_image_for_a_recording_that_was_purged_meanwhile_is_refused() -> None
 
 
 @pytest.mark.parametrize("level", LEVELS)
-def test_segments_migrate_behind_and_before_another_recording(level: int) -> None:
+def test_segments_migrate_after_and_before_another_recording(level: int) -> None:
     recorded = Recorded(level)
     middle = recorded.record(2 * PER_SEGMENT, 2 * PER_SEGMENT)
-    behind = recorded.record(4 * PER_SEGMENT, PER_SEGMENT + 9)
+    following = recorded.record(4 * PER_SEGMENT, PER_SEGMENT + 9)
     before = recorded.record(0, 2 * PER_SEGMENT)
-    assert recorded.world.call(recorded.client.migrate_segments(behind, middle)) == 2
+    assert recorded.world.call(recorded.client.migrate_segments(following, middle)) == 2
     assert recorded.world.call(recorded.client.migrate_segments(before, middle)) == 2
     recorded.world.settle()
     assert signals_of(recorded.client) == [RecordingSignal.DELETE] * 2
     assert recorded.numbers(middle) == list(range(5 * PER_SEGMENT + 9))
     assert recorded.bases(middle) == [each * SEGMENT for each in range(6)]
-    for moved, start in ((behind, 4 * SEGMENT), (before, 0)):
+    for moved, start in ((following, 4 * SEGMENT), (before, 0)):
         assert recorded.range_of(moved) == (start, start)
         assert recorded.bases(moved) == []
 

@@ -193,7 +193,7 @@ def test_a_tail_that_is_cut_anywhere_is_recovered_to_a_whole_frame(
     entry = recording(96, segment_length)
     written = frames_between(96, 96 + 2 * TERM, Random(seed))
     end = write(storage, entry, written)
-    # A write stops at a sector: what lies behind it never reached the disk.
+    # A write stops at a sector: what lies past it never reached the disk.
     cut = data.draw(st.integers(0, end // 512)) * 512
     lose_from(storage, entry, cut)
 
@@ -228,7 +228,7 @@ def lose_from(storage: MemoryStorage, entry: RecordingEntry, position: int) -> N
 
 
 def check_tail_is_clean(storage: MemoryStorage, entry: RecordingEntry, end: int) -> None:
-    """Nothing lies behind the recovered end."""
+    """Nothing lies past the recovered end."""
     for base in segment_bases(storage, "archive", entry.recording_id):
         content = storage.content(f"archive/{segment_file_name(entry.recording_id, base)}")
         assert len(content) == entry.segment_length
@@ -238,7 +238,7 @@ def check_tail_is_clean(storage: MemoryStorage, entry: RecordingEntry, end: int)
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 1 << 30), st.binary(min_size=1, max_size=3000))
-def test_garbage_behind_the_last_frame_is_cut(seed: int, garbage: bytes) -> None:
+def test_garbage_after_the_last_frame_is_cut(seed: int, garbage: bytes) -> None:
     storage = MemoryStorage()
     entry = recording()
     end = write(storage, entry, frames_between(0, TERM // 2, Random(seed)))
@@ -267,7 +267,7 @@ def test_a_recording_without_files_ends_where_it_began() -> None:
     assert recover(MemoryStorage(), "archive", recording(96), 0).stop_position == 96
 
 
-def test_a_writer_clears_what_a_former_life_left_behind_its_position() -> None:
+def test_a_writer_clears_what_a_former_life_left_past_its_position() -> None:
     storage = MemoryStorage()
     entry = recording()
     write(storage, entry, frames_between(0, 2 * TERM, Random(1)))

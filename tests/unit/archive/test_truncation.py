@@ -1,4 +1,4 @@
-"""Truncation leaves what lies before the position and nothing behind it."""
+"""Truncation leaves what lies before the position and nothing past it."""
 
 import pytest
 from hypothesis import given, settings

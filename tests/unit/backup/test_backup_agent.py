@@ -305,7 +305,7 @@ def test_the_first_copy_asks_for_the_beginning() -> None:
     assert replayed_from(bench) == 0
 
 
-# --- what it leaves behind -----------------------------------------------------------------------------------------
+# --- what it leaves ------------------------------------------------------------------------------------------------
 
 
 def test_rounds_that_fail_leave_no_recordings_and_no_requests() -> None:

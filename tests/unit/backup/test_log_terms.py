@@ -54,7 +54,7 @@ def test_terms_are_found_among_other_entries() -> None:
 
 
 def test_what_users_write_is_no_term() -> None:
-    """A fragment behind the first one begins with a user's bytes; so may those of another schema."""
+    """A fragment after the first one begins with a user's bytes; so may those of another schema."""
     term = cm.SCHEMA.encode(event(3, 0))
     foreign = term[:4] + b"\x01\x00" + term[6:]
     frames = [frame(term, 0), frame(term, FLAG_BEGIN), frame(foreign), frame(b"\x18\x00"), frame(term, kind=TYPE_PAD)]

@@ -10,10 +10,11 @@ from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder
-from upheaval.runtimes.cluster_file import ClusterConfig, check_config
+from upheaval.runtimes import cluster_file
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import scenario_names
+from upheaval.system import ClusterSpec
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted import main as test_build
 from upheaval_chaos.planted.bug import CATALOGUE, bug_named
@@ -83,9 +84,8 @@ def test_an_unknown_bug_is_one_line_before_anything_is_made(tmp_path: Path, caps
         assert main(arguments) == 2
         assert capsys.readouterr() == ("", f"upheaval: {NO_SUCH_BUG}\n")
     assert not folder.exists()
-    config = ClusterConfig("run-1", 3, "together", "test", 0, "workbench", 0, planted="no-such-bug")
     with pytest.raises(UsageError, match="unknown planted bug"):
-        check_config(config)
+        cluster_file.check(ClusterSpec(planted="no-such-bug"))
 
 
 @pytest.mark.parametrize("is_variable", [False, True])

@@ -8,7 +8,6 @@ from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.scenario import (
-    ClusterPlan,
     GiveOrder,
     Heal,
     Inject,
@@ -23,6 +22,7 @@ from upheaval.scenario import (
     parse_scenario,
     scenario_names,
 )
+from upheaval.system import ClusterSpec
 from upheaval_chaos.faults import Group, MemberFault, MemberFaultKind, Members, Selector
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind
@@ -55,7 +55,7 @@ def test_every_promise_can_be_named_by_its_id_and_by_its_sentence(promise: Promi
 def test_every_statement_is_read() -> None:
     scenario = parse_scenario(GOOD, name="all", where="all.scenario")
     assert scenario.title == "Everything  at once"
-    assert scenario.cluster == ClusterPlan(5, "split", 2)
+    assert scenario.cluster == ClusterSpec(5, "split", sync_level=2)
     assert (scenario.workload.rate, scenario.workload.slots, scenario.workload.keys) == (50, 4, 2)
     assert scenario.promises == (Promise.LINEARIZABLE, Promise.ONE_LEADER_A_TERM)
     assert scenario.runtimes == ("process", "docker")

@@ -1,4 +1,4 @@
-"""Members on files that a power cut without syncs left behind."""
+"""Members on files that a power cut without syncs left."""
 
 from support.cluster_world import ClusterWorld
 from upheaval_node.errors import TerminationError

@@ -122,7 +122,7 @@ def test_an_entry_that_begins_in_one_image_and_ends_in_the_next_is_read_whole() 
     assert reader.entries == [(event, end)]
 
 
-def test_reading_stops_behind_an_entry_that_changes_the_state() -> None:
+def test_reading_stops_after_an_entry_that_changes_the_state() -> None:
     world = PartsWorld()
     log = world.leader.active_log
     assert log is not None
@@ -140,7 +140,7 @@ def test_reading_stops_behind_an_entry_that_changes_the_state() -> None:
     assert len(reader.entries) == 2
 
 
-def test_an_append_under_back_pressure_leaves_nothing_behind() -> None:
+def test_an_append_under_back_pressure_leaves_nothing() -> None:
     world = PartsWorld()
     log = world.leader.active_log
     assert log is not None

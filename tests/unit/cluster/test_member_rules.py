@@ -184,7 +184,7 @@ def test_a_member_below_the_position_has_not_reached_it() -> None:
 
 @pytest.mark.parity("ME-30")
 @pytest.mark.parametrize("position", [100, 101])
-def test_a_member_at_the_position_or_behind_it_has_reached_it(position: int) -> None:
+def test_a_member_at_the_position_or_past_it_has_reached_it(position: int) -> None:
     assert reached((2, position, NOW_NS))
 
 

@@ -68,7 +68,7 @@ def test_what_is_written_is_read_back() -> None:
     assert decode_module_snapshot(encode_module_snapshot(module_snapshot())) == module_snapshot()
 
 
-def test_members_of_older_releases_and_what_stands_behind_the_end_are_passed_over() -> None:
+def test_members_of_older_releases_and_what_comes_after_the_end_are_passed_over() -> None:
     messages = encode_module_snapshot(module_snapshot())
     old = cm.SCHEMA.encode(cm.ClusterMembers(0, 2, "0,a:1"))
     assert decode_module_snapshot([*messages[:2], old, *messages[2:], b"\xff"]) == module_snapshot()
@@ -138,7 +138,7 @@ def test_the_recording_log_keeps_how_long_a_snapshot_is() -> None:
     assert [entry.log_position for entry in again.latest_snapshot_set()] == [8192]
 
 
-def test_bytes_that_another_writer_left_behind_a_snapshot_mean_nothing() -> None:
+def test_bytes_that_another_writer_left_after_a_snapshot_mean_nothing() -> None:
     storage = MemoryStorage()
     log = RecordingLog(storage)
     log.append_snapshot(3, 0, 0, 4096, 6, 0, recorded_length=640)

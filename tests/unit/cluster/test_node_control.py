@@ -25,7 +25,7 @@ def validate(world: ClusterWorld, member: Member) -> int:
 
 def lose_newest_snapshot(world: ClusterWorld, member: Member) -> None:
     for entry in snapshots(member)[-2:]:
-        call = member.module._archive.purge_recording(entry.recording_id)
+        call = member.module._context.archive.purge_recording(entry.recording_id)
         world.until(lambda call=call: call.done)  # type: ignore[misc]  # bound now
         assert call.error is None
 
@@ -55,7 +55,7 @@ def test_snapshots_that_the_archive_does_not_have_become_invalid(is_leader: bool
     restart(world)
     again = world.members[member.id]
     assert keeping(again).started_with == 2
-    # The entry that asked for the lost one lies behind the other: it is taken again.
+    # The entry that asked for the lost one lies after the other: it is taken again.
     assert keeping(again).snapshots == [lost]
     assert all(entry.is_valid for entry in snapshots(again))
 

@@ -90,7 +90,7 @@ def test_a_snapshot_keeps_what_is_on_its_way() -> None:
 
 
 @pytest.mark.parity("ST-03")
-def test_an_empty_tracker_is_written_with_the_number_behind_the_log() -> None:
+def test_an_empty_tracker_is_written_with_the_number_after_the_log() -> None:
     pending = pending_of()
     pending.on_log_message(FIRST + 9)
     assert pending.record().next_service_session_id == FIRST + 10

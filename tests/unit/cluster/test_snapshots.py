@@ -58,7 +58,7 @@ def test_every_member_takes_the_snapshot_at_the_same_place_and_goes_on() -> None
     client = world.client()
     world.echo(client, [b"before"])
     take_snapshot(world)
-    world.echo(client, [b"behind"])
+    world.echo(client, [b"beyond"])
     positions = {entry.log_position for member in world.members.values() for entry in snapshots(member)}
     assert len(positions) == 1
     for member in world.members.values():
@@ -68,7 +68,7 @@ def test_every_member_takes_the_snapshot_at_the_same_place_and_goes_on() -> None
     found = leader.counters.find(CONTROL_TOGGLE, cluster_key(0))
     assert found is not None
     assert found.get() == ControlToggle.NEUTRAL
-    assert client.received == [b"before", b"behind"]
+    assert client.received == [b"before", b"beyond"]
 
 
 @pytest.mark.parametrize("state", [ModuleState.SNAPSHOT, ModuleState.SUSPENDED])
@@ -79,14 +79,14 @@ def test_a_leader_whose_recording_stops_meanwhile_records_again(state: ModuleSta
     world.echo(client, [b"before"])
     toggle(leader, ControlToggle.SNAPSHOT if state is ModuleState.SNAPSHOT else ControlToggle.SUSPEND)
     world.until(lambda: leader.module.state is state)
-    leader.module._archive.stop_recording_by_identity(leader.module._recording.recording_id)
+    leader.module._context.archive.stop_recording_by_identity(leader.module._log.recording.recording_id)
     world.advance(100)
     if leader.module.state is ModuleState.SUSPENDED:
-        world.until(lambda: leader.module._recording.position is not None)
+        world.until(lambda: leader.module._log.recording.position is not None)
         toggle(leader, ControlToggle.RESUME)
-    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._recording.position is not None)
-    world.echo(client, [b"behind"])
-    assert client.received == [b"before", b"behind"]
+    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._log.recording.position is not None)
+    world.echo(client, [b"beyond"])
+    assert client.received == [b"before", b"beyond"]
 
 
 def test_a_snapshot_whose_entry_is_not_recorded_is_given_up() -> None:
@@ -101,13 +101,13 @@ def test_a_snapshot_whose_entry_is_not_recorded_is_given_up() -> None:
     leader.storage.before_change = refuse_once
     toggle(leader, ControlToggle.SNAPSHOT)
     world.until(lambda: leader.storage.before_change is None)
-    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._recording.position is not None)
+    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._log.recording.position is not None)
     assert snapshots(leader) == []
-    world.echo(client, [b"behind"])
-    assert client.received == [b"before", b"behind"]
+    world.echo(client, [b"beyond"])
+    assert client.received == [b"before", b"beyond"]
 
 
-def test_members_start_from_the_snapshot_and_replay_what_is_behind_it() -> None:
+def test_members_start_from_the_snapshot_and_replay_what_comes_after_it() -> None:
     world, _ = started(3)
     client = world.client()
     world.echo(client, [b"%d" % n * 40 for n in range(100)])
@@ -144,7 +144,7 @@ def test_a_snapshot_whose_recording_lost_its_end_gives_way_to_the_one_before() -
     expected = leader.service.messages
     cut = snapshots(leader)[-2]
     assert (cut.service_id, cut.is_valid) == (0, True)
-    leader.module._archive.truncate(cut.recording_id, cut.recorded_length - 64)
+    leader.module._context.archive.truncate(cut.recording_id, cut.recorded_length - 64)
     world.advance(50)
     member = restart(world)
     world.until(lambda: member.service.messages == expected)

@@ -52,7 +52,7 @@ def refusals(member: Member) -> list[str]:
 
 
 def prepared(count: int = 1) -> tuple[ClusterWorld, Member]:
-    """A cluster with a snapshot behind two messages."""
+    """A cluster with a snapshot after two messages."""
     world, leader = started(count)
     world.echo(world.client(), [b"a", b"b"])
     take_snapshot(world)

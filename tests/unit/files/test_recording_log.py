@@ -428,7 +428,7 @@ def test_missing_terms_of_an_empty_log_are_made(
         (2, 100, 300, [(0, 0, 100), (1, 100, 100), (2, 100, 300)]),
     ],
 )
-def test_terms_missing_behind_a_known_one_have_no_length(
+def test_terms_missing_after_a_known_one_have_no_length(
     term: int, base: int, end: int, expected: list[tuple[int, int, int]]
 ) -> None:
     _, log = new_log()
@@ -532,7 +532,7 @@ def test_records_that_a_power_cut_left_as_zeros_are_dropped(level: int, length: 
     assert terms(reloaded(storage)) == [(0, 0, 5), (1, 5, -1)]
 
 
-def test_what_is_behind_a_hole_counts_only_as_damage_where_files_are_synced() -> None:
+def test_what_comes_after_a_hole_counts_only_as_damage_where_files_are_synced() -> None:
     storage = MemoryStorage()
     content = record(0) + bytes(64) + record(0, term=2)
     storage.put(RECORDING_LOG, content)

@@ -5,7 +5,7 @@ from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.types import NULL_POSITION, NULL_VALUE
 
 
-def test_a_cut_makes_terms_that_began_behind_it_unknown() -> None:
+def test_a_cut_makes_terms_that_began_after_it_unknown() -> None:
     storage = MemoryStorage()
     log = RecordingLog(storage)
     for term, base in ((0, 0), (1, 96), (2, 192), (3, 192), (4, 320)):

@@ -105,7 +105,7 @@ def test_a_changed_byte_is_invalid_and_the_position_is_named(tmp_path: Path) -> 
     data = bytearray(segment(tmp_path).read_bytes())
     at = run.operations[50].position
     assert at is not None
-    # The leadership term in the header of the message behind it: no field of an operation.
+    # The leadership term in the header of the message after it: no field of an operation.
     data[at + 32 + 8] ^= 1
     segment(tmp_path).write_bytes(data)
     finding = judged(tmp_path)
@@ -126,7 +126,7 @@ def test_log_that_was_never_committed_is_invalid(tmp_path: Path) -> None:
     write_backup(tmp_path, longer)
     finding = judged(tmp_path)
     assert finding.verdict is Verdict.INVALID
-    assert f"behind the commit position {end}, where 1 of 3 members have the same" in finding.detail
+    assert f"past the commit position {end}, where 1 of 3 members have the same" in finding.detail
 
 
 def test_without_a_converge_phase_a_longer_backup_is_unknown(tmp_path: Path) -> None:

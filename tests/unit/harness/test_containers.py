@@ -1,12 +1,15 @@
 """What the docker runtime concludes without an engine: who is at fault for an end, what is labelled."""
 
+from dataclasses import replace
+
 import pytest
 
 from upheaval.errors import UsageError
 from upheaval.images.checks import trial_labels
-from upheaval.runtimes.cluster_file import ClusterConfig, check_config, check_kept
+from upheaval.runtimes.cluster_file import check
 from upheaval.runtimes.docker.container_state import own_fault
 from upheaval.runtimes.docker.labels import RUN_ID, is_abandoned
+from upheaval.system import ClusterSpec
 
 
 @pytest.mark.parametrize(
@@ -31,7 +34,7 @@ def test_a_trial_of_an_image_belongs_to_a_harness_like_any_run() -> None:
 
 
 def test_a_service_that_only_the_image_has_is_not_looked_for_here() -> None:
-    config = ClusterConfig("run", 3, "together", "test", 0, "nowhere.at_all:Thing", 20000)
-    check_kept(config)
+    spec = ClusterSpec(service="nowhere.at_all:Thing")
+    check(replace(spec, image="theirs:1").made("run"))
     with pytest.raises(UsageError, match="no module 'nowhere'"):
-        check_config(config)
+        check(spec.made("run"))

@@ -162,7 +162,7 @@ def test_what_breaks_it_is_named(tmp_path: Path, change: Callable[[Ended], None]
     assert text in finding.detail
 
 
-def test_a_log_that_goes_on_behind_the_end_is_invalid(tmp_path: Path) -> None:
+def test_a_log_that_goes_on_past_the_end_is_invalid(tmp_path: Path) -> None:
     def change(ended: Ended) -> None:
         for member_id in range(3):
             for fields in ended.traces[member_id]:

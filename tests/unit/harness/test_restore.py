@@ -16,6 +16,7 @@ from upheaval.cli.main import main
 from upheaval.errors import HarnessError, UsageError
 from upheaval.operations.restore import carried_operations, copy_sparse, examine, fill, next_id, restore
 from upheaval.records import Manifest, Outcome, RunFolder, read_origin
+from upheaval.system import ClusterSpec
 from upheaval_node.runtime.mark_lock import MarkLock
 
 RECORDING_ID = 5
@@ -152,7 +153,7 @@ def test_each_member_begins_with_log_and_recording_log(tmp_path: Path) -> None:
     backup = backed_up(tmp_path / "run")
     (backup / "archive" / "archive-mark.dat").write_bytes(b"m")
     source = examine(backup)
-    with restore(source, tmp_path / "new", runtime="process", members=5) as cluster:
+    with restore(source, tmp_path / "new", ClusterSpec(members=5), runtime="process") as cluster:
         run = cluster.run
     assert run.read_manifest().members == 5
     for member_id in range(5):
@@ -194,7 +195,7 @@ def test_a_folder_without_a_run_is_restored_without_a_history(tmp_path: Path) ->
     assert (origin.run_id, origin.operations, list(run.read_history())) == ("", 0, [])
 
 
-def test_operations_behind_the_backup_stay_behind(tmp_path: Path) -> None:
+def test_operations_after_the_backup_stay_out(tmp_path: Path) -> None:
     run = good_run()
     source = examine(backed_up(tmp_path / "run", run))
     carried = carried_operations(source, LATER_NS)

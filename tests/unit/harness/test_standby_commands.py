@@ -7,7 +7,8 @@ import pytest
 
 from support.memory_storage import MemoryStorage
 from upheaval.cli.main import main
-from upheaval.runtimes.cluster_file import ClusterConfig, save
+from upheaval.runtimes.cluster_file import save
+from upheaval.system import ClusterSpec
 from upheaval_node.files import layout
 from upheaval_node.marks import Mark, backup_mark, service_mark_of
 
@@ -80,7 +81,7 @@ def test_one_without_a_log_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("action", ["status", "wait", "stop", "kill", "snapshot"])
 def test_a_cluster_that_never_had_one_says_so(action: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(ClusterConfig("run-1", 3, "together", "test", 0, "workbench", 20_000), tmp_path)
+    save(ClusterSpec(run_id="run-1", base_port=20_000), "process", tmp_path)
     assert "standby-0" in refused(["standby", "--dir", str(tmp_path), action], capsys)
 
 

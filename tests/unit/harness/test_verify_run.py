@@ -54,6 +54,7 @@ def test_an_entry_dropped_from_one_members_log_is_invalid_and_named(tmp_path: Pa
     assert f"id={victim.id} " in finding.detail
     assert victim.position is not None
     assert "position" in finding.detail
+    assert (finding.members, finding.operation) == ((0, 1), victim.id)
     assert report.finding(Promise.LOGS_COMPLETE).verdict is Verdict.INVALID
 
 
@@ -85,6 +86,7 @@ def test_an_entry_cut_out_of_one_members_recording_is_invalid_and_named(tmp_path
     assert finding.verdict is Verdict.INVALID
     assert f"no valid frame at position {start}" in finding.detail
     assert f"operation id={victim.id} " in finding.detail
+    assert (finding.members, finding.position, finding.operation) == ((1,), start, victim.id)
 
 
 def test_a_log_that_does_not_begin_at_its_beginning_is_unknown(tmp_path: Path) -> None:
@@ -129,6 +131,8 @@ def test_an_acknowledged_write_that_never_happened_is_invalid_and_named(tmp_path
     assert (report.verdict, finding.verdict) == (Verdict.INVALID, Verdict.INVALID)
     assert "id=987654" in finding.detail
     assert "position 4096" in finding.detail
+    fields = finding.to_fields()
+    assert (fields["members"], fields["position"], fields["operation"]) == ([], 4096, 987654)
 
 
 def test_two_swapped_results_are_invalid_and_named(tmp_path: Path) -> None:
@@ -145,6 +149,7 @@ def test_two_swapped_results_are_invalid_and_named(tmp_path: Path) -> None:
     assert finding.verdict is Verdict.INVALID
     assert f"id={a.id} " in finding.detail
     assert f"position {a.position}" in finding.detail
+    assert (finding.position, finding.operation) == (a.position, a.id)
 
 
 @pytest.mark.parametrize("function", [Function.READ, Function.LIST, Function.CAS, Function.ECHO])
@@ -192,6 +197,7 @@ def test_an_operation_that_is_in_the_log_twice_is_invalid_and_named(tmp_path: Pa
     assert finding.verdict is Verdict.INVALID
     assert f"id={victim.id} " in finding.detail
     assert f"position {victim.position} and again at position {built.end_positions[0]}" in finding.detail
+    assert (finding.position, finding.operation) == (built.end_positions[0], victim.id)
 
 
 def test_an_operation_that_was_never_sent_but_is_in_the_log_is_invalid(tmp_path: Path) -> None:
@@ -210,6 +216,7 @@ def test_two_leaders_of_a_term_in_the_traces_are_invalid_and_named(tmp_path: Pat
     assert finding.verdict is Verdict.INVALID
     assert "term 0 has leader 0" in finding.detail
     assert "member-1/trace.jsonl:2" in finding.detail
+    assert finding.members == (0, 1)
 
 
 @pytest.mark.parametrize("message", ["NewLeadershipTerm", "CommitPosition"])
@@ -259,7 +266,7 @@ def test_a_recording_cut_below_the_final_position_is_invalid_and_named(tmp_path:
     assert str(built.end_positions[0]) in finding.detail
 
 
-def test_frames_behind_the_final_position_may_differ(tmp_path: Path) -> None:
+def test_frames_past_the_final_position_may_differ(tmp_path: Path) -> None:
     built = good_run()
     built.write(tmp_path)
     log = LogBuilder()

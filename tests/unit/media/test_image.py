@@ -54,7 +54,7 @@ def test_an_aborted_message_comes_again(size: int) -> None:
 
 
 @pytest.mark.parametrize("size", [5, 5000])
-def test_a_break_ends_the_poll_behind_its_message(size: int) -> None:
+def test_a_break_ends_the_poll_after_its_message(size: int) -> None:
     world, publication, _, image = ipc()
     offer(world, publication, b"x" * size, b"after")
 
@@ -65,7 +65,7 @@ def test_a_break_ends_the_poll_behind_its_message(size: int) -> None:
     assert collect(image) == [b"after"]
 
 
-def test_an_exception_of_a_handler_leaves_the_position_behind_its_message() -> None:
+def test_an_exception_of_a_handler_leaves_the_position_after_its_message() -> None:
     world, publication, _, image = ipc()
     offer(world, publication, b"bad", b"good")
 

@@ -99,7 +99,7 @@ def test_a_message_beyond_the_maximum_is_the_callers_error() -> None:
         publication.claim_position(TERM // 8 + 1)
 
 
-def test_a_message_that_does_not_fit_the_term_goes_to_the_next_behind_padding() -> None:
+def test_a_message_that_does_not_fit_the_term_goes_to_the_next_after_padding() -> None:
     _, publication, subscription = ipc(f"|init-term-id=2147483647|term-id=2147483647|term-offset={TERM - 96}")
     assert publication.initial_term_id == 2147483647
     assert publication.claim_position(100) == TERM + 160

@@ -24,7 +24,7 @@ def numbered(numbers: range) -> list[bytes]:
     return [b"%d" % number for number in numbers]
 
 
-def test_messages_arrive_in_order_and_the_end_of_stream_behind_them() -> None:
+def test_messages_arrive_in_order_and_the_end_of_stream_after_them() -> None:
     world = World()
     a, b = pair(world)
     subscription = b.add_subscription(CHANNEL, 10)

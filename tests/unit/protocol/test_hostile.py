@@ -101,7 +101,7 @@ def test_raw_and_message_level_agree_on_what_is_malformed() -> None:
         assert raw == message or (raw, message) == ("message", "error"), data.hex()
 
 
-def test_random_bytes_behind_every_header_decode_or_raise_decode_error() -> None:
+def test_random_bytes_after_every_header_decode_or_raise_decode_error() -> None:
     random = Random(4)
     for _ in range(30_000):
         vector = random.choice(vectors())

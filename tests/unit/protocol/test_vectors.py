@@ -28,7 +28,7 @@ def has_null_boolean(vector: Vector) -> bool:
 
 
 def longer(vector: Vector, extra: bytes, version: int) -> bytes:
-    """The message as a newer writer makes it, whose root block has `extra` behind the fields that we know."""
+    """The message as a newer writer makes it, whose root block has `extra` after the fields that we know."""
     header = vector.schema.table.header_length
     end = header + vector.block_length
     changed = bytearray(vector.encoded[:end] + extra + vector.encoded[end:])
@@ -109,7 +109,7 @@ def assert_holds(holder: object, names: list[str], block: RawBlock, vector_id: s
             assert value == wanted, (vector_id, name)
 
 
-def test_fields_of_a_newer_writer_behind_the_known_ones_are_skipped() -> None:
+def test_fields_of_a_newer_writer_after_the_known_ones_are_skipped() -> None:
     random = Random(17)
     for vector in vectors():
         if vector.kind != "older":

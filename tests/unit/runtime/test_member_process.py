@@ -1,4 +1,4 @@
-"""Member processes from outside: their ends and what they leave behind. Clusters are tested in test_member_cluster."""
+"""Member processes from outside: their ends and what they leave. Clusters are tested in test_member_cluster."""
 
 import json
 import signal

@@ -39,7 +39,7 @@ def test_the_newest_lines_are_kept(folder: Path) -> None:
     assert sorted(path.name for path in folder.iterdir()) == ["protocol.1.jsonl", "protocol.jsonl"]
 
 
-def test_a_restart_goes_on_behind_what_is_there(folder: Path) -> None:
+def test_a_restart_goes_on_after_what_is_there(folder: Path) -> None:
     for number in (1, 2):
         file = ProtocolFile("all", member_id=0, limit=1 << 20)
         file.keep(observation(number))

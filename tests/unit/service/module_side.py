@@ -234,7 +234,7 @@ class ModuleSide:
         )
 
     def append(self, *entries: Entry) -> int:
-        """Append entries to the log without committing them; returns the position behind the last."""
+        """Append entries to the log without committing them; returns the position after the last."""
         for entry in entries:
             assert self.log.offer(cm.SCHEMA.encode(entry)) > 0
         return self.log.position

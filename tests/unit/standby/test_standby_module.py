@@ -89,11 +89,11 @@ def test_a_standby_reads_what_there_was_and_what_comes() -> None:
     world.echo(client, [b"before"])
     service = KeepingService()
     standby = following(world, leader, service)
-    world.echo(client, [b"behind"])
+    world.echo(client, [b"beyond"])
     world.until(lambda: standby.has_read(leader))
     assert service.messages == leader.service.messages
-    assert [payload for _, payload in service.messages] == [b"before", b"behind"]
-    assert client.received == [b"before", b"behind"]
+    assert [payload for _, payload in service.messages] == [b"before", b"beyond"]
+    assert client.received == [b"before", b"beyond"]
 
 
 def test_its_services_follow_and_send_nothing_to_clients() -> None:
@@ -124,7 +124,7 @@ def test_it_takes_the_snapshot_that_members_leave_to_it_and_tells_them() -> None
             entry.recording_id for entry in reversed(standby.recording_log.latest_snapshot_set())
         ]
         assert not [entry for entry in entries.entries if entry.type is EntryType.SNAPSHOT]
-    world.echo(client, [b"behind"])
+    world.echo(client, [b"beyond"])
     world.until(lambda: standby.has_read(leader) and not standby.notices.is_busy)
     assert standby.errors.texts == []
     waited = [
@@ -190,7 +190,7 @@ def test_a_killed_one_starts_from_what_it_has_before_it_hears_of_the_cluster(ord
     standby = following(world, leader, Busy())
     if order is not None:
         take(world, leader, standby, order)
-    world.send(client, [b"behind"])
+    world.send(client, [b"beyond"])
     world.until(lambda: len(leader.service.messages) == 4 and standby.has_read(leader))
     storage = standby.kill()
     service = Busy()
@@ -253,7 +253,7 @@ def test_a_service_that_fails_a_snapshot_costs_that_snapshot_only() -> None:
     standby = following(world, leader, service)
     toggle(leader, ControlToggle.STANDBY_SNAPSHOT)
     world.until(lambda: any("failed to take snapshot" in text for text in standby.errors.texts))
-    world.send(client, [b"behind"])
+    world.send(client, [b"beyond"])
     world.until(lambda: len(service.messages) == 2 and standby.has_read(leader))
     assert local_snapshots(standby.recording_log) == []
     assert not standby.notices.is_busy
@@ -349,7 +349,7 @@ def test_a_snapshot_that_the_backup_agent_named_meanwhile_stays_and_the_own_one_
     known = standby.recording_log.latest_snapshot_set()
     toggle(leader, ControlToggle.STANDBY_SNAPSHOT)
     world.until(lambda: standby.module.is_taking_snapshot)
-    request = standby.module._snapshot_position
+    request = standby.module._snapshots.position
     # That one, and one of the members that is later still.
     for place in (request, request + 64):
         for entry in reversed(known):

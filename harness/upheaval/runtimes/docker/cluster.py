@@ -14,11 +14,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from upheaval.errors import HarnessError
-from upheaval.records import SPLIT, TOGETHER, CompanionConfig
+from upheaval.errors import EnvironmentFault, HarnessError, UsageError
+from upheaval.records import SPLIT, CompanionConfig
 from upheaval.runtimes import cluster_file, ports
-from upheaval.runtimes.cluster_file import ClusterConfig
-from upheaval.runtimes.docker import collect, files, labels
+from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.companion import DockerCompanion
 from upheaval.runtimes.docker.container_state import incarnation_of, is_running, raise_own_fault
 from upheaval.runtimes.docker.containers import (
@@ -38,12 +37,20 @@ from upheaval.runtimes.docker.engine import (
     engine_host,
     require_image,
 )
-from upheaval.runtimes.docker.files import DockerConfig
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded, run_inside
 from upheaval.runtimes.docker.reaper import choose_cleaning
 from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, Result, new_manifest, with_base_port
 from upheaval.security import policy as security
-from upheaval.system import COMPONENTS, SOURCE_FOLDER, SYSTEM, ControlStatus, MemberPlan, MemberStatus
+from upheaval.system import (
+    CLUSTER_OF_THREE,
+    COMPONENTS,
+    SOURCE_FOLDER,
+    SYSTEM,
+    ClusterSpec,
+    ControlStatus,
+    MemberPlan,
+    MemberStatus,
+)
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 
@@ -229,15 +236,14 @@ class DockerMember(LiveMember):
 class DockerCluster(LiveCluster[DockerMember]):
     """A cluster of containers."""
 
-    runtime = files.RUNTIME
+    runtime = "docker"
     # To look at a member costs a process in its container.
     poll_interval_s = 0.05
 
-    def __init__(self, folder: Path, config: DockerConfig, client: Client, *, kept: bool = False) -> None:
+    def __init__(self, folder: Path, config: ClusterSpec, client: Client, *, kept: bool = False) -> None:
         members: list[DockerMember] = []
-        super().__init__(folder, config.cluster, members)
+        super().__init__(folder, config, members)
         members.extend(DockerMember(self, member_id) for member_id in range(self.config.members))
-        self.docker_config = config
         self.client = client
         self.system = SYSTEM
         self._is_kept = kept
@@ -250,57 +256,29 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     @classmethod
     def create(
-        cls,
-        folder: str | os.PathLike[str],
-        *,
-        members: int = 3,
-        components: str = TOGETHER,
-        profile: str = "test",
-        sync_level: int = 0,
-        service: str = cluster_file.DEFAULT_SERVICE,
-        source: Path | None = None,
-        max_sessions: int = 0,
-        protocol_trace: int = 0,
-        tls: Path | None = None,
-        credentials: Path | None = None,
-        base_port: int | None = None,
-        image: str | None = None,
-        kept: bool = False,
-        planted: str | None = None,
+        cls, folder: str | os.PathLike[str], spec: ClusterSpec = CLUSTER_OF_THREE, *, kept: bool = False
     ) -> "DockerCluster":
         """Make a new cluster in a new or empty folder; nothing runs yet. `kept`: it shall outlive this process.
 
-        A service of one's own comes from the folder `source` (copied in), or is in the `image` already. What killed
-        harnesses have left in the engine is removed first. With `planted` the members are a test build of the node
-        that has this bug. Raises `HarnessError` with one clear line.
+        A service of one's own is copied in from its source, or is in the image already. What killed harnesses have left
+        in the engine is removed first. With a planted bug the members are a test build of the node. Raises
+        `HarnessError` with one clear line.
         """
         path = Path(folder).absolute()
-        config = ClusterConfig(
-            run_id=uuid.uuid4().hex,
-            members=members,
-            components=components,
-            profile=profile,
-            sync_level=sync_level,
-            service=service,
-            base_port=0 if base_port is None else base_port,
-            python_path=files.service_path(service, source, image),
-            max_sessions=max_sessions,
-            protocol_trace=protocol_trace,
-            tls=cluster_file.absolute(tls),
-            credentials=cluster_file.absolute(credentials),
-            planted=planted,
-        )
-        cluster_file.check_config(config, is_service_here=image is None)
-        docker_config = DockerConfig(config, files.choose_image(image, planted), files.require_source(source))
+        spec = spec.made(uuid.uuid4().hex)
+        cluster_file.check(spec)
+        spec = replace(spec, image=_image_of(spec))
+        if spec.source and not Path(spec.source).is_dir():
+            raise EnvironmentFault(f"the service's source {spec.source} is not a folder")
         client = connect()
         with closed_on_failure(client):
-            require_image(client, docker_config.image)
+            require_image(client, spec.image)
             labels.remove_abandoned(client)
-            docker_config = replace(docker_config, cluster=with_base_port(config, base_port))
+            spec = with_base_port(spec)
             cluster_file.require_usable(path)
-            cluster = cls(path, docker_config, client, kept=kept)
-            cluster.run.create(new_manifest(cluster.config, cls.runtime))
-            files.save(docker_config, path)
+            cluster = cls(path, spec, client, kept=kept)
+            cluster.run.create(new_manifest(spec, cls.runtime))
+            cluster_file.save(spec, cls.runtime, path)
         return cluster
 
     @property
@@ -311,9 +289,12 @@ class DockerCluster(LiveCluster[DockerMember]):
     def open(cls, folder: str | os.PathLike[str]) -> "DockerCluster":
         """The cluster of a folder, running or not. Raises `UsageError` when there is none or of another version."""
         path = Path(folder).absolute()
-        config, client = files.load(path), connect()
+        spec = cluster_file.load(path)
+        if cluster_file.runtime_of(path) != cls.runtime:
+            raise UsageError(f"the cluster in {path} does not run in containers")
+        client = connect()
         with closed_on_failure(client):
-            return cls(path, config, client, kept=True)
+            return cls(path, spec, client, kept=True)
 
     # --- handles ---
 
@@ -368,22 +349,16 @@ class DockerCluster(LiveCluster[DockerMember]):
         config = self.config
         hosts = member_hosts(config.members)
         member = MemberPlan(
-            member_id=member_id,
+            config,
+            member_id,
             endpoints=[[f"{host}:{port}" for port in self.system.ports] for host in hosts],
             metrics=f"0.0.0.0:{self.system.metrics_port}",
             folder=str(self.system.folder),
-            run_id=config.run_id,
-            service=config.service,
-            profile=config.profile,
-            sync_level=config.sync_level,
-            python_path=(SOURCE_FOLDER,),
             component=component,
-            max_sessions=config.max_sessions,
-            protocol_trace=config.protocol_trace,
+            python_path=(SOURCE_FOLDER,),
             names=self._names.get(member_id, {}),
             tls=security.FILES_OF_COPIES if config.tls else {},
             credentials=security.BOOK_COPY if config.credentials else "",
-            planted=config.planted,
         )
         holds_sockets = component == self.members[member_id].components[0]
         earlier = self.run.member(member_id).path
@@ -399,12 +374,12 @@ class DockerCluster(LiveCluster[DockerMember]):
             host=hosts[member_id],
             name=self.container_name(member_id, component),
             volume=self.container_name(member_id, ALL),
-            image=self.docker_config.image,
+            image=config.image,
             network=self.member_network(member_id) if holds_sockets else None,
             ingress_host_port=None if self._is_apart else ports.member_ports(config.base_port, member_id)[0],
             labels=self.labels,
             volume_labels=self.cleaning.labels,
-            source=self.docker_config.source if holds_sockets else "",
+            source=config.source if holds_sockets else "",
             restore=earlier if holds_sockets and earlier.is_dir() else None,
         )
         start_container(self.client, plan, self.system)
@@ -471,6 +446,15 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     def _remove(self) -> None:
         labels.remove_run(self.client, self.config.run_id)
+
+
+def _image_of(spec: ClusterSpec) -> str:
+    """The image of the members. A bug can only be planted in the test build: another image would go without it."""
+    if spec.planted is None:
+        return spec.image or SYSTEM.image
+    if spec.image:
+        raise UsageError(f"a bug can be planted in {SYSTEM.test_image} only: leave out the image {spec.image}")
+    return SYSTEM.test_image
 
 
 def _pause(container: Any) -> None:

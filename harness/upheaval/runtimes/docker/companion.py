@@ -133,16 +133,12 @@ class DockerCompanion(LiveCompanion):
         cluster = self._cluster.config
         consensus = self._cluster.system.ports[1]
         return companion_system.CompanionPlan(
+            cluster,
             self.config,
             members=[f"{host}:{consensus}" for host in member_hosts(cluster.members)],
             endpoints=[f"{self.name}:{port}" for port in companion_system.PORTS_IN_CONTAINER],
             metrics=f"0.0.0.0:{companion_system.METRICS_PORT_IN_CONTAINER}",
             folder=str(self._cluster.system.folder),
-            run_id=cluster.run_id,
-            service=cluster.service,
-            profile=cluster.profile,
-            sync_level=cluster.sync_level,
-            python_path=cluster.python_path,
             tls=security.FILES_OF_COPIES if cluster.tls else {},
             credentials_file=str(self._cluster.system.folder / security.BOOK_COPY) if self.config.credentials else "",
         )
@@ -161,7 +157,7 @@ class DockerCompanion(LiveCompanion):
             host=self.name,
             name=self._container_name,
             volume=self._container_name,
-            image=self._cluster.docker_config.image,
+            image=self._cluster.config.image,
             network=self._cluster.member_network(0),
             ingress_host_port=None,
             labels=self._cluster.labels,

@@ -35,9 +35,7 @@ def connect() -> Client:
     except ImportError:
         raise EnvironmentFault(f"the Python packages docker and testcontainers are missing: {INSTALL}") from None
     if os.environ.get("DOCKER_HOST", "").startswith("ssh://"):
-        raise EnvironmentFault(
-            "engines behind ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address"
-        )
+        raise EnvironmentFault("engines at ssh:// are not supported: set DOCKER_HOST to a unix:// or tcp:// address")
     try:
         client = docker.from_env()
         with closed_on_failure(client):

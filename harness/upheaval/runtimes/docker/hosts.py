@@ -7,7 +7,7 @@ A new container gets whatever address the engine gives it; the others find it by
 from dataclasses import replace
 
 from upheaval.errors import UsageError
-from upheaval.runtimes.docker import files
+from upheaval.runtimes import cluster_file
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import engine_errors, require_image
 from upheaval.runtimes.process import ALL
@@ -21,8 +21,8 @@ class DockerHosts:
         """Have every container that is made from now on, by later commands too, made of this image."""
         cluster = self._cluster
         require_image(cluster.client, image)
-        cluster.docker_config = replace(cluster.docker_config, image=image)
-        files.save(cluster.docker_config, cluster.folder)
+        cluster.config = replace(cluster.config, image=image)
+        cluster_file.save(cluster.config, cluster.runtime, cluster.folder)
 
     def renew(self, member_id: int, app_version: int | None) -> None:
         """The next start makes new containers on the volume that is there."""

@@ -20,6 +20,7 @@ class Cleaning:
 
     @property
     def is_by_ryuk(self) -> bool:
+        """Whether Ryuk removes the cluster as soon as this process is gone."""
         return bool(self.labels)
 
     def begin(self) -> None:

@@ -23,11 +23,13 @@ def write_files(disk: Disk, target: Path) -> None:
 
 
 def write_trace(journal: Journal, member_id: int, target: Path) -> None:
+    """The member's trace as the process runtime writes it."""
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text("".join(line + "\n" for line in journal.lines.get(member_id, [])), encoding="utf-8")
 
 
 def write_protocol(traces: ProtocolTraces, member_id: int, folder: Path) -> None:
+    """The member's protocol trace as the process runtime writes it."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / FILE_NAME).open("w", encoding="utf-8") as stream:
         stream.writelines(line + "\n" for line in traces.lines(member_id))

@@ -38,9 +38,14 @@ ARCHIVE_PORT: Final = 9004
 class ClosableAgent(Protocol):
     """What `ports.Agent` is, with an orderly end."""
 
-    def do_work(self, now: Now) -> int: ...
-    def next_deadline_ns(self) -> int: ...
-    def close(self) -> None: ...
+    def do_work(self, now: Now) -> int:
+        """One duty cycle; how much was done."""
+
+    def next_deadline_ns(self) -> int:
+        """When it must have a turn without input."""
+
+    def close(self) -> None:
+        """End in good order, without waiting."""
 
 
 Build = Callable[["SimulatedCompanion", MemberPorts], Sequence[ClosableAgent]]
@@ -72,6 +77,7 @@ class SimulatedCompanion:
 
     @property
     def alive(self) -> bool:
+        """Whether it has a process that lives."""
         return self.process is not None and self.process.alive
 
     def status(self) -> CompanionStatus:
@@ -95,12 +101,15 @@ class SimulatedCompanion:
     # --- hands, by the words of `upheaval.cluster.companion_control.Companion` ---
 
     def launch(self) -> None:
+        """As `start`."""
         self.start()
 
     def end_now(self) -> None:
+        """As `kill`."""
         self.kill()
 
     def stop_now(self) -> None:
+        """As `stop`."""
         self.stop()
 
     def start(self) -> None:

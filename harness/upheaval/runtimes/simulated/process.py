@@ -75,14 +75,17 @@ class SimulatedProcess:
 
     @property
     def host(self) -> str:
+        """The host that it runs on."""
         return self._host
 
     @property
     def alive(self) -> bool:
+        """Whether it has not ended; a paused one lives."""
         return self._is_alive
 
     @property
     def is_paused(self) -> bool:
+        """Whether it is stopped as by SIGSTOP."""
         return self._is_paused
 
     def start(self, agents: Sequence[Agent]) -> None:
@@ -98,6 +101,7 @@ class SimulatedProcess:
         self._turns = [_Turn(agent) for agent in agents]
 
     def now(self) -> Now:
+        """Virtual time, and the host's wall clock with its skew."""
         world = self._world
         return Now(world.now_ns, world.epoch_ms + self.clock_skew_ms, world.epoch_fraction_ns)
 
@@ -120,6 +124,7 @@ class SimulatedProcess:
             self._paused_since_ns = self._world.now_ns
 
     def resume(self) -> None:
+        """Go on with what has waited; the pause counts as a stall."""
         if self._is_paused:
             self._is_paused = False
             self.longest_stall_ns = max(self.longest_stall_ns, self._world.now_ns - self._paused_since_ns)

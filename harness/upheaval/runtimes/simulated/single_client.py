@@ -32,13 +32,16 @@ class SingleClient:
 
     @property
     def is_connected(self) -> bool:
+        """Whether there is a session that takes requests."""
         return self._session is not None and self._session.is_connected
 
     @property
     def is_idle(self) -> bool:
+        """Whether no request is outstanding."""
         return self._wanted is None
 
     def open(self) -> None:
+        """Begin to open a session."""
         self._session = self._open_session()
 
     def request(self, value: str) -> None:
@@ -47,6 +50,7 @@ class SingleClient:
         self._is_sent = False
 
     def close(self) -> None:
+        """End the session, if there is one."""
         if self._session is not None:
             self._session.close()
             self._session = None
@@ -57,6 +61,7 @@ class SingleClient:
         return len(encode_operation(0, Function.ECHO, "", value))
 
     def do_work(self, now: Now) -> int:
+        """Send what is wanted, once, and take its answer."""
         session = self._session
         if session is None:
             return 0
@@ -68,6 +73,7 @@ class SingleClient:
         return work
 
     def next_deadline_ns(self) -> int:
+        """That of the session; never without one."""
         return NEVER_NS if self._session is None else self._session.next_deadline_ns()
 
     def _on_response(self, payload: Buffer) -> None:

@@ -33,6 +33,7 @@ class Operator:
     alive = True
 
     def post(self, action: Callable[[], None]) -> None:
+        """Run it at once: an operator has no loop."""
         action()
 
 
@@ -47,18 +48,22 @@ class SimulatedNode:
         self._storage = member.disk.storage(Operator())
 
     def now_ms(self) -> int:
+        """The world's wall clock, without the skew of the member's host."""
         return self._world.epoch_ms
 
     # --- files
 
     def read(self, path: str) -> bytes | None:
+        """The visible content; None where there is no such file."""
         disk = self._member.disk
         return disk.read(path) if path in disk.paths else None
 
     def names(self, directory: str) -> list[str]:
+        """Sorted; empty where there is no such folder."""
         return self._storage.names(directory)
 
     def replace(self, path: str, content: bytes) -> None:
+        """A new file, a sync and a rename, as the real tool does it."""
         new_path = f"{path}.tmp"
         file = self._storage.open(new_path, create=True)
         file.truncate(0)
@@ -69,21 +74,25 @@ class SimulatedNode:
         self._storage.sync_directory(layout.parent(path))
 
     def write_at(self, path: str, offset: int, content: bytes) -> None:
+        """Written and synced at once."""
         file = self._storage.open(path)
         file.write(offset, [content])
         file.sync(2)
         file.close()
 
     def remove(self, path: str) -> None:
+        """Raises `StorageError` where there is no such file."""
         self._storage.remove(path)
         self._storage.sync_directory(layout.parent(path))
 
     def archive(self) -> Folder | None:
+        """The archive of the member's disk."""
         return StorageFolder(self._storage, layout.ARCHIVE_DIRECTORY)
 
     # --- life
 
     def is_in_use(self, path: str, header: ClusterMarkHeader) -> bool:  # noqa: ARG002
+        """Whether the member's process lives: its components run together."""
         return self._member.alive
 
     def cnc(self, header: ClusterMarkHeader) -> tuple[str, bytes | None]:
@@ -91,9 +100,11 @@ class SimulatedNode:
         return f"{header.aeron_directory}/{layout.CNC.rpartition('/')[2]}", None
 
     def counters(self, header: ClusterMarkHeader) -> Counters | None:  # noqa: ARG002
+        """Those of the process; None when the member is down."""
         return self._member.counters if self._member.alive else None
 
     def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
+        """Asked in turns of the member's own process, for as long as virtual time allows."""
         process = self._member.process
         if process is None or not process.alive:
             return None
@@ -122,6 +133,8 @@ class SimulatedNode:
         return query.answer
 
     def wait(self, counters: Counters, counter_id: int, value: int, timeout_ms: int) -> bool:
+        """Ends early when the member dies."""
+
         def is_there() -> bool:
             counter = counters.get(counter_id)
             return counter is not None and counter.get() == value

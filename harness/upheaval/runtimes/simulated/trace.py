@@ -24,6 +24,7 @@ class ProtocolTraces:
         self._of: dict[int, deque[Observation]] = {}
 
     def of(self, member_id: int) -> deque[Observation]:
+        """What is kept of one member: the newest observations."""
         return self._of.setdefault(member_id, deque(maxlen=self._kept))
 
     def lines(self, member_id: int) -> Iterator[str]:
@@ -39,6 +40,7 @@ class Journal:
         self._hash = hashlib.sha256()
 
     def add(self, member_id: int, line: str) -> None:
+        """Take a line of a member, in the order of the run."""
         self.lines.setdefault(member_id, []).append(line)
         self._hash.update(line.encode())
         self._hash.update(b"\n")
@@ -57,6 +59,7 @@ class SimulatedTracer:
         self._origin: dict[str, int | str] = {"member": member_id, "component": component, "pid": incarnation}
 
     def emit(self, now: Now, event: str, **fields: int | str | bool | None) -> None:
+        """Fields with a name that every line has get `field_` before it."""
         record: dict[str, int | str | bool | None]
         record = {"ts": now.ns, "epoch_ms": now.epoch_ms, **self._origin, "event": event}
         for name, value in fields.items():
@@ -73,6 +76,7 @@ class ErrorLog:
         self.texts: list[str] = []
 
     def report(self, now: Now, kind: str, text: str) -> None:
+        """The first of a kind is an event of the trace; all texts are kept."""
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self.texts.append(f"{now.ns} {kind}: {text}")
         if self.counts[kind] == 1:

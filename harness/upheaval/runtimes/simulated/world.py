@@ -57,6 +57,7 @@ class World:
         self._planned += 1
 
     def after(self, delay_ns: int, action: Action) -> None:
+        """Plan `action` for so much later."""
         self.at(self.now_ns + delay_ns, action)
 
     def step(self) -> bool:

@@ -1,0 +1,69 @@
+"""What a cluster is to be, as one value: scenarios, tests, commands and runtimes say it with this and nothing else."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final, Self
+
+from upheaval.records import TOGETHER
+from upheaval.workload import WORKBENCH_SERVICE
+from upheaval_node import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterSpec:
+    """A cluster that is wished for; with a `run_id`, one that was made, and what was chosen for it.
+
+    Paths are texts, absolute in one that was made, because any later process has to find them.
+    """
+
+    members: int = 3
+    components: str = TOGETHER
+    profile: str = "test"
+    sync_level: int = 0
+    service: str = WORKBENCH_SERVICE
+    """A shipped one, or `module:Class`."""
+    source: str = ""
+    """The folder with the code of a service of one's own, which containers get a copy of; empty for the current one."""
+    image: str = ""
+    """The image of containers, which may bring that code instead; empty for the node's own."""
+    base_port: int = 0
+    """The first of ten ports a member on this machine; 0 for free ones."""
+    max_sessions: int = 0
+    """How many clients a member lets in; 0 for the node's own limit."""
+    protocol_trace: int = 0
+    """How many bytes the protocol trace of each process may take; 0 for no such trace."""
+    tls: str = ""
+    """The folder of the certificates of members and clients; empty without TLS."""
+    credentials: str = ""
+    """The credentials file of those who may connect; empty for everyone."""
+    planted: str | None = None
+    """The bug of a test build of the node that the members are; None for the node of the product."""
+    run_id: str = ""
+    python_path: tuple[str, ...] = ()
+    """Where the members find the code of a service of one's own; nowhere when it is shipped or the image brings it."""
+    version: str = __version__
+
+    def made(self, run_id: str) -> Self:
+        """The cluster of a run, which nothing has been chosen for yet."""
+        has_code = ":" in self.service and not (self.image and not self.source)
+        return replace(
+            self,
+            run_id=run_id,
+            source=_absolute(self.source),
+            tls=_absolute(self.tls),
+            credentials=_absolute(self.credentials),
+            python_path=(str(Path(self.source).absolute()),) if has_code else (),
+        )
+
+    @property
+    def is_service_here(self) -> bool:
+        """Whether the code of its service is on this machine, not in an image only."""
+        return ":" not in self.service or bool(self.python_path)
+
+
+CLUSTER_OF_THREE: Final = ClusterSpec()
+"""What nobody wished otherwise."""
+
+
+def _absolute(path: str) -> str:
+    return path and str(Path(path).absolute())
