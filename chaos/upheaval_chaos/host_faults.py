@@ -222,8 +222,8 @@ class HostInjection:
             return ""
         moved_ms = now[1] - before.clock[1]
         if abs(moved_ms - wanted_ms) > CLOCK_EXACT_MS:
-            raise UnknownOutcome(f"the clock of member {member_id} is {moved_ms} ms ahead, not {wanted_ms}")
-        return f"member {member_id} writes a time that is {moved_ms} ms ahead of what it was"
+            raise UnknownOutcome(f"member {member_id} writes a time that is off by {moved_ms:+} ms, not {wanted_ms:+}")
+        return f"member {member_id} writes a time that is off by {moved_ms:+} ms"
 
     def _seen_full(self, member_id: int, before: _Before) -> str:
         work = self._hosts.disk_work(member_id)

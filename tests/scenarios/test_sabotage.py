@@ -10,11 +10,13 @@ import pytest
 from support.fault_cases import CASES, LIVE_ROUNDS, SIMULATED_ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
 from support.live_clusters import end_without_trace
 from support.saboteur import Sabotage
+from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, host_faults, link_faults
+from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import Proof
 
 SCENARIO = parse_scenario(
@@ -93,6 +95,13 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
     finally:
         stage.close()
     end_without_trace(ProcessCluster.open(folder))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", HostFaultKind)
+def test_machines_that_are_not_ours_are_not_broken(kind: HostFaultKind, processes: LiveStage) -> None:
+    with pytest.raises(UsageError, match="^the process runtime cannot [a-z ]*: use --runtime simulated$"):
+        fault_of(CASES[kind][0]).aim(processes.target)
 
 
 @pytest.mark.heavy
