@@ -100,7 +100,7 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
 @pytest.mark.heavy
 @pytest.mark.parametrize("kind", HostFaultKind)
 def test_machines_that_are_not_ours_are_not_broken(kind: HostFaultKind, processes: LiveStage) -> None:
-    with pytest.raises(UsageError, match="^the process runtime cannot [a-z ]*: use --runtime simulated$"):
+    with pytest.raises(UsageError, match=r"^the process runtime cannot [a-z ]*: use --runtime simulated$"):
         fault_of(CASES[kind][0]).aim(processes.target)
 
 

@@ -331,4 +331,4 @@ def _kind_of(fault: Fault | str) -> str:
     """The word by which a scenario calls it."""
     if isinstance(fault, str):
         return (fault.split() or ["fault"])[0]
-    return fault.kind.value if isinstance(fault, MemberFault | LinkFault) else "fault"
+    return fault.kind.value if isinstance(fault, MemberFault | LinkFault | HostFault) else "fault"
