@@ -209,6 +209,7 @@ class MemberLog:
         return self._has_joined(now)
 
     def _has_joined(self, now: Now) -> bool:
+        # Differs from Aeron (docs/protocol.md, E1): polled, where Aeron waits inside one tick.
         assert self._joining is not None
         if not self._joining.poll(now):
             return False

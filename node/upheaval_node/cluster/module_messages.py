@@ -120,6 +120,7 @@ class ConsensusMessages:
         """
         if self._other_member(now, member_id, message) is None:
             return False
+        # Differs from Aeron (docs/protocol.md, E14): Aeron believes any.
         known = max(self._term_id, self._context.node_state.candidate_term_id)
         if term_id <= known + MAX_TERM_GAP:
             return True
