@@ -13,14 +13,12 @@ from upheaval.checkers.verdict import Finding, Verdict, trace_missing
 from upheaval.errors import UsageError
 from upheaval.records import FieldError, Manifest, RunFolder, TraceEvent, jsonfields
 from upheaval_node.tls_files import member_name
+from upheaval_node.trace_kinds import TraceKind
 
 SECURITY_FILE: Final = "security.json"
 PRINCIPALS: Final = "principals"
 AUTHORITIES: Final = "authorities"
 
-_START: Final = "process-start"
-_READ: Final = "certificates-read"
-_PEER: Final = "tls-peer"
 _WITH_SOCKETS: Final = ("all", "archive")
 """The process of a member that has its connections."""
 
@@ -80,7 +78,7 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: list[str
         if broken:
             detail = f"member-{member_id}/trace.jsonl:{broken}"
             return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, detail, members=(member_id,))
-        peers = [str(event.fields.get("name")) for event in events if event.event == _PEER]
+        peers = [str(event.fields.get("name")) for event in events if event.event == TraceKind.TLS_PEER]
         if not peers:
             detail = f"member {member_id} had no connections at all"
             return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, detail, members=(member_id,))
@@ -95,15 +93,15 @@ def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: lis
     has_read = False
     for event in _of_sockets(events):
         fields = event.fields
-        if event.event == _START:
+        if event.event == TraceKind.PROCESS_START:
             has_read = False
-        elif event.event == _READ:
+        elif event.event == TraceKind.CERTIFICATES_READ:
             has_read = True
             if fields.get("name") != member_name(member_id):
                 return f"{event.line}: it is {fields.get('name')!r}"
-        elif event.event == _PEER and fields.get("authority") not in authorities:
+        elif event.event == TraceKind.TLS_PEER and fields.get("authority") not in authorities:
             return f"{event.line}: {fields.get('name')!r} is of {fields.get('authority')!r}, not of our authority"
-        elif not has_read and event.event in (_PEER, "leadership_term"):
+        elif not has_read and event.event in (TraceKind.TLS_PEER, TraceKind.LEADERSHIP_TERM):
             return f"{event.line}: it had no certificate when it took part"
     return ""
 
