@@ -26,21 +26,29 @@ class Operable(Protocol):
     """What an order needs of a cluster; times and waits are those of its runtime."""
 
     @property
-    def member_ids(self) -> Sequence[int]: ...
+    def member_ids(self) -> Sequence[int]:
+        """The ids of all members, whether they run or not."""
 
-    def status(self) -> list[MemberStatus]: ...
+    def status(self) -> list[MemberStatus]:
+        """What each member says of itself now."""
 
-    def leader(self) -> int | None: ...
+    def leader(self) -> int | None:
+        """The member that leads and serves now, if it can be told."""
 
-    def acknowledged(self) -> int: ...
+    def acknowledged(self) -> int:
+        """How many operations of the load were acknowledged so far."""
 
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """Monotonic time of the runtime."""
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None: ...
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Raises `UnknownOutcome` when `condition` does not hold in time."""
 
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]: ...
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        """Names of what runs of a member, or of one component of it, now; they never come back."""
 
-    def start(self, member_id: int) -> None: ...
+    def start(self, member_id: int) -> None:
+        """Start what is not running of the member."""
 
     def order(self, member_id: int, order: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
@@ -54,7 +62,8 @@ class Operable(Protocol):
         """With which status that process ended; None when it runs, or nobody knows."""
         ...
 
-    def record_control(self, record: ControlRecord) -> None: ...
+    def record_control(self, record: ControlRecord) -> None:
+        """Write down the order, with its proof."""
 
 
 def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -> ControlRecord:
@@ -119,7 +128,7 @@ class _Order:
             position = max(positions)
             return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
 
-        self._wait(is_taken, f"snapshot behind position {before} on members {_shown(running)}")
+        self._wait(is_taken, f"snapshot after position {before} on members {_shown(running)}")
         self.seen = {str(member_id): {"snapshot_position": position} for member_id in running}
         return f"snapshot at position {position} on members {_shown(running)}"
 
@@ -137,7 +146,7 @@ class _Order:
             position = max(positions)
             return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
 
-        self._wait(is_known, f"word of a standby's snapshot behind position {before} to members {_shown(running)}")
+        self._wait(is_known, f"word of a standby's snapshot after position {before} to members {_shown(running)}")
         if self._positions(running) != own:
             raise UnknownOutcome(f"a member took a snapshot that was left to standbys: {self._positions(running)}")
         self.seen = {str(member_id): {"standby_position": position} for member_id in running}

@@ -46,10 +46,12 @@ class ActiveFault:
 
     @property
     def kind(self) -> str:
+        """Which kind of fault it is, by its name in scenarios."""
         return _kind_of(self.fault)
 
     @property
     def component(self) -> str | None:
+        """The component that it hit of each member, None for whole members and links."""
         return self.fault.component if isinstance(self.fault, MemberFault) else None
 
     def heal(self) -> None:

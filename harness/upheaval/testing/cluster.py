@@ -40,6 +40,7 @@ class Client:
         return self._requests.request(payload)
 
     def close(self) -> None:
+        """End its session."""
         self._requests.close()
 
     def __enter__(self) -> Self:
@@ -61,6 +62,7 @@ class Workload:
 
     @property
     def counts(self) -> LoadCounts:
+        """How its operations have ended so far."""
         return LoadCounts() if self._load is None else self._load.counts
 
     def start(self, *, keys: int = 8, slots: int = 8, rate: int = 200) -> None:
@@ -95,7 +97,7 @@ class Cluster:
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, unless an `image` of one's own brings the service. `runtime`
     is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which faults of links
-    need; simulated ones always do. Everything the run leaves behind lies in `folder`. `restore_from` is the folder of a
+    need; simulated ones always do. Everything the run leaves lies in `folder`. `restore_from` is the folder of a
     backup or a standby, or of a member that is down, which the members begin with.
     """
 
@@ -167,6 +169,7 @@ class Cluster:
 
     @property
     def run(self) -> RunFolder:
+        """The run folder."""
         return self._backend.run
 
     def up(self, timeout_s: float = WAIT_S) -> int:
@@ -203,9 +206,11 @@ class Cluster:
 
     @property
     def member_ids(self) -> list[int]:
+        """The ids of all members, whether they run or not."""
         return list(range(self.size))
 
     def status(self) -> list[MemberStatus]:
+        """What each member says of itself now."""
         return self._backend.target.status()
 
     def leader(self) -> int | None:
