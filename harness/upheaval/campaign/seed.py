@@ -27,6 +27,7 @@ from upheaval.records import (
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 SECONDS_MIN: Final = 60
@@ -158,9 +159,9 @@ class SeedRun:
         for lines in self.cluster.journal.lines.values():
             old = ""
             for line in lines:
-                if '"event":"process-start"' in line:
+                if f'"event":"{TraceKind.PROCESS_START}"' in line:
                     old = ""
-                elif '"event":"election_state"' in line:
+                elif f'"event":"{TraceKind.ELECTION_STATE}"' in line:
                     new = json.loads(line)["state"]
                     if old not in ("", "CLOSED"):
                         moves[f"{old}>{new}"] += 1

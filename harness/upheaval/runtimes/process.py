@@ -50,9 +50,9 @@ from upheaval_chaos.target import CLIENTS
 from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
+from upheaval_node.trace_kinds import TraceKind
 
 ALL: Final = "all"
-PROCESS_END: Final = "process-end"
 """The last event that a process of a member traces, with its exit status."""
 SIGNAL_TIMEOUT_S: Final = 5.0
 _LOG_TAIL_LENGTH: Final = 4096
@@ -409,7 +409,11 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             if spawned.pid == pid:
                 return self._collected_status(spawned)
         trace = self.run.member(member_id)
-        ends = [event for event in trace.read_trace() if event.event == PROCESS_END and event.fields.get("pid") == pid]
+        ends = [
+            event
+            for event in trace.read_trace()
+            if event.event == TraceKind.PROCESS_END and event.fields.get("pid") == pid
+        ]
         status = ends[-1].fields.get("status") if ends else None
         return status if isinstance(status, int) else None
 
