@@ -110,10 +110,10 @@ class PacketLinks:
 
     def _address(self, member_id: int) -> str:
         settings = self._member(member_id).attrs["NetworkSettings"]["Networks"]
-        return str(settings[self._cluster.member_network(member_id)]["IPAddress"])
+        return str(settings[self._cluster.engine_run.member_network(member_id)]["IPAddress"])
 
     def _member(self, member_id: int) -> Any:
-        container = self._cluster.member(member_id).container()
+        container = self._cluster.member(member_id).node.container()
         if container is None or not container.attrs["State"]["Running"]:
             raise UnknownOutcome(f"member {member_id} does not run: its network is gone")
         return container
@@ -153,7 +153,7 @@ class PacketLinks:
                 read_only=True,
                 tmpfs={"/run": "size=1m"},
                 init=True,
-                labels=dict(cluster.labels),
+                labels=dict(cluster.engine_run.labels),
                 detach=True,
             )
             helper.reload()
