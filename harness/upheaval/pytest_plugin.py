@@ -42,6 +42,7 @@ _RUN = pytest.StashKey[_Run]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    """The options of the command line and of the ini file; `docs` has their use."""
     group = parser.getgroup("upheaval", "clusters of replicated state machines")
     group.addoption("--runtime", choices=RUNTIMES, default="process", help="where clusters run")
     group.addoption("--members", type=int, default=None, help="members of a cluster (default 3)")
@@ -53,6 +54,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    """Makes the marker known, so that `--strict-markers` accepts it."""
     options = ", ".join(_MARKER_OPTIONS)
     config.addinivalue_line("markers", f"{MARKER}(**options): options of the test's cluster: {options}")
 
@@ -110,7 +112,9 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
         unknown = sorted(set(mark.kwargs) - set(_MARKER_OPTIONS))
         if unknown or mark.args:
             wrong = ", ".join(unknown) or "positional values"
-            raise pytest.UsageError(f"marker {MARKER}: unknown {wrong}: use {', '.join(_MARKER_OPTIONS)}")
+            from upheaval.errors import UsageError
+
+            raise UsageError(f"marker {MARKER}: unknown {wrong}: use {', '.join(_MARKER_OPTIONS)}")
         options.update(mark.kwargs)
     for name in ("members", "seed"):
         if config.getoption(f"--{name}") is not None:
@@ -170,6 +174,7 @@ def _replay_line(item: pytest.Item, options: dict[str, Any]) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: "pytest.CallInfo[None]"
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Shortens the report of a failure of ours, and keeps where the run folder is and how to replay it."""
     is_ours = call.excinfo is not None and _is_ours(call.excinfo.value)
     if is_ours and call.excinfo is not None and not item.config.getoption("fulltrace"):
         _shorten(call.excinfo)
@@ -189,8 +194,6 @@ def pytest_runtest_makereport(
 
 def _is_ours(error: BaseException) -> bool:
     """Whether it is an error of the harness or of the client, whose message says everything."""
-    if isinstance(error, pytest.UsageError):
-        return str(error).startswith(f"marker {MARKER}:")
     for module, name in (("upheaval.errors", "HarnessError"), ("upheaval_node.errors", "NodeError")):
         # What nobody has imported nobody has raised.
         if module in sys.modules and isinstance(error, getattr(sys.modules[module], name)):
@@ -214,6 +217,7 @@ def _hides(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """For each failed test of ours, the line that replays it and the one that judges what it left."""
     lines: dict[str, list[str]] = {}
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):

@@ -34,6 +34,7 @@ class Aside:
     controls: tuple[ControlRecord, ...] = ()
 
     def to_json(self) -> str:
+        """As it stands in a column of the lake."""
         return json.dumps(asdict(self))
 
 

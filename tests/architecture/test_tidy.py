@@ -108,18 +108,26 @@ def test_the_core_draws_no_randomness_of_its_own() -> None:
     assert leaks + unseeded == []
 
 
-def test_only_the_writer_assigns_the_state_of_an_election() -> None:
-    writers = {
+def test_only_one_function_moves_an_election() -> None:
+    movers = {
         f"{file.path}:{f.name}"
         for file in python_files("node/upheaval_node/cluster")
         if "/election" in file.path
         for f in functions(file)
         for node in ast.walk(f)
-        if isinstance(node, ast.Assign)
-        and any(isinstance(t, ast.Attribute) and t.attr == "state" for t in node.targets)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "self._states.enter"
     }
-    path = "node/upheaval_node/cluster/election_base.py"
-    assert writers == {f"{path}:__init__", f"{path}:_enter"}
+    assert movers == {"node/upheaval_node/cluster/election_base.py:_enter"}
+
+
+def test_a_module_is_made_of_parts_and_inherits_nothing() -> None:
+    bases = {
+        node.name: [ast.unparse(base) for base in node.bases]
+        for file in python_files("node/upheaval_node/cluster", "node/upheaval_node/standby")
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.ClassDef) and node.name in ("ConsensusModule", "StandbyModule")
+    }
+    assert bases == {"ConsensusModule": [], "StandbyModule": []}
 
 
 def test_only_a_state_machine_writes_where_it_is() -> None:

@@ -141,10 +141,10 @@ class Watched:
             (
                 list(self.services[member_id].records()),
                 self.services[member_id].requests,
-                self.modules[member_id]._sessions.records(),
-                self.modules[member_id]._sessions.next_committed_session_id,
-                list(self.modules[member_id]._timers),
-                [(each.next_id, each.log_id, len(each)) for each in self.modules[member_id]._pending_messages],
+                self.modules[member_id]._state.sessions.records(),
+                self.modules[member_id]._state.sessions.next_committed_session_id,
+                list(self.modules[member_id]._state.timers),
+                [(each.next_id, each.log_id, len(each)) for each in self.modules[member_id]._state.pending_messages],
             )
             for member_id in self.cluster.member_ids
         ]

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from support.cluster_world import RecordedTrace, members_string
 from support.media_world import World
-from upheaval_node.archive.client import ArchiveClient
+from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.authentication import (
     AcceptEveryone,
     Authenticator,
@@ -13,15 +13,14 @@ from upheaval_node.cluster.authentication import (
     authorisation_named,
 )
 from upheaval_node.cluster.log_publisher import LogPublisher
-from upheaval_node.cluster.members import parse_members
-from upheaval_node.cluster.module_context import ModuleContext, ModuleCounters
+from upheaval_node.cluster.module_context import open_context
 from upheaval_node.cluster.sessions import SessionManager
 from upheaval_node.counters import Counters
 from upheaval_node.media.api import Message, Publication, Subscription
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol import codec
-from upheaval_node.settings import ClusterSettings
+from upheaval_node.settings import ClusterSettings, MemberSettings
 from upheaval_node.types import MS, Now
 
 TERM = 7
@@ -57,19 +56,9 @@ class PartsWorld(World):
         super().__init__(seed=seed)
         self.media = self.driver()
         self.trace = RecordedTrace()
-        settings = ClusterSettings(max_sessions=max_sessions)
-        counters = Counters.in_memory()
-        self.context = ModuleContext(
-            self.media,
-            counters,
-            ModuleCounters(counters, 0),
-            settings,
-            0,
-            parse_members(members_string(3)),
-            ArchiveClient(self.media),
-            self.trace,
-            self.errors,
-            lambda now: now.epoch_ms,
+        settings = MemberSettings(cluster=ClusterSettings(max_sessions=max_sessions))
+        self.context = open_context(
+            self.media, MemoryStorage(), Counters.in_memory(), settings, members_string(3), 0, self.trace, self.errors
         )
         self.log_subscription: Subscription = self.media.add_subscription("aeron:ipc", 100)
         self.log_publication: Publication = self.media.add_publication(LOG_CHANNEL, 100)

@@ -18,17 +18,16 @@ Operations are prepare, truncate, replay, replicate, join, append and catchup. A
 the node's own.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
-from random import Random
-from typing import Final, cast
+from typing import Final
 
-from support.lone_member import Agent
+from support.lone_member import Around
 from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.election import Election
-from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay, LogReplication
-from upheaval_node.cluster.election_states import ElectionState, Role
-from upheaval_node.cluster.members import parse_members, quorum_position
+from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.cluster.log_access import LogReplay, LogReplication, Progress
 from upheaval_node.errors import NodeError, PeerError
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.protocol import cluster_messages as cm
@@ -38,7 +37,7 @@ from upheaval_node.types import MS, NULL_VALUE, Now
 
 SELF: Final = 2
 TURN_NS: Final = 10 * MS
-TIMEOUTS: Final = profile_settings("aeron").cluster.timeouts
+SETTINGS: Final = profile_settings("aeron").cluster
 Values = dict[str, int]
 
 
@@ -59,9 +58,10 @@ class _Operations:
 class _LogWork:
     """A replay or a replication: comes to its stop position when it is let, or to where the script says."""
 
-    recording_id = 0
-
-    def __init__(self, operations: _Operations, name: str, start: int, stop: int) -> None:
+    def __init__(
+        self, operations: _Operations, name: str, start: int, stop: int, on_work: Callable[[], None] | None = None
+    ) -> None:
+        self._on_work = on_work
         self._operations = operations
         self._name = name
         self._stop = stop
@@ -69,7 +69,10 @@ class _LogWork:
         self.is_done = False
 
     def do_work(self, now: Now) -> int:
-        if self._operations.is_done(self._name):
+        is_done = self._operations.is_done(self._name)
+        if self._on_work is not None:
+            self._on_work()
+        if is_done:
             self.position = max(self.position, self._stop)
             self.is_done = True
         return 1
@@ -81,114 +84,94 @@ class _LogWork:
         """Nothing is open."""
 
 
-class ScriptedAgent(Agent):
-    """A consensus module whose streams, archive and services do what the script says. Implements `ElectionAgent`."""
+class ScriptedLog:
+    """A log whose streams, archive and services do what the script says. Implements `LogAccess`."""
 
-    def __init__(self, storage: MemoryStorage, commit_position: int, recorded: int, members: int) -> None:
-        super().__init__(storage, commit_position)
-        self.members = parse_members(members_text(members))
-        self.member_id = min(SELF, members - 1)
-        self.operations = _Operations()
+    def __init__(self, commit_position: int, recorded: int, recording_id: int) -> None:
+        self.commit_position = commit_position
+        self.recording_id = recording_id
         self.recorded = recorded
+        self.operations = _Operations()
+        self.work: list[_LogWork] = []
+        self.joined: list[tuple[str, bool]] = []
+        self.leadership_term_id = 0
+        self.appended_terms: list[int] = []
+
+    def leave_term(self, now: Now, log_position: int) -> int | None:
+        return self.recorded if self.operations.is_done("prepare") else None
+
+    def truncate(self, now: Now, position: int) -> bool:
+        if self.operations.is_done("truncate"):
+            self.recorded = position
+            return True
+        return False
+
+    def replay(self, start_position: int, stop_position: int) -> LogReplay:
+        self.work.append(_LogWork(self.operations, "replay", start_position, stop_position))
+        return self.work[-1]
+
+    def replicate(
+        self, now: Now, leader_member_id: int, leader_recording_id: int, start_position: int, stop_position: int
+    ) -> LogReplication:
+        self.work.append(_LogWork(self.operations, "replicate", start_position, stop_position, self._on_replicated))
+        return self.work[-1]
+
+    def _on_replicated(self) -> None:
+        self.recording_id = 0
+
+    def publish(self, position: int) -> int:
+        return 7
+
+    def join_as_leader(self, now: Now, leadership_term_id: int, log_position: int, *, is_startup: bool) -> bool:
+        if not self.operations.is_done("join"):
+            return False
+        self.leadership_term_id = leadership_term_id
+        self.recording_id = 0
+        self.joined.append(("leader", is_startup))
+        return True
+
+    def commit(self, now: Now, leadership_term_id: int, append_position: int, quorum_position: int) -> int:
+        self.commit_position = max(self.commit_position, quorum_position)
+        return 0
+
+    def append_term_event(self, now: Now, leadership_term_id: int, log_position: int) -> bool:
+        if self.operations.is_done("append"):
+            self.appended_terms.append(leadership_term_id)
+            return True
+        return False
+
+    def follow(self, log_session_id: int, log_position: int, *, catching_up: bool) -> str | None:
+        return "m2:4"
+
+    def join_as_follower(self, now: Now, log_position: int, name_term: Callable[[], None], *, is_startup: bool) -> bool:
+        if not self.operations.is_done("join"):
+            return False
+        self.recording_id = 0
+        name_term()
+        self.joined.append(("follower", is_startup))
+        return True
+
+    def catch_up(self, now: Now, limit_position: int, join_position: int) -> Progress:
+        is_done = self.operations.is_done("catchup")
+        if is_done:
+            self.commit_position = self.recorded = limit_position
+        return Progress(1, is_done and limit_position >= join_position)
+
+
+class ScriptedMember(Around):
+    """Keeps when messages were sent; some members cannot be reached."""
+
+    def __init__(self, storage: MemoryStorage, members: int, appointed_leader_id: int) -> None:
+        settings = replace(SETTINGS, appointed_leader_id=appointed_leader_id)
+        super().__init__(storage, members_text(members), min(SELF, members - 1), settings)
         self.unreachable: set[int] = set()
         self.sent_at: list[int] = []
-        self.work: list[_LogWork] = []
-        self.states: list[tuple[ElectionState, Role, str]] = []
-        self.is_follower_log_open = False
-        self.has_catchup_destination = False
-        self.has_live_log_destination = False
-        self.catchup_endpoint: str | None = "m2:4"
-        self.follower_log_position = -1
-        self.joined: list[tuple[str, bool]] = []
-        self.appended_terms: list[int] = []
-        self.is_complete = False
 
     def send(self, now: Now, member_id: int, message: Message) -> bool:
         if member_id in self.unreachable:
             return False
         self.sent_at.append(now.ns)
         return super().send(now, member_id, message)
-
-    def quorum_position(self, now: Now, log_terms: Container[int]) -> int:
-        return quorum_position(self.members.values(), now.ns, TIMEOUTS.leader_heartbeat_ns, log_terms)
-
-    def on_election_state(self, now: Now, state: int, role: int, reason: str) -> None:
-        self.states.append((ElectionState(state), Role(role), reason))
-
-    def prepare_for_new_leadership(self, now: Now, log_position: int) -> int | None:
-        if not self.operations.is_done("prepare"):
-            return None
-        self.is_follower_log_open = self.has_catchup_destination = self.has_live_log_destination = False
-        return self.recorded
-
-    def truncate_log(self, now: Now, position: int) -> bool:
-        if self.operations.is_done("truncate"):
-            self.recorded = position
-            return True
-        return False
-
-    def open_log_publication(self, position: int) -> int:
-        return 7
-
-    def join_log_as_leader(self, now: Now, leadership_term_id: int, log_position: int, is_startup: bool) -> bool:
-        if not self.operations.is_done("join"):
-            return False
-        self.leadership_term_id = leadership_term_id
-        self.log_recording_id = 0
-        self.joined.append(("leader", is_startup))
-        return True
-
-    def update_leader_position(self, now: Now, append_position: int, quorum_position: int) -> int:
-        self.commit_position = max(self.commit_position, quorum_position)
-        return 0
-
-    def append_new_leadership_term_event(self, now: Now, leadership_term_id: int, log_position: int) -> bool:
-        if self.operations.is_done("append"):
-            self.appended_terms.append(leadership_term_id)
-            return True
-        return False
-
-    def open_follower_log(self, log_session_id: int, log_position: int) -> None:
-        self.is_follower_log_open = True
-        self.follower_log_position = log_position
-
-    def add_catchup_destination(self) -> None:
-        self.has_catchup_destination = True
-
-    def add_live_log_destination(self) -> None:
-        self.has_live_log_destination = True
-
-    def join_log_as_follower(
-        self, now: Now, log_position: int, is_leader_startup: bool, name_term: Callable[[], None]
-    ) -> bool:
-        if not self.operations.is_done("join"):
-            return False
-        self.log_recording_id = 0
-        name_term()
-        self.joined.append(("follower", is_leader_startup))
-        return True
-
-    def catchup_initiated(self, now: Now) -> None:
-        """The clock of append progress is the module's."""
-
-    def catchup_poll(self, now: Now, limit_position: int) -> int:
-        if self.operations.is_done("catchup"):
-            self.commit_position = self.recorded = self.follower_log_position = limit_position
-            self.has_catchup_destination = False
-        return 1
-
-    def new_log_replay(self, start_position: int, stop_position: int) -> LogReplay:
-        self.work.append(_LogWork(self.operations, "replay", start_position, stop_position))
-        return self.work[-1]
-
-    def new_log_replication(
-        self, now: Now, leader_member_id: int, leader_recording_id: int, stop_position: int
-    ) -> LogReplication:
-        self.work.append(_LogWork(self.operations, "replicate", self.recorded, stop_position))
-        return self.work[-1]
-
-    def election_complete(self, now: Now) -> None:
-        self.is_complete = True
 
 
 def members_text(count: int) -> str:
@@ -198,7 +181,8 @@ def members_text(count: int) -> str:
 class ElectionScript:
     """Runs a text. `moves` are the states that were entered, in order."""
 
-    agent: ScriptedAgent
+    around: ScriptedMember
+    log: ScriptedLog
     election: Election
 
     def __init__(self, text: str = "") -> None:
@@ -220,19 +204,19 @@ class ElectionScript:
         """The valid terms of the recording log: id, base and end."""
         return [
             (e.leadership_term_id, e.term_base_log_position, e.log_position)
-            for e in self.agent.recording_log.entries
+            for e in self.around.recording_log.entries
             if e.is_valid
         ]
 
     def sent(self, name: str) -> list[tuple[int, Message]]:
         """All messages of this name, with their receivers."""
-        return [(to, message) for to, message in self.agent.sent if type(message).__name__ == name]
+        return [(to, message) for to, message in self.around.sent if type(message).__name__ == name]
 
     def intervals_ms(self, name: str, to: int) -> list[int]:
         """The times between all messages of this name to one member."""
         times = [
             time
-            for time, (receiver, message) in zip(self.agent.sent_at, self.agent.sent, strict=True)
+            for time, (receiver, message) in zip(self.around.sent_at, self.around.sent, strict=True)
             if receiver == to and type(message).__name__ == name
         ]
         return [(later - earlier) // MS for earlier, later in pairwise(times)]
@@ -256,17 +240,17 @@ class ElectionScript:
             case "wait":
                 self.wait(int(plain[0]))
             case "hold":
-                self.agent.operations.held.update(plain)
+                self.log.operations.held.update(plain)
             case "let":
-                self.agent.operations.held.difference_update(plain)
+                self.log.operations.held.difference_update(plain)
                 if "to" in values:
-                    self.agent.work[-1].end_at(values["to"])
+                    self.log.work[-1].end_at(values["to"])
             case "fail":
                 self._fail(plain[0])
             case "unreachable":
-                self.agent.unreachable.update(map(int, plain))
+                self.around.unreachable.update(map(int, plain))
             case "reachable":
-                self.agent.unreachable.difference_update(map(int, plain))
+                self.around.unreachable.difference_update(map(int, plain))
             case "is":
                 assert self.state.name == plain[0], f"{line}: {self.state.name}, last error: {self.last_error}"
             case "sent" | "unsent":
@@ -289,23 +273,21 @@ class ElectionScript:
         term, at, members = values.get("term", -1), values.get("at", 0), values.get("members", 3)
         consumed = values.get("consumed", at)
         NodeState(storage).propose_max_candidate_term_id(values.get("persisted", term), at, 0)
-        self.agent = ScriptedAgent(storage, consumed, at, members)
-        self.agent.log_recording_id = 0 if term >= 0 else NULL_VALUE
-        self.agent.time_of_last_leader_update_ns = self.ns
+        self.around = ScriptedMember(storage, members, values.get("appointed", NULL_VALUE))
+        self.log = ScriptedLog(consumed, at, 0 if term >= 0 else NULL_VALUE)
+        self.around.leader.heard(self.now)
         for known in range(term + 1 if values.get("terms", 1) else 0):
-            self.agent.recording_log.append_term(0, known, 0 if known == 0 else values.get("base", at), 0)
+            self.around.recording_log.append_term(0, known, 0 if known == 0 else values.get("base", at), 0)
         self.election = Election(
-            cast(ElectionAgent, self.agent),
+            self.around.context,
+            self.log,
             is_node_startup=bool(values.get("startup", 0)),
             gracefully_closed_leader_id=values.get("gracefully-closed", NULL_VALUE),
             leadership_term_id=term,
             term_base_log_position=values.get("base", 0),
             log_position=consumed,
             append_position=at,
-            timeouts=TIMEOUTS,
-            random=Random(1),
             now=self.now,
-            appointed_leader_id=values.get("appointed", NULL_VALUE),
         )
 
     def wait(self, ms: int) -> None:
@@ -331,7 +313,7 @@ class ElectionScript:
             self.last_error = "archive time-out"
             self.election.handle_error(self.now, PeerError(self.last_error))
         else:
-            self.agent.operations.failing.add(operation)
+            self.log.operations.failing.add(operation)
 
     def _check_sent(self, name: str, values: Values, line: str, *, wanted: bool) -> None:
         every = self.sent(name)

@@ -1,61 +1,68 @@
 """One election alone: the test is its consensus module, its peers and its clock."""
 
-from collections.abc import Container
 from random import Random
 from typing import cast
 
 from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.election import Election
-from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay
-from upheaval_node.cluster.election_states import ElectionState
-from upheaval_node.cluster.members import parse_members, quorum_position
+from upheaval_node.cluster.election_base import ElectionContext
+from upheaval_node.cluster.election_states import ElectionState, Role
+from upheaval_node.cluster.leader_contact import LeaderContact
+from upheaval_node.cluster.log_access import LogAccess, LogReplay
+from upheaval_node.cluster.members import Membership, parse_members
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
-from upheaval_node.settings import profile_settings
+from upheaval_node.settings import ClusterSettings, profile_settings
 from upheaval_node.types import MS, Now
 
 POSITION = 18_080
-TIMEOUTS = profile_settings("test").cluster.timeouts
+SETTINGS = profile_settings("test").cluster
+TIMEOUTS = SETTINGS.timeouts
 MEMBERS = "|".join(f"{i},m{i}:1,m{i}:2,m{i}:3,m{i}:4,m{i}:5" for i in range(3))
 
 
-class Agent:
-    """The part of a consensus module that these elections use; it keeps what was sent."""
+class LoneLog:
+    """The part of a log that these elections use. Implements that part of `LogAccess`."""
 
-    is_taking_snapshot = False
+    recording_id = 0
 
-    def __init__(self, storage: MemoryStorage, commit_position: int) -> None:
+    def __init__(self, commit_position: int) -> None:
         self.commit_position = commit_position
-        self.members = parse_members(MEMBERS)
-        self.member_id = 2
+
+    def leave_term(self, now: Now, log_position: int) -> int | None:
+        return POSITION
+
+    def replay(self, start_position: int, stop_position: int) -> LogReplay:
+        raise AssertionError("nothing to replay")
+
+
+class Around:
+    """What an election knows of its member beside the log; it keeps what was sent."""
+
+    def __init__(self, storage: MemoryStorage, members: str, member_id: int, settings: ClusterSettings) -> None:
         self.node_state = NodeState(storage)
         self.recording_log = RecordingLog(storage)
-        self.leadership_term_id = 0
-        self.log_recording_id = 0
-        self.time_of_last_leader_update_ns = 0
-        self.app_version = 1
+        self.leader = LeaderContact()
         self.sent: list[tuple[int, Message]] = []
-
-    def quorum_position(self, now: Now, log_terms: Container[int]) -> int:
-        return quorum_position(self.members.values(), now.ns, TIMEOUTS.leader_heartbeat_ns, log_terms)
-
-    def cluster_time(self, now: Now) -> int:
-        return now.epoch_ms
+        self.states: list[tuple[ElectionState, Role, str]] = []
+        heartbeat_ns = settings.timeouts.leader_heartbeat_ns
+        self.context = ElectionContext(
+            Membership(parse_members(members), member_id, heartbeat_ns),
+            settings,
+            self.node_state,
+            self.recording_log,
+            self.leader,
+            Random(1),
+            lambda now: now.epoch_ms,
+            self.send,
+            lambda now, state, role, reason: self.states.append((state, role, reason)),
+        )
 
     def send(self, now: Now, member_id: int, message: Message) -> bool:
         self.sent.append((member_id, message))
         return True
-
-    def on_election_state(self, now: Now, state: int, role: int, reason: str) -> None:
-        """The counters of a module are of no interest here."""
-
-    def prepare_for_new_leadership(self, now: Now, log_position: int) -> int | None:
-        return POSITION
-
-    def new_log_replay(self, start_position: int, stop_position: int) -> LogReplay:
-        raise AssertionError("nothing to replay")
 
 
 class LoneMember:
@@ -65,17 +72,16 @@ class LoneMember:
         self.ns = 10_000 * MS
         storage = MemoryStorage()
         NodeState(storage).propose_max_candidate_term_id(persisted_term, POSITION, 0)
-        self.agent = Agent(storage, log_position)
+        self.around = Around(storage, MEMBERS, 2, SETTINGS)
         self.election = Election(
-            cast(ElectionAgent, self.agent),
+            self.around.context,
+            cast(LogAccess, LoneLog(log_position)),
             is_node_startup=is_node_startup,
             gracefully_closed_leader_id=-1,
             leadership_term_id=0,
             term_base_log_position=0,
             log_position=log_position,
             append_position=POSITION,
-            timeouts=TIMEOUTS,
-            random=Random(1),
             now=self.now,
         )
         self.tick()
@@ -118,5 +124,5 @@ class LoneMember:
     @property
     def votes(self) -> list[tuple[int, int, bool]]:
         return [
-            (m.candidate_member_id, m.candidate_term_id, m.vote) for _, m in self.agent.sent if isinstance(m, cm.Vote)
+            (m.candidate_member_id, m.candidate_term_id, m.vote) for _, m in self.around.sent if isinstance(m, cm.Vote)
         ]

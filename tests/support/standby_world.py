@@ -82,7 +82,6 @@ class Standby:
             self.recording_log,
             self.notices,
             self.trace,
-            random,
             self.errors,
         )
         self.containers = [
@@ -164,7 +163,7 @@ class Standby:
             self._call(self._own.extend_recording(recording_id, channel, 100, local=False, auto_stop=True))
         limit = member.module.counters.commit_position.id
         self._replay = remote.bounded_replay(
-            member.module.log_recording_id, start, MAX_POSITION - max(start, 0), channel, 100, limit
+            member.module._log.recording_id, start, MAX_POSITION - max(start, 0), channel, 100, limit
         )
         self._call(self._replay)
         self.world.until(lambda: self._recording() is not None)

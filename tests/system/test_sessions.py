@@ -139,7 +139,7 @@ class Watching:
         return self.allows
 
     def watch(self, member_id: int, module: ConsensusModule) -> None:
-        module._sessions._authorisation = self
+        module._state.sessions._authorisation = self
 
 
 def request(system: System, request_type: int) -> cm.AdminResponse:

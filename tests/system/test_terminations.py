@@ -157,8 +157,8 @@ def test_a_leader_that_goes_in_the_middle_of_its_shutdown_gets_no_ack_in_the_nex
     acks: list[tuple[int, cm.TerminationAck]] = []
     for member_id in followers:
         module = system.modules[member_id]
-        handle = module.on_termination_ack
-        module.on_termination_ack = lambda now, ack, who=member_id, handle=handle: (  # type: ignore[method-assign,misc]
+        handle = module._messages.on_termination_ack
+        module._messages.on_termination_ack = lambda now, ack, who=member_id, handle=handle: (  # type: ignore[method-assign,misc]
             acks.append((who, ack)),
             handle(now, ack),
         )

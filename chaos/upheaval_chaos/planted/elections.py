@@ -74,11 +74,12 @@ def _in_each_election(agents: Sequence[MemberAgent], change: Callable[[Election]
 
 
 def _change_elections(module: ConsensusModule, change: Callable[[Election], None]) -> None:
-    start = module._start_election
+    elections = module._elections
+    start = elections.start
 
     def start_election(now: Now, *, is_node_startup: bool, graceful_leader_id: int, reason: str) -> None:
         start(now, is_node_startup=is_node_startup, graceful_leader_id=graceful_leader_id, reason=reason)
-        assert module._election is not None
-        change(module._election)
+        assert module.election is not None
+        change(module.election)
 
-    module._start_election = start_election  # type: ignore[method-assign]
+    elections.start = start_election  # type: ignore[method-assign]

@@ -15,9 +15,9 @@ def commit_without_a_quorum(agents: Sequence[MemberAgent]) -> None:
 
 
 def _count_alone(module: ConsensusModule) -> None:
-    own = module.members[module.member_id]
+    membership = module.membership
 
-    def own_position(now: Now, log_terms: Container[int]) -> int:  # noqa: ARG001 - in place of the module's own
-        return max(own.log_position, 0)
+    def own_position(now: Now, log_terms: Container[int]) -> int:  # noqa: ARG001 - in place of the membership's own
+        return max(membership.own.log_position, 0)
 
-    module.quorum_position = own_position  # type: ignore[method-assign]
+    membership.quorum_position = own_position  # type: ignore[method-assign]

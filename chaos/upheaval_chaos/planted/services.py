@@ -29,8 +29,8 @@ def snapshot_misses_a_session(agents: Sequence[MemberAgent]) -> None:
 
 
 def _forget_sessions(module: ConsensusModule) -> None:
-    records = module._sessions.records
-    module._sessions.records = lambda: records()[:-1]  # type: ignore[method-assign]
+    records = module._state.sessions.records
+    module._state.sessions.records = lambda: records()[:-1]  # type: ignore[method-assign]
 
 
 def timer_lost_over_a_restart(agents: Sequence[MemberAgent]) -> None:
@@ -40,18 +40,18 @@ def timer_lost_over_a_restart(agents: Sequence[MemberAgent]) -> None:
 
 
 def _without_timers(module: ConsensusModule) -> None:
-    load = module._load_snapshot
+    load = module._state.load
 
     def load_snapshot(now: Now, snapshot: ModuleSnapshot) -> None:
         load(now, replace(snapshot, timers=[]))
 
-    module._load_snapshot = load_snapshot  # type: ignore[method-assign]
+    module._state.load = load_snapshot  # type: ignore[method-assign]
 
 
 def timer_fires_again(agents: Sequence[MemberAgent]) -> None:
     """A timer of which the log says that it expired is still there for the next leader."""
     for module in modules(agents):
-        module._timers.on_event = lambda correlation_id: None  # type: ignore[method-assign]  # noqa: ARG005
+        module._state.timers.on_event = lambda correlation_id: None  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def timer_fires_early(agents: Sequence[MemberAgent]) -> None:
@@ -61,20 +61,20 @@ def timer_fires_early(agents: Sequence[MemberAgent]) -> None:
 
 
 def _hurry(module: ConsensusModule) -> None:
-    expire = module._timers.expire
-    module._timers.expire = lambda time, on_expiry: expire(2 * time, on_expiry)  # type: ignore[method-assign]
+    expire = module._state.timers.expire
+    module._state.timers.expire = lambda time, on_expiry: expire(2 * time, on_expiry)  # type: ignore[method-assign]
 
 
 def cancelled_timer_fires(agents: Sequence[MemberAgent]) -> None:
     """The consensus module does not heed a service that cancels a timer."""
     for module in modules(agents):
-        module.on_cancel_timer = lambda now, message: None  # type: ignore[method-assign]  # noqa: ARG005
+        module._state.on_cancel_timer = lambda now, message: None  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def session_not_closed_in_replay(agents: Sequence[MemberAgent]) -> None:
     """What the log says of the end of a session is not heeded by whoever does not write it."""
     for module in modules(agents):
-        module._sessions.on_log_close = lambda event: None  # type: ignore[method-assign]  # noqa: ARG005
+        module._state.sessions.on_log_close = lambda event: None  # type: ignore[method-assign]  # noqa: ARG005
 
 
 def session_ids_reused(agents: Sequence[MemberAgent]) -> None:
@@ -84,7 +84,7 @@ def session_ids_reused(agents: Sequence[MemberAgent]) -> None:
 
 
 def _reuse_ids(module: ConsensusModule) -> None:
-    sessions = module._sessions
+    sessions = module._state.sessions
     on_log_open = sessions.on_log_open
 
     def open_session(now: Now, event: cm.SessionOpenEvent, end_position: int) -> None:

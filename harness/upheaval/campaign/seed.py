@@ -4,6 +4,7 @@ The outcome is a plain value that one line of JSON holds.
 """
 
 import heapq
+import json
 import shutil
 import time
 from collections import Counter
@@ -29,7 +30,6 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval_chaos.record import FaultRecord, Proof
-from upheaval_node.cluster.election_states import MOVE_WATCHERS, ElectionState
 from upheaval_node.types import S
 
 LOAD_END_S: Final = 30.0
@@ -115,13 +115,11 @@ class SeedRun:
         self.outcome = SeedOutcome(self.swarm)
         self._due: list[tuple[int, int, Callable[[], None]]] = []
         self._sequence = count()
-        self._moves: Counter[str] = Counter()
 
     def run(self) -> SeedOutcome:
         """Never raises what the run is to blame for: that is its outcome."""
         begin = time.process_time()
         outcome, cluster = self.outcome, self.cluster
-        MOVE_WATCHERS.append(self._on_move)
         try:
             self._perform()
             cluster.write()
@@ -136,12 +134,10 @@ class SeedRun:
         except Exception as defect:
             defect.add_note(f"in seed {self.swarm.seed} of a campaign")
             raise
-        finally:
-            MOVE_WATCHERS.remove(self._on_move)
         outcome.seconds = (self.world.now_ns - START_NS) / S
         outcome.elections = max(self.invariants.terms - 1, 0)
         outcome.faults = dict(Counter(fault.what for fault in cluster.faults))
-        outcome.moves = dict(sorted(self._moves.items()))
+        outcome.moves = dict(sorted(self._moves().items()))
         outcome.processor_seconds = time.process_time() - begin
         return outcome
 
@@ -233,8 +229,20 @@ class SeedRun:
             if process is not None and process.name in member.exit_statuses:
                 self.cluster.start(member.member_id)
 
-    def _on_move(self, old: ElectionState, new: ElectionState) -> None:
-        self._moves[f"{old.name}>{new.name}"] += 1
+    def _moves(self) -> Counter[str]:
+        """The moves of all elections, from the traces: a start of a member or of an election is none."""
+        moves: Counter[str] = Counter()
+        for lines in self.cluster.journal.lines.values():
+            old = ""
+            for line in lines:
+                if '"event":"process-start"' in line:
+                    old = ""
+                elif '"event":"election_state"' in line:
+                    new = json.loads(line)["state"]
+                    if old not in ("", "CLOSED"):
+                        moves[f"{old}>{new}"] += 1
+                    old = new
+        return moves
 
     # --- the verdict ---
 

@@ -187,7 +187,7 @@ def _compare(copy: _Copy, members: _Members) -> str:
 
 
 def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
-    """Behind the commit position of the converge phase the log may have gone on; then a majority has it."""
+    """Past the commit position of the converge phase the log may have gone on; then a majority has it."""
     having = 0
     for member_id in range(members.count):
         try:

@@ -14,16 +14,16 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import (
+    ENDINGS,
     ControlRecord,
     Manifest,
+    Order,
     RunFolder,
     TraceEvent,
 )
 from upheaval_chaos.record import FaultRecord
 
 _CLUSTER_END: Final = "cluster-end"
-_SHUTDOWN: Final = "shutdown"
-_ENDINGS: Final = (_SHUTDOWN, "abort")
 _OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
 _DEADLY: Final = frozenset(
@@ -66,7 +66,7 @@ class Life:
 
 def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Finding]:
     """One finding; none for a run in which no cluster was told to end."""
-    orders = [control for control in controls if control.what in _ENDINGS and control.proof.holds]
+    orders = [control for control in controls if control.what in ENDINGS and control.proof.holds]
     traces = [run.member(member_id).trace for member_id in range(manifest.members)]
     if not orders and not any(map(_names_an_end, traces)):
         return []
@@ -236,7 +236,7 @@ def _require_seen(order: ControlRecord, member: int, position: int) -> None:
     if isinstance(statuses, list) and any(statuses):
         detail = f"member {member} ended with statuses {statuses} ({order.what})"
         raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
-    if order.what == _SHUTDOWN and seen.get("snapshot_position") != position:
+    if order.what == Order.SHUTDOWN and seen.get("snapshot_position") != position:
         detail = f"member {member} ended at {position}, with its last snapshot at {seen.get('snapshot_position')}"
         raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
 

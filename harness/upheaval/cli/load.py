@@ -44,6 +44,7 @@ _ID_BITS: Final = 58
 
 
 def load(options: argparse.Namespace) -> int:
+    """Run the users and judge; the exit status is that of the verdict, 1 when tasks of users raised."""
     _require_sense(options)
     with _page(options) as page, run_folder(options.dir, "load") as folder:
         is_ours = not cluster_file.has_cluster(folder)

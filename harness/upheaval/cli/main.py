@@ -68,7 +68,7 @@ def _interruptible() -> Iterator[None]:
 
 
 def _interrupt(*_: object) -> NoReturn:
-    """The first one ends the command; what it then takes to leave nothing behind is not to be interrupted."""
+    """The first one ends the command; what it then takes to leave nothing is not to be interrupted."""
     for number in _ENDING:
         signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

@@ -43,6 +43,7 @@ def replace(options: argparse.Namespace) -> int:
 
 
 def hosts_of(cluster: AnyCluster) -> Hosts:
+    """What is done to the hosts of this cluster, by its runtime."""
     if isinstance(cluster, ProcessCluster):
         from upheaval.runtimes.process_hosts import ProcessHosts
 

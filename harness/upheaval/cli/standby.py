@@ -7,7 +7,7 @@ from typing import Final
 from upheaval.cli import backup
 from upheaval.cluster import control
 from upheaval.errors import UsageError
-from upheaval.records import STANDBY
+from upheaval.records import STANDBY, Order
 from upheaval.runtimes.opening import open_cluster
 from upheaval_node.errors import DecodeError
 from upheaval_node.files import layout
@@ -17,7 +17,7 @@ from upheaval_node.runtime.mark_lock import is_locked
 from upheaval_node.types import NULL_VALUE
 
 NAME: Final = f"{STANDBY}-0"
-_ORDERS: Final = {"snapshot": control.STANDBY_SNAPSHOT, "replicate": control.REPLICATE_STANDBY_SNAPSHOT}
+_ORDERS: Final = {"snapshot": Order.STANDBY_SNAPSHOT, "replicate": Order.REPLICATE_STANDBY_SNAPSHOT}
 
 
 def standby(options: argparse.Namespace) -> int:
@@ -29,7 +29,7 @@ def standby(options: argparse.Namespace) -> int:
         if getattr(options, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} is an option of `upheaval standby start` only")
     with open_cluster(options.dir) as cluster:
-        if order == control.STANDBY_SNAPSHOT and not cluster.companion(NAME).is_running():
+        if order == Order.STANDBY_SNAPSHOT and not cluster.companion(NAME).is_running():
             raise UsageError(f"{NAME} is not running: standby snapshots need a running standby")
         record = control.perform(cluster, order, options.timeout)
     print(record.proof)

@@ -10,51 +10,45 @@ from typing import Final, Protocol
 
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
+    ENDINGS,
     ControlRecord,
     Json,
+    Order,
 )
 from upheaval.system import ControlStatus, MemberStatus, is_caught_up
 from upheaval_chaos.record import Proof
 
-SNAPSHOT: Final = "snapshot"
-SUSPEND: Final = "suspend"
-RESUME: Final = "resume"
-SHUTDOWN: Final = "shutdown"
-ABORT: Final = "abort"
-START: Final = "start"
-STANDBY_SNAPSHOT: Final = "standby-snapshot"
-"""The standbys take one, the members do not; done when every member that runs knows of it."""
-REPLICATE_STANDBY_SNAPSHOT: Final = "replicate-standby-snapshot"
-"""Each member fetches the latest one of which a standby told it."""
-ORDERS: Final = (SNAPSHOT, SUSPEND, RESUME, SHUTDOWN, ABORT, START)
-"""What can be ordered; `start` is no order to the members, it starts those that are down."""
-STANDBY_ORDERS: Final = (STANDBY_SNAPSHOT, REPLICATE_STANDBY_SNAPSHOT)
-"""What can be ordered, too, and makes sense only with a standby beside the members."""
-
-ENDINGS: Final = (SHUTDOWN, ABORT)
 ORDER_TIMEOUT_S: Final = 30.0
-_STATES: Final = {SUSPEND: "SUSPENDED", RESUME: "ACTIVE"}
+_STATES: Final = {Order.SUSPEND: "SUSPENDED", Order.RESUME: "ACTIVE"}
 
 
 class Operable(Protocol):
     """What an order needs of a cluster; times and waits are those of its runtime."""
 
     @property
-    def member_ids(self) -> Sequence[int]: ...
+    def member_ids(self) -> Sequence[int]:
+        """The ids of all members, whether they run or not."""
 
-    def status(self) -> list[MemberStatus]: ...
+    def status(self) -> list[MemberStatus]:
+        """What each member says of itself now."""
 
-    def leader(self) -> int | None: ...
+    def leader(self) -> int | None:
+        """The member that leads and serves now, if it can be told."""
 
-    def acknowledged(self) -> int: ...
+    def acknowledged(self) -> int:
+        """How many operations of the load were acknowledged so far."""
 
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """Monotonic time of the runtime."""
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None: ...
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Raises `UnknownOutcome` when `condition` does not hold in time."""
 
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]: ...
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        """Names of what runs of a member, or of one component of it, now; they never come back."""
 
-    def start(self, member_id: int) -> None: ...
+    def start(self, member_id: int) -> None:
+        """Start what is not running of the member."""
 
     def order(self, member_id: int, order: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
@@ -68,7 +62,8 @@ class Operable(Protocol):
         """With which status that process ended; None when it runs, or nobody knows."""
         ...
 
-    def record_control(self, record: ControlRecord) -> None: ...
+    def record_control(self, record: ControlRecord) -> None:
+        """Write down the order, with its proof."""
 
 
 def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -> ControlRecord:
@@ -77,11 +72,10 @@ def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -
     Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown order, and
     for a standby's snapshot that is to be fetched and that nobody knows of.
     """
-    known = (*ORDERS, *STANDBY_ORDERS)
-    if order not in known:
-        raise UsageError(f"unknown order {order!r}: use one of {', '.join(known)}")
+    if order not in list(Order):
+        raise UsageError(f"unknown order {order!r}: use one of {', '.join(Order)}")
     begin_ns, operations = cluster.now_ns(), cluster.acknowledged()
-    work = _Order(cluster, order, timeout_s)
+    work = _Order(cluster, Order(order), timeout_s)
     failure: UnknownOutcome | None = None
     try:
         proof = Proof(True, work.run())
@@ -97,7 +91,7 @@ def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -
 class _Order:
     """One order while it is carried out. `seen` is what was seen of each member, by its id as text."""
 
-    def __init__(self, cluster: Operable, order: str, timeout_s: float) -> None:
+    def __init__(self, cluster: Operable, order: Order, timeout_s: float) -> None:
         self._cluster = cluster
         self._order = order
         self._timeout_s = timeout_s
@@ -105,18 +99,18 @@ class _Order:
         self.seen: dict[str, Json] = {}
 
     def run(self) -> str:
-        if self._order == START:
+        if self._order == Order.START:
             return self._start()
         running = {m: names for m in self._cluster.member_ids if (names := self._cluster.incarnation(m, None))}
         if not running:
             raise UnknownOutcome("no member is running")
         if self._order in ENDINGS:
             return self._end(running)
-        if self._order == SNAPSHOT:
+        if self._order == Order.SNAPSHOT:
             return self._snapshot(list(running))
-        if self._order == STANDBY_SNAPSHOT:
+        if self._order == Order.STANDBY_SNAPSHOT:
             return self._standby_snapshot(list(running))
-        if self._order == REPLICATE_STANDBY_SNAPSHOT:
+        if self._order == Order.REPLICATE_STANDBY_SNAPSHOT:
             return self._replicate(list(running))
         return self._change_state(list(running), _STATES[self._order])
 
@@ -134,7 +128,7 @@ class _Order:
             position = max(positions)
             return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
 
-        self._wait(is_taken, f"snapshot behind position {before} on members {_shown(running)}")
+        self._wait(is_taken, f"snapshot after position {before} on members {_shown(running)}")
         self.seen = {str(member_id): {"snapshot_position": position} for member_id in running}
         return f"snapshot at position {position} on members {_shown(running)}"
 
@@ -152,7 +146,7 @@ class _Order:
             position = max(positions)
             return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
 
-        self._wait(is_known, f"word of a standby's snapshot behind position {before} to members {_shown(running)}")
+        self._wait(is_known, f"word of a standby's snapshot after position {before} to members {_shown(running)}")
         if self._positions(running) != own:
             raise UnknownOutcome(f"a member took a snapshot that was left to standbys: {self._positions(running)}")
         self.seen = {str(member_id): {"standby_position": position} for member_id in running}
@@ -203,7 +197,7 @@ class _Order:
             if any(statuses):
                 raise UnknownOutcome(f"member {member_id} ended with status {next(filter(None, statuses))}")
         text = f"members {_shown(list(running))} ended by themselves with status 0"
-        if self._order == ABORT:
+        if self._order == Order.ABORT:
             return text
         if len(set(positions)) != 1 or max(positions) <= before:
             raise UnknownOutcome(f"{text}, but with snapshots at {sorted(set(positions))} (before: {before})")

@@ -76,15 +76,18 @@ class ProxiedLinks(ToxicHands):
             cluster.dial_through(source, self._names(source))
 
     def close(self) -> None:
+        """End the proxies, and with them every connection through them."""
         self._stack.close()
 
     # --- eyes ---
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        """Bytes that each proxy of the link has written to the receiver."""
         sent = self._api.sent_bytes()
         return {str(stream): sent.get((stream.proxy.name, stream.direction), 0) for stream in streams_of(link)}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        """Dials through the proxy that the source would dial through; what no member has heard counts as refused."""
         channel = channel_of_ping(link.channels)
         place = ProxyPlace(link.source, link.target, channel)
         if place not in self._listen:

@@ -32,14 +32,17 @@ class LiveStage:
 
     @property
     def target(self) -> AnyCluster:
+        """Raises `UsageError` before `open`."""
         if self._cluster is None:
             raise UsageError("the cluster is not started")
         return self._cluster
 
     def record_fault(self, fault: FaultRecord) -> None:
+        """Written to the run folder at once."""
         self.run.add_fault(fault)
 
     def open(self, say: Callable[[str], None]) -> None:
+        """Make the cluster and its links, start it, and begin the load."""
         if self._means is not None:
             require_link_images(self._runtime, self._means)
         cluster = self._cluster = create_cluster(self._runtime, self.run.path, self._spec)
@@ -64,14 +67,17 @@ class LiveStage:
         cluster.acknowledged = lambda: load.counts.ok
 
     def end_load(self) -> LoadCounts:
+        """Raises `UsageError` before `open`."""
         if self._load is None:
             raise UsageError("the load has not begun")
         return self._load.finish()
 
     def converge(self) -> Converge:
+        """Wait until all members stand at one position, and write it to the manifest."""
         return self.target.converge()
 
     def close(self) -> None:
+        """End load, cluster and links, in this order."""
         self._stack.close()
 
     def digest(self) -> None:

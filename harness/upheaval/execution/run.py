@@ -12,7 +12,7 @@ from typing import Final
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
-from upheaval.cluster import SNAPSHOT, companion_control, perform
+from upheaval.cluster import companion_control, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
@@ -21,6 +21,7 @@ from upheaval.records import (
     ControlRecord,
     FieldError,
     Json,
+    Order,
     RunFolder,
     jsonfields,
     write_atomically,
@@ -179,7 +180,7 @@ def _perform(scenario: Scenario, stage: Stage, say: Say) -> None:
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
         if _wants_closing_snapshot(scenario):
             target.wait_until(lambda: _all_follow(target), STEP_TIMEOUT_S, "leader that all members follow")
-            say(f"closing snapshot: {perform(target, SNAPSHOT, STEP_TIMEOUT_S).proof}")
+            say(f"closing snapshot: {perform(target, Order.SNAPSHOT, STEP_TIMEOUT_S).proof}")
         stage.converge()
     finally:
         driver.give_up()

@@ -23,6 +23,7 @@ from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, host_of
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
+from upheaval.runtimes.simulated.network import EndReason
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
@@ -83,11 +84,14 @@ class _Prober:
     def answer(self) -> Answer:
         if self.is_answered:
             return Answer.ANSWERED
-        if self.end_reason is None or "timed out" in self.end_reason:
-            return Answer.SILENT
-        if "reset" in self.end_reason:
-            return Answer.RESET
-        return Answer.REFUSED if "refused" in self.end_reason else Answer.ENDED
+        match self.end_reason:
+            case None | EndReason.TIMED_OUT:
+                return Answer.SILENT
+            case EndReason.RESET | EndReason.RESET_ON_THE_WAY:
+                return Answer.RESET
+            case EndReason.REFUSED:
+                return Answer.REFUSED
+        return Answer.ENDED
 
 
 class SimulatedTarget:

@@ -28,7 +28,8 @@ class Stage(Protocol):
     """One cluster for one run of one scenario."""
 
     @property
-    def run(self) -> RunFolder: ...
+    def run(self) -> RunFolder:
+        """The run folder."""
 
     @property
     def target(self) -> Steered:
@@ -39,13 +40,15 @@ class Stage(Protocol):
         """Start the members, wait for a leader, begin the load; `say` what is worth knowing about the cluster."""
         ...
 
-    def record_fault(self, fault: FaultRecord) -> None: ...
+    def record_fault(self, fault: FaultRecord) -> None:
+        """Write down a fault that was put in or healed."""
 
     def end_load(self) -> LoadCounts:
         """Invoke nothing more, and settle what is outstanding."""
         ...
 
-    def converge(self) -> Converge: ...
+    def converge(self) -> Converge:
+        """Wait until all members stand at one position, and write down what was seen."""
 
     def close(self) -> None:
         """End everything; the run folder is complete. Safe at any time, also after a failure."""

@@ -137,7 +137,7 @@ def _require_log(source: MemberFolder) -> None:
 def _seed(source: MemberFolder, target: MemberFolder) -> None:
     """Recording log first: whatever it names is in the archive that is copied after it.
 
-    Marks, locks and the votes of the other member stay behind. A torn end of the log is cut at the start.
+    Marks, locks and the votes of the other member stay there. A torn end of the log is cut at the start.
     """
     target.cluster.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(source.recording_log, target.recording_log)

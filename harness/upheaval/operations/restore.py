@@ -51,10 +51,12 @@ class Source:
 
     @property
     def files(self) -> MemberFolder:
+        """The files of the node that the folder is of."""
         return MemberFolder(self.folder, -1, self.folder.name)
 
     @property
     def manifest(self) -> Manifest | None:
+        """Of the run that it is from; None when it lies in no run folder."""
         return None if self.run is None else self.run.read_manifest()
 
 
@@ -171,6 +173,7 @@ def fill(source: Source, run: RunFolder, members: int, now_ns: int) -> None:
 
 
 def origin_of(source: Source, operations: Iterable[Operation]) -> Origin:
+    """What is written down of the source in the restored run; `operations` are those that come along."""
     manifest = source.manifest
     return Origin(
         folder=str(source.folder),
@@ -199,7 +202,7 @@ def copy_files(source: Source, target: Path) -> None:
 
 
 def archive_files(source: Source) -> list[Path]:
-    """What a member needs of the archive. Marks stay behind: they say who ran in the source."""
+    """What a member needs of the archive. Marks stay there: they say who ran in the source."""
     found = (source.folder / layout.ARCHIVE_DIRECTORY).iterdir()
     return sorted(entry for entry in found if entry.is_file() and entry.name != Path(layout.ARCHIVE_MARK).name)
 
@@ -240,7 +243,7 @@ def _disk_errors(target: Path) -> Iterator[None]:
 
 
 def carried_operations(source: Source, now_ns: int) -> list[Operation]:
-    """The operations of the source's run that its log holds: what was asked for behind it is gone with that run.
+    """The operations of the source's run that its log holds: what was asked for after it is gone with that run.
 
     Times are moved back as far as it takes to lie before `now_ns`: the clock of another boot may be ahead.
     """

@@ -7,6 +7,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -74,10 +75,32 @@ class Manifest:
         return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2) + "\n"
 
 
+class Order(StrEnum):
+    """What can be ordered of a cluster. START is no order to members, it starts those that are down."""
+
+    SNAPSHOT = "snapshot"
+    SUSPEND = "suspend"
+    RESUME = "resume"
+    SHUTDOWN = "shutdown"
+    ABORT = "abort"
+    START = "start"
+    STANDBY_SNAPSHOT = "standby-snapshot"
+    """The standbys take one, the members do not; done when every member that runs knows of it."""
+    REPLICATE_STANDBY_SNAPSHOT = "replicate-standby-snapshot"
+    """Each member fetches the latest one of which a standby told it."""
+
+
+STANDBY_ORDERS: Final = (Order.STANDBY_SNAPSHOT, Order.REPLICATE_STANDBY_SNAPSHOT)
+"""What makes sense only with a standby beside the members."""
+ORDERS: Final = tuple(order for order in Order if order not in STANDBY_ORDERS)
+ENDINGS: Final = (Order.SHUTDOWN, Order.ABORT)
+
+
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
     """One order of an operator, and the proof that it took effect.
 
+    `what` is an `Order`, or what was done to a node beside the members, as a scenario says it.
     `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the order, -1 when
     nobody did. `operations` are those that were acknowledged when it was given.
     """

@@ -18,6 +18,7 @@ from upheaval.records import (
     Function,
     Manifest,
     Operation,
+    Order,
     Outcome,
     RunFolder,
     TraceEvent,
@@ -141,7 +142,7 @@ def snapshot_figures(controls: Iterable[ControlRecord], start: int) -> list[Snap
     return [
         SnapshotFigures(control.begin_ns - start, control.end_ns - control.begin_ns)
         for control in controls
-        if control.what == "snapshot" and control.proof.holds
+        if control.what == Order.SNAPSHOT and control.proof.holds
     ]
 
 

@@ -90,6 +90,7 @@ def load(folder: Path) -> ClusterSpec:
 
 
 def has_cluster(folder: Path) -> bool:
+    """Whether a cluster was made in the folder, running or not."""
     return (folder / CLUSTER_FILE).is_file()
 
 

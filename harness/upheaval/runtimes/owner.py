@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
-# Of /proc/PID/stat, counted behind the name (proc(5): state is the 3rd field, starttime the 22nd).
+# Of /proc/PID/stat, counted after the name (proc(5): state is the 3rd field, starttime the 22nd).
 _STATE_FIELD: Final = 0
 _START_TIME_FIELD: Final = 19
 

@@ -13,7 +13,7 @@ from upheaval.scenario.exact_script import (
     parse_exact,
 )
 from upheaval.scenario.recorded import realised_scenario
-from upheaval.scenario.text import load_scenario, parse_scenario, scenario_names
+from upheaval.scenario.text import ScenarioError, load_scenario, parse_scenario, scenario_names
 from upheaval.scenario.values import (
     SIMULATED,
     GiveOrder,
@@ -40,6 +40,7 @@ __all__ = [
     "Inject",
     "KeepBackup",
     "Scenario",
+    "ScenarioError",
     "Step",
     "WaitBackup",
     "WaitCaughtUp",

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
 from upheaval.checkers.promises import Promise, promise_named
-from upheaval.cluster import ENDINGS, ORDERS, START, companion_control
+from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
-from upheaval.records import BACKUP, MEMBERS_MAX, SOURCES
+from upheaval.records import BACKUP, ENDINGS, MEMBERS_MAX, ORDERS, SOURCES, Order
 from upheaval.scenario.values import (
     LIBRARY,
     SUFFIX,
@@ -45,6 +45,14 @@ _DIGITS: Final = 10
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 
 T = TypeVar("T")
+
+
+class ScenarioError(UsageError):
+    """Something is wrong with the text; `message` says what, without the place."""
+
+    def __init__(self, place: str, message: str) -> None:
+        super().__init__(f"{place}: {message}")
+        self.message = message
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +88,7 @@ class _Line:
     def fail(self, message: str, column: int | None = None) -> NoReturn:
         """Point at a column, the last word taken if none is given."""
         at = column if column is not None else self._words[max(self._next - 1, 0)].column
-        raise UsageError(f"{self._where}:{self._number}:{at}: {message}")
+        raise ScenarioError(f"{self._where}:{self._number}:{at}", message)
 
     def take(self, what: str) -> str:
         if not self.has_more:
@@ -328,7 +336,7 @@ class _Parser:
 
     def _read_order(self, line: _Line) -> None:
         order = self._statement
-        if self._ended_by and order != START:
+        if self._ended_by and order != Order.START:
             line.fail(f"nobody takes {order} after {self._ended_by}: write `start` before it")
         self._ended_by = order if order in ENDINGS else ""
         self._steps.append(GiveOrder(order))

@@ -43,6 +43,7 @@ def status_from_text(name: str, text: str) -> CompanionStatus:
 
 
 def status_from_fields(name: str, fields: Mapping[str, object]) -> CompanionStatus:
+    """From what the node says of its health as an object; what is missing or of another type counts as unknown."""
     state = fields.get("state")
     if fields.get("alive") is not True:
         return CompanionStatus(name, alive=False, snapshot_position=_number(fields, "snapshot_position"))

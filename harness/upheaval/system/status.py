@@ -79,7 +79,8 @@ class Member(Protocol):
     """One member of a cluster."""
 
     @property
-    def member_id(self) -> int: ...
+    def member_id(self) -> int:
+        """The id of the member, from 0 on."""
 
     def kill(self, component: str | None = None) -> None:
         """End the member, or one component of it, without any notice. Returns when it is gone."""
@@ -98,12 +99,15 @@ class Cluster(Protocol):
     """A cluster of members with a run folder."""
 
     @property
-    def run(self) -> RunFolder: ...
+    def run(self) -> RunFolder:
+        """The run folder."""
 
     @property
-    def members(self) -> Sequence[Member]: ...
+    def members(self) -> Sequence[Member]:
+        """The members in the order of their ids."""
 
-    def status(self) -> list[MemberStatus]: ...
+    def status(self) -> list[MemberStatus]:
+        """What each member says of itself now."""
 
     def leader(self) -> int | None:
         """The member id of the leader that serves, if there is one now."""
@@ -118,5 +122,5 @@ class Cluster(Protocol):
         ...
 
     def down(self) -> None:
-        """End everything; nothing is left behind but the run folder."""
+        """End everything; nothing is left but the run folder."""
         ...

@@ -169,6 +169,7 @@ class UpheavalNode:
     status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
 
     def check(self, spec: ClusterSpec) -> None:
+        """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
         if spec.planted is not None:
             bug_named(spec.planted)
         try:
@@ -202,6 +203,7 @@ class UpheavalNode:
         }
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
+        """The node's own program, or the one of planted bugs."""
         program = ["upheaval_node.runtime.main"]
         if plan.spec.planted is not None:
             program = ["upheaval_chaos.planted.main", "--planted", plan.spec.planted]
@@ -209,29 +211,37 @@ class UpheavalNode:
         return [sys.executable, "-P", "-m", *program, "--config", str(configuration), *self.arguments(plan)]
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
+        """From the counters and mark files in the member's folder."""
         return read_member_status(folder, member_id, run_id)
 
     def read_control(self, folder: Path) -> ControlStatus:
+        """From the counters in the member's folder, and from its files when it is down."""
         return control.control_status(str(folder))
 
     def give_order(self, folder: Path, order: str) -> str:
+        """Through the control toggle in the member's counters; why it was not taken, empty when it was."""
         return control.give_order(str(folder), order)
 
     def order_command(self, order: str | None) -> Sequence[str]:
+        """What does in the member's container what `give_order` and `read_control` do here."""
         return ("python3", "-m", control.__name__, order or control.STATUS)
 
     @property
     def recording_log(self) -> PurePosixPath:
+        """Where it lies in a container."""
         return self.folder / layout.RECORDING_LOG
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
+        """What a container is told: the configuration, the run, the planted bug."""
         environment = {"UPHEAVAL_CONFIG": json.dumps(self.configuration(plan)), "UPHEAVAL_RUN_ID": plan.spec.run_id}
         return environment if plan.spec.planted is None else {**environment, "UPHEAVAL_PLANTED": plan.spec.planted}
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
+        """What follows the program on the command line."""
         return ("--component", plan.component)
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
+        """From what `status_command` prints; a member whose output makes no sense counts as down."""
         try:
             fields = jsonfields.parse_object(output)
             if not fields.get("alive"):
@@ -252,6 +262,7 @@ class UpheavalNode:
             return MemberStatus(member_id, alive=False)
 
     def parse_control(self, output: str) -> tuple[str, ControlStatus]:
+        """From what `order_command` prints: why the order was not taken, and the status."""
         try:
             fields = jsonfields.parse_object(output)
             status = ControlStatus(
@@ -265,6 +276,7 @@ class UpheavalNode:
             return f"the member does not answer: {error}", ControlStatus()
 
     def control_of_files(self, recording_log: bytes) -> ControlStatus:
+        """From the recording log of a member that is down."""
         return read_control(None, recording_log)
 
 

@@ -19,40 +19,50 @@ class Requests(Protocol):
         """Raises `NotSent` when the cluster never saw it, `OutcomeUnknown` when it was sent and not answered."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """End the session."""
 
 
 class RunningLoad(Protocol):
     """A load that runs until it is finished."""
 
     @property
-    def counts(self) -> LoadCounts: ...
+    def counts(self) -> LoadCounts:
+        """How its operations have ended so far."""
 
-    def wait_until_acknowledged(self, target: int, timeout_s: float) -> None: ...
+    def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
+        """Raises `UnknownOutcome` when not so many are acknowledged in time."""
 
-    def finish(self) -> LoadCounts: ...
+    def finish(self) -> LoadCounts:
+        """Invoke nothing more, settle what is outstanding, and return how all ended."""
 
 
 class Tested(Steered, Protocol):
     """A cluster as faults see it and as a test sees it."""
 
-    def up(self, timeout_s: float) -> int: ...
+    def up(self, timeout_s: float) -> int:
+        """Start all members and wait for a leader that serves; returns its member id."""
 
-    def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int: ...
+    def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
+        """Raises `UnknownOutcome` when no other member than the given one leads in time."""
 
-    def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus | None: ...
+    def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus | None:
+        """Raises `UnknownOutcome` when the member does not follow or lead in time."""
 
-    def converge(self, timeout_s: float) -> Converge: ...
+    def converge(self, timeout_s: float) -> Converge:
+        """Wait until all members stand at one position, and write down what was seen."""
 
 
 class Backend(Protocol):
     """A cluster of one runtime with its clients, for one test."""
 
     @property
-    def run(self) -> RunFolder: ...
+    def run(self) -> RunFolder:
+        """The run folder."""
 
     @property
-    def target(self) -> Tested: ...
+    def target(self) -> Tested:
+        """The cluster."""
 
     def expect_end(self, member_id: int) -> frozenset[str]:
         """What runs of a member now may end by itself, in whichever way, without failing the run."""
@@ -62,10 +72,14 @@ class Backend(Protocol):
         """The exit statuses of these incarnations of a member, when all have ended; `UnknownOutcome` after the time."""
         ...
 
-    def record_fault(self, fault: FaultRecord) -> None: ...
+    def record_fault(self, fault: FaultRecord) -> None:
+        """Write down a fault that is there."""
 
-    def client(self, timeout_s: float) -> Requests: ...
+    def client(self, timeout_s: float) -> Requests:
+        """A client whose session is opened with its first request."""
 
-    def load(self, settings: WorkloadSettings) -> RunningLoad: ...
+    def load(self, settings: WorkloadSettings) -> RunningLoad:
+        """Start a load on the shipped service of the cluster."""
 
-    def down(self) -> None: ...
+    def down(self) -> None:
+        """End clients and members; the run folder stays."""

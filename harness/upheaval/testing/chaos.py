@@ -14,7 +14,7 @@ from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
     SPLIT,
 )
-from upheaval.scenario import Inject, parse_scenario
+from upheaval.scenario import Inject, ScenarioError, parse_scenario
 from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
 from upheaval_chaos.driver import FaultDriver
@@ -46,10 +46,12 @@ class ActiveFault:
 
     @property
     def kind(self) -> str:
+        """Which kind of fault it is, by its name in scenarios."""
         return _kind_of(self.fault)
 
     @property
     def component(self) -> str | None:
+        """The component that it hit of each member, None for whole members and links."""
         return self.fault.component if isinstance(self.fault, MemberFault) else None
 
     def heal(self) -> None:
@@ -271,8 +273,8 @@ class Chaos:
         lines = ("title one fault", cluster, "wait operations 1", f"inject {name} {text}")
         try:
             scenario = parse_scenario("\n".join(lines), name=name, where="fault")
-        except UsageError as error:
-            raise UsageError(f"fault {text!r}: {str(error).partition(': ')[2]}") from None
+        except ScenarioError as error:
+            raise UsageError(f"fault {text!r}: {error.message}") from None
         step = scenario.steps[-1]
         assert isinstance(step, Inject)
         return step.fault

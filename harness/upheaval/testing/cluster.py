@@ -11,10 +11,10 @@ from typing import Final, Self
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
-from upheaval.cluster import REPLICATE_STANDBY_SNAPSHOT, SNAPSHOT, STANDBY_SNAPSHOT, perform
+from upheaval.cluster import perform
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine
-from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, RunFolder
+from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, Order, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.system import ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, Requests, RunningLoad
@@ -40,6 +40,7 @@ class Client:
         return self._requests.request(payload)
 
     def close(self) -> None:
+        """End its session."""
         self._requests.close()
 
     def __enter__(self) -> Self:
@@ -61,6 +62,7 @@ class Workload:
 
     @property
     def counts(self) -> LoadCounts:
+        """How its operations have ended so far."""
         return LoadCounts() if self._load is None else self._load.counts
 
     def start(self, *, keys: int = 8, slots: int = 8, rate: int = 200) -> None:
@@ -95,7 +97,7 @@ class Cluster:
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, unless an `image` of one's own brings the service. `runtime`
     is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which faults of links
-    need; simulated ones always do. Everything the run leaves behind lies in `folder`. `restore_from` is the folder of a
+    need; simulated ones always do. Everything the run leaves lies in `folder`. `restore_from` is the folder of a
     backup or a standby, or of a member that is down, which the members begin with.
     """
 
@@ -167,6 +169,7 @@ class Cluster:
 
     @property
     def run(self) -> RunFolder:
+        """The run folder."""
         return self._backend.run
 
     def up(self, timeout_s: float = WAIT_S) -> int:
@@ -203,9 +206,11 @@ class Cluster:
 
     @property
     def member_ids(self) -> list[int]:
+        """The ids of all members, whether they run or not."""
         return list(range(self.size))
 
     def status(self) -> list[MemberStatus]:
+        """What each member says of itself now."""
         return self._backend.target.status()
 
     def leader(self) -> int | None:
@@ -252,12 +257,12 @@ class Cluster:
 
     def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Leave a snapshot to the standby, and wait until every member that runs knows of it; returns its position."""
-        self._perform(STANDBY_SNAPSHOT, timeout_s)
+        self._perform(Order.STANDBY_SNAPSHOT, timeout_s)
         return max(status.standby_position for status in self._backend.target.control_statuses())
 
     def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
         """Have every member that runs fetch the latest snapshot of the standby, and wait until each has it."""
-        self._perform(REPLICATE_STANDBY_SNAPSHOT, timeout_s)
+        self._perform(Order.REPLICATE_STANDBY_SNAPSHOT, timeout_s)
 
     def suspend(self, timeout_s: float = WAIT_S) -> None:
         """Let the cluster take no requests, until `resume_cluster`."""
@@ -332,7 +337,7 @@ class Cluster:
         """Where states are judged, that at the end is, too. One that fails is written down, and judged as that."""
         if self.service != WORKBENCH_SERVICE or self._has_orders:
             with suppress(UnknownOutcome):
-                self._perform(SNAPSHOT, WAIT_S)
+                self._perform(Order.SNAPSHOT, WAIT_S)
 
     def _perform(self, order: str, timeout_s: float) -> ControlRecord:
         self._has_orders = True

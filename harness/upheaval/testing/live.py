@@ -64,12 +64,15 @@ class LiveBackend:
             raise
 
     def record_fault(self, fault: FaultRecord) -> None:
+        """Written to the run folder at once."""
         self.run.add_fault(fault)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
+        """The processes or container runs of the member now."""
         return self.target.member(member_id).incarnation()
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
+        """Raises `UnknownOutcome` when they still run, or left no exit status."""
         member = self.target.member(member_id)
 
         def statuses() -> list[int] | None:
@@ -89,11 +92,13 @@ class LiveBackend:
     # --- clients and the end ---
 
     def client(self, timeout_s: float) -> Requests:
+        """Its calls go into the history where the service is one's own."""
         endpoints, resolver = self.target.ingress_endpoints(), self.target.resolver()
         calls = self._calls if self._has_calls else None
         return LiveClient(endpoints, resolver, timeout_s, calls, self.target.client_tls())
 
     def load(self, settings: WorkloadSettings) -> "HistoryLoad":
+        """Written into the manifest, and started in a thread of its own."""
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
         self.run.write_manifest(manifest)
         history = self.run.history_writer()
@@ -112,6 +117,7 @@ class LiveBackend:
         return owned
 
     def down(self) -> None:
+        """End the cluster, then the history."""
         with ExitStack() as stack:
             if self._history is not None:
                 stack.callback(self._history.close)
@@ -133,15 +139,19 @@ class HistoryLoad:
 
     @property
     def counts(self) -> LoadCounts:
+        """How its operations have ended so far."""
         return self._load.counts
 
     def start(self) -> None:
+        """Begin to invoke."""
         self._load.start()
 
     def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
+        """Raises `UnknownOutcome` when not so many are acknowledged in time."""
         self._load.wait_until_acknowledged(target, timeout_s)
 
     def finish(self) -> LoadCounts:
+        """Settle what is outstanding and close the history."""
         try:
             return self._load.finish()
         finally:
@@ -164,6 +174,7 @@ class LiveClient(CallingClient):
         self._is_opened = False
 
     def close(self) -> None:
+        """End the session and release its sockets."""
         self._client.close()
 
     def _ask(self, payload: bytes) -> bytes:

@@ -67,28 +67,34 @@ class SimulatedBackend(SimulatedTarget):
 
     @property
     def target(self) -> Self:
+        """Itself: in the simulation backend and target are one."""
         return self
 
     def up(self, timeout_s: float) -> int:
+        """Start all members and let time pass until one leads and serves."""
         self.cluster.start_all()
         return self.cluster.wait_until_leader(timeout_s)
 
     def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
+        """Raises `UnknownOutcome` when no other member than the given one leads in time."""
         self.cluster.wait_until(lambda: self.leader() not in (None, other_than), timeout_s, "leader")
         leader = self.leader()
         assert leader is not None
         return leader
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> None:
+        """Raises `UnknownOutcome` when the member does not follow or lead in time."""
         what = f"member {member_id} that has caught up"
         self.cluster.wait_until(lambda: self.has_caught_up(member_id), timeout_s, what)
 
     def expect_end(self, member_id: int) -> frozenset[str]:
+        """The simulated processes of the member now."""
         names = self.incarnation(member_id, None)
         self.cluster.members[member_id].expected_ends |= names
         return names
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
+        """Raises `UnknownOutcome` when they have not ended in time."""
         cluster = self.cluster
         known = cluster.members[member_id].exit_statuses
         if not cluster.world.run_until(lambda: names <= known.keys(), int(timeout_s * S)):
@@ -98,21 +104,26 @@ class SimulatedBackend(SimulatedTarget):
     # --- clients and the end ---
 
     def client(self, timeout_s: float) -> Requests:
+        """On a host of its own; its calls go into the history where the service is one's own."""
         self._clients += 1
         calls = self._calls if ":" in self.cluster.service else None
         return SimulatedClient(self.cluster, f"test-{self._clients}", timeout_s, calls)
 
     def load(self, settings: WorkloadSettings) -> "SimulatedLoad":
+        """Start a load on the shipped service."""
         self._load = self.cluster.start_load(settings)
         return SimulatedLoad(self.cluster, self._load)
 
     def acknowledged(self) -> int:
+        """Operations of the load and calls of clients that were answered."""
         return self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
 
     def converge(self, timeout_s: float) -> Converge:
+        """Let time pass until all members stand at one position."""
         return self.cluster.converge(timeout_s)
 
     def down(self) -> None:
+        """Let paused members go on, then end everything in good order."""
         for member_id in self.member_ids:
             self.cluster.resume(member_id)
         self.cluster.down()
@@ -127,13 +138,16 @@ class SimulatedLoad:
 
     @property
     def counts(self) -> LoadCounts:
+        """How its operations have ended so far."""
         return self._load.counts
 
     def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
+        """Raises `UnknownOutcome` when not so many are acknowledged in time."""
         what = f"acknowledgement of operation {target} (there are {self.counts.ok})"
         self._cluster.wait_until(lambda: self._load.counts.ok >= target, timeout_s, what)
 
     def finish(self) -> LoadCounts:
+        """Let time pass until nothing is outstanding."""
         self._load.stop()
         self._cluster.wait_until(lambda: self._load.is_idle, LOAD_END_S, "end of the load")
         return self._load.counts
@@ -174,6 +188,7 @@ class SimulatedClient(CallingClient):
         raise OutcomeUnknown("no answer within the time-out: the outcome of the request is unknown")
 
     def close(self) -> None:
+        """End the session, in the client's next turn."""
         if self._session is not None:
             self._process.post(self._session.close)
 
@@ -196,6 +211,7 @@ class SimulatedClient(CallingClient):
     # --- the agent ---
 
     def do_work(self, now: Now) -> int:
+        """Open a session where one is wanted, and send the request once."""
         work = 0
         if self._session is None or self._session.is_closed:
             if self._wanted is None or self._is_sent:
@@ -212,6 +228,7 @@ class SimulatedClient(CallingClient):
         return work
 
     def next_deadline_ns(self) -> int:
+        """That of the session, or the next attempt to send."""
         if self._session is None or self._session.is_closed:
             return NEVER_NS
         deadline_ns = self._session.next_deadline_ns()

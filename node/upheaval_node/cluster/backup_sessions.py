@@ -16,7 +16,6 @@ from upheaval_node.cluster.members import encode_members
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.errors import NodeError
-from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
@@ -67,14 +66,12 @@ class BackupSessions:
         self,
         context: ModuleContext,
         leadership: Leadership,
-        recording_log: RecordingLog,
         authenticator: Authenticator,
         authorisation: AuthorisationService,
         on_standby_notice: Callable[[Now, str, StandbyNotice], None],
     ) -> None:
         self._context = context
         self._leadership = leadership
-        self._recording_log = recording_log
         self._authenticator = authenticator
         self._authorisation = authorisation
         self._on_standby_notice = on_standby_notice
@@ -211,12 +208,14 @@ class BackupSessions:
 
     def _backup_response(self, correlation_id: int, log_position: int) -> cm.BackupResponse | None:
         """None while there is no term yet."""
-        term = self._recording_log.find_last_term()
+        term = self._context.recording_log.find_last_term()
         if term is None:
             return None
         context = self._context
         position = MAX_POSITION if log_position < 0 else log_position
-        snapshots = self._recording_log.find_snapshot_at_or_before_or_lowest(position, context.settings.service_count)
+        snapshots = self._context.recording_log.find_snapshot_at_or_before_or_lowest(
+            position, context.settings.service_count
+        )
         return cm.BackupResponse(
             correlation_id=correlation_id,
             log_recording_id=term.recording_id,

@@ -2,25 +2,57 @@
 
 Theory of operation. A module recovers (`recovery`), then runs an election whenever it has no leader; between elections
 it leads (takes ingress, appends to the log, commits what a quorum has recorded) or follows (reads the log up to the
-commit position, reports what it has recorded). Module states are in `module_state`. Nothing waits: each duty cycle
-does what is possible now. What the parts do stands in `module_log`, `module_election` and `module_messages`.
-Source: Aeron Cluster, consensus module agent.
+commit position, reports what it has recorded). Nothing waits: each duty cycle does what is possible now. The module
+holds its parts, each of which owns and writes its own state: where the module stands (`module_standing`), its log
+(`member_log`), what follows from the log (`replicated_state`), snapshots, termination, elections, and what peers say
+(`module_messages`). It tells one what another found. Source: Aeron Cluster, consensus module agent.
 """
 
+from collections.abc import Sequence
+from random import Random
 from typing import Final
 
+from upheaval_node.archive.whole_recordings import WholeRecording
+from upheaval_node.cluster.authentication import (
+    Authenticator,
+    AuthorisationService,
+    authenticator_named,
+    authorisation_named,
+)
+from upheaval_node.cluster.backup_sessions import BackupSessions
 from upheaval_node.cluster.consensus_adapter import ConsensusAdapter
+from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
+from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_states import ElectionState, Role
-from upheaval_node.cluster.members import has_active_quorum
-from upheaval_node.cluster.module_messages import ConsensusSide
-from upheaval_node.cluster.module_state import READS_LOG, ControlToggle, ModuleState
+from upheaval_node.cluster.elections import Elections
+from upheaval_node.cluster.ingress import IngressAdapter, IngressExtension
+from upheaval_node.cluster.leader_contact import LeaderContact
+from upheaval_node.cluster.leader_log import LeaderLog
+from upheaval_node.cluster.log_adapter import LogAdapter
+from upheaval_node.cluster.log_recording import LogRecording
+from upheaval_node.cluster.member_log import MemberLog
+from upheaval_node.cluster.module_context import open_context
+from upheaval_node.cluster.module_messages import ConsensusMessages
+from upheaval_node.cluster.module_snapshots import Snapshots
+from upheaval_node.cluster.module_standing import Standing
+from upheaval_node.cluster.module_state import ControlToggle, ModuleState, NodeToggle
+from upheaval_node.cluster.module_termination import Termination
+from upheaval_node.cluster.node_control import NodeControl
 from upheaval_node.cluster.recovery import Recovered, recover
-from upheaval_node.cluster.service_proxy import ServiceAdapter
+from upheaval_node.cluster.replicated_state import ReplicatedState, is_for_all
+from upheaval_node.cluster.service_acks import ServiceAcks
+from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
+from upheaval_node.cluster.standby_notices import StandbyNotices
+from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
-from upheaval_node.ports import Bell
+from upheaval_node.files.recording_log import Entry
+from upheaval_node.media.api import Media
+from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.frames import max_message_length
+from upheaval_node.settings import MemberSettings
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import MAX_POSITION, MS, NULL_VALUE, Now
+from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
 RETRY_AFTER_ERROR_NS: Final = 1 * MS
@@ -43,22 +75,118 @@ _STEPPING_STATES: Final = frozenset(
 """Election states that wait for counters of other components, which nothing announces."""
 
 
-class ConsensusModule(ConsensusSide):
-    """Implements `ports.Agent`.
+class ConsensusModule:
+    """Implements `ports.Agent`, and hears of its parts what concerns several of them.
 
     `do_work` raises `TerminationError` when the member must end: its archive is gone, a service acts out of turn, the
     log is of another kind. `StorageError` leaves it too, because nothing that this member would say could be trusted.
     """
 
-    _recovery: Steps[Recovered] | None = None
-    _consensus: ConsensusAdapter | None = None
-    _service_adapter: ServiceAdapter | None = None
-    _slow_tick_deadline_ns = 0
-    _deadline_ns = 0
-    bell: Bell | None = None
+    ingress_extension: IngressExtension | None = None
+    """Set before the first turn: takes what clients send in messages of another schema."""
+
+    def __init__(
+        self,
+        media: Media,
+        storage: Storage,
+        counters: Counters,
+        settings: MemberSettings,
+        members: str,
+        member_id: int,
+        tracer: Tracer,
+        random: Random,
+        errors: ErrorSink,
+        *,
+        archive_control_stream_id: int = 10,
+        authenticator: Authenticator | None = None,
+        authorisation: AuthorisationService | None = None,
+    ) -> None:
+        """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
+        context = self._context = open_context(
+            media,
+            storage,
+            counters,
+            settings,
+            members,
+            member_id,
+            tracer,
+            errors,
+            archive_control_stream_id=archive_control_stream_id,
+        )
+        self.members: Final = context.members
+        self.membership: Final = context.membership
+        self.counters: Final = context.published
+        self.recording_log: Final = context.recording_log
+        self.node_state: Final = context.node_state
+        cluster = context.settings
+        authenticator = authenticator or authenticator_named(cluster.authenticator)
+        authorisation = authorisation or authorisation_named(cluster.authorisation)
+        acks = self._acks = ServiceAcks(cluster.service_count)
+        services = self._services = ServiceProxy(context, acks)
+        publisher = self._publisher = ConsensusPublisher(context)
+        recording = LogRecording(context)
+        leader_log = LeaderLog(context, recording, services)
+        standing = self._standing = Standing(context, leader_log, publisher)
+        state = self._state = ReplicatedState(context, standing, services, self, authenticator, authorisation)
+        reader = LogAdapter(state, max_block_length=cluster.log_fragment_limit * cluster.log_mtu)
+        self._log = MemberLog(context, standing, publisher, services, recording, reader, leader_log, self)
+        self._snapshots = Snapshots(context, standing, state, acks, self)
+        self._termination = Termination(context, standing, publisher, services, acks)
+        self._leader = LeaderContact()
+        self._elections = Elections(context, standing, self._log, self._leader, publisher, random)
+        self._notices = StandbyNotices(context, context.recording_log)
+        self._backups = BackupSessions(context, standing, authenticator, authorisation, self._notices.queue)
+        self._messages = ConsensusMessages(
+            context,
+            standing,
+            self._log,
+            self._elections,
+            self._leader,
+            publisher,
+            self._termination,
+            state.sessions,
+            self._backups,
+        )
+        self._node_control = NodeControl(context)
+        self._ingress: IngressAdapter | None = None
+        self._recovery: Steps[Recovered] | None = None
+        self._consensus: ConsensusAdapter | None = None
+        self._service_adapter: ServiceAdapter | None = None
+        self._slow_tick_deadline_ns = 0
+        self._deadline_ns = 0
+        self.bell: Bell | None = None
+
+    # --- what others see ---
+
+    @property
+    def state(self) -> ModuleState:
+        """The state of the module."""
+        return self._standing.state
+
+    @property
+    def role(self) -> Role:
+        """The role of the member."""
+        return self._standing.role
+
+    @property
+    def election(self) -> Election | None:
+        """The election that runs."""
+        return self._standing.election
+
+    @property
+    def leadership_term_id(self) -> int:
+        """The term that the member is in."""
+        return self._standing.leadership_term_id
+
+    @property
+    def commit_position(self) -> int:
+        """Value of the commit counter."""
+        return self._log.commit_position
+
+    # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
-        if self._state is ModuleState.CLOSED:
+        if self.state is ModuleState.CLOSED:
             return 0
         try:
             work = self._tick(now)
@@ -79,58 +207,58 @@ class ConsensusModule(ConsensusSide):
         return self._deadline_ns
 
     def _tick(self, now: Now) -> int:
-        work = self._archive.do_work(now)
-        if self._state is ModuleState.INIT:
+        work = self._context.archive.do_work(now)
+        if self.state is ModuleState.INIT:
             return work + self._recover(now)
         assert self._consensus is not None
         assert self._service_adapter is not None
-        self._take_archive_events(now)
+        self._log.take_archive_events(now)
+        self._check_recording(now)
         if now.ns >= self._slow_tick_deadline_ns:
             slow_work = self._slow_tick(now)
             self._slow_tick_deadline_ns = now.ns + (1 if slow_work else SLOW_TICK_INTERVAL_NS)
             work += slow_work
         work += self._consensus.poll(now)
-        if self._election is not None:
-            work += self._election.do_work(now)
-        elif self._role is Role.LEADER:
+        election = self.election
+        if election is not None:
+            work += election.do_work(now)
+            if election.is_closed:
+                self._on_elected(now, election)
+        elif self.role is Role.LEADER:
             work += self._lead(now)
         else:
             work += self._follow(now)
         work += self._service_adapter.poll(now)
-        work += self._poll_snapshot(now)
-        return work + self._poll_termination(now)
+        work += self._snapshots.poll(now, self.commit_position)
+        return work + self._termination.poll(now)
 
     def _on_error(self, now: Now, error: NodeError) -> None:
-        if self._election is not None:
+        if self.election is not None:
             self._context.report(now, "election", str(error))
-            self._election.handle_error(now, error)
+            self.election.handle_error(now, error)
         else:
             self._context.report(now, "consensus module", str(error))
 
     def _next_deadline(self, now: Now) -> int:
-        timeouts = self._timeouts
-        deadline = self._archive.next_deadline_ns()
-        election = self._election
-        if self._state is ModuleState.INIT:
+        standing, election = self._standing, self.election
+        deadline = self._context.archive.next_deadline_ns()
+        if self.state is ModuleState.INIT:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
         elif election is not None:
             deadline = min(deadline, election.next_deadline_ns())
             if election.state in _STEPPING_STATES:
                 deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
-        elif self._role is Role.LEADER:
-            deadline = min(deadline, self._last_commit_send_ns + timeouts.leader_heartbeat_interval_ns)
-            timer = self._timers.next_deadline
-            if timer is not None and self.active_log is not None:
-                deadline = min(deadline, now.ns + self._time.in_ns(timer - self.cluster_time(now)))
+        elif standing.is_leader:
+            deadline = min(deadline, self._log.next_send_ns)
+            timer = self._state.timers.next_deadline
+            if timer is not None and standing.active_log is not None:
+                time = self._context.time
+                deadline = min(deadline, now.ns + time.in_ns(timer - time.at(now)))
         else:
-            deadline = min(
-                deadline,
-                self._last_append_send_ns + timeouts.leader_heartbeat_interval_ns,
-                self._leader_deadline_ns,
-            )
-        if self._snapshot is not None or self._state is ModuleState.TERMINATING:
+            deadline = min(deadline, self._log.next_send_ns, self._leader_deadline_ns)
+        if self._snapshots.is_recording or self.state is ModuleState.TERMINATING:
             deadline = min(deadline, now.ns + SLOW_TICK_INTERVAL_NS)
-        if any(each.needs_ticks for each in (self._sessions, self._backups, self._notices, self._node_control)):
+        if any(each.needs_ticks for each in (self._state.sessions, self._backups, self._notices, self._node_control)):
             deadline = min(deadline, self._slow_tick_deadline_ns)
         # What could not be sent is looked at again soon, but the loop must not spin on it.
         return max(deadline, now.ns + RETRY_AFTER_ERROR_NS)
@@ -139,7 +267,7 @@ class ConsensusModule(ConsensusSide):
 
     def _recover(self, now: Now) -> int:
         if self._recovery is None:
-            self._service_adapter = ServiceAdapter(self._context, self, self._acks)
+            self._service_adapter = ServiceAdapter(self._context, self._state, self._acks, self._on_service_ack)
             self._recovery = Steps(self._start())
         assert self._service_adapter is not None
         work = self._service_adapter.poll(now)
@@ -159,63 +287,125 @@ class ConsensusModule(ConsensusSide):
         except PeerError as error:
             now = yield
             self._context.report(now, "standby snapshot", str(error))
-        return (yield from recover(self._context, self.recording_log, self._recording, self._acks, self._time))
+        return (yield from recover(self._context, self._log.recording, self._acks))
 
     def _begin(self, now: Now, recovered: Recovered) -> None:
-        plan = recovered.plan
-        self._appended_at_start = recovered.appended_position
-        self._last_term_base_at_start = plan.last_term_base_log_position
-        self.leadership_term_id = plan.last_leadership_term_id
-        if recovered.snapshot is not None:
-            self._load_snapshot(now, recovered.snapshot)
-        self.time_of_last_leader_update_ns = now.ns
-        self._consensus = ConsensusAdapter(self._context, self)
+        standing, snapshot = self._standing, recovered.snapshot
+        standing.enter_term(recovered.plan.last_leadership_term_id)
+        if snapshot is not None:
+            self._state.load(now, snapshot)
+            self._log.begin_at(snapshot.log_position)
+            self._leader.on_commit_position(snapshot.log_position)
+        self._leader.heard(now)
+        self._consensus = ConsensusAdapter(self._context, self._messages)
         self._publisher.connect(now)
-        self._enter(now, ModuleState.ACTIVE)
-        self._start_election(now, is_node_startup=True, graceful_leader_id=NULL_VALUE, reason="node started")
-        if recovered.snapshot is not None:
+        standing.enter(now, ModuleState.ACTIVE)
+        self._elections.start_first(now, recovered)
+        if snapshot is not None:
             # The election goes by the last term of the log, the module by what it has read of it.
-            self.leadership_term_id = recovered.snapshot.leadership_term_id
+            standing.enter_term(snapshot.leadership_term_id)
+
+    # --- elections ---
+
+    def _on_elected(self, now: Now, election: Election) -> None:
+        """This member leads, or knows whom it follows."""
+        standing, position = self._standing, election.log_position
+        standing.hold_election(None)
+        standing.enter_term(election.leadership_term_id, election.leader_member_id)
+        for member in self.membership.all:
+            member.is_leader = member.id == election.leader_member_id
+        self._leader.on_commit_position(position)
+        self._log.begin_term(now, position)
+        self._context.tracer.emit(
+            now,
+            "leadership_term",
+            leadership_term_id=election.leadership_term_id,
+            leader_member_id=election.leader_member_id,
+            log_position=position,
+            term_base_log_position=position,
+            source="election",
+        )
+        if standing.is_leader:
+            self._state.sessions.become_leader(now, is_startup=election.is_leader_startup)
+            self.counters.control_toggle.set(ControlToggle.NEUTRAL)
+        else:
+            self._leader.heard(now)
+        self.counters.node_toggle.set(NodeToggle.NEUTRAL)
+        self._open_ingress()
+
+    def _open_ingress(self) -> None:
+        """As many full-sized frames as the limit says, but never more than a part of the log's term."""
+        settings, term_length = self._context.settings, self._log.recording.format.term_length
+        self._ingress = IngressAdapter(
+            self._context,
+            self._state.sessions,
+            max_block_length=min(settings.ingress_fragment_limit * settings.log_mtu, term_length // 4),
+            max_message_length=max_message_length(term_length),
+            extension=self.ingress_extension,
+        )
+
+    def on_term_left(self, now: Now) -> None:
+        """An election has begun: nothing is taken from clients and operators."""
+        self._standing.become(now, Role.FOLLOWER)
+        self._close_ingress()
+        self.counters.control_toggle.set(ControlToggle.INACTIVE)
+
+    def _close_ingress(self) -> None:
+        if self._ingress is not None:
+            self._ingress.close()
+            self._ingress = None
+
+    def on_rolled_back(self, now: Now, position: int) -> None:
+        """Undo what stands in the log after `position`: another leader may write something else there."""
+        self._context.latency.abandon()
+        self._context.durations.abandon()
+        self._termination.call_off()
+        self._state.undo(now, position)
 
     # --- slow tick ---
 
     def _slow_tick(self, now: Now) -> int:
-        work = self._sessions.answer_waiting(now)
-        is_active = self._election is None and self._state is ModuleState.ACTIVE
+        standing = self._standing
+        work = self._state.sessions.answer_waiting(now)
+        is_active = standing.election is None and standing.state is ModuleState.ACTIVE
         work += self._backups.process(now, is_active=is_active)
         work += self._notices.poll(now, self.commit_position)
-        self._catchups.poll(now)
-        self._release_abandoned()
-        if self._election is None:
-            if self._role is Role.LEADER:
-                work += self._lead_slowly(now)
-            else:
-                self._check_leader(now)
-        if self._election is None and self._state is ModuleState.ACTIVE:
+        self._log.catchups.poll(now)
+        self._log.release_abandoned()
+        if standing.is_leader:
+            work += self._lead_slowly(now)
+        elif standing.election is None:
+            self._check_leader(now)
+        if standing.election is None and standing.state is ModuleState.ACTIVE:
             work += self._node_control.check_toggle()
         return work + self._node_control.poll(now)
 
     def _lead_slowly(self, now: Now) -> int:
         work = self._check_control_toggle(now)
-        if self._state is not ModuleState.ACTIVE:
+        if self.state is not ModuleState.ACTIVE:
             return work
-        work += self._sessions.process_pending(now)
-        work += self._sessions.check(now)
-        members = self.members.values()
-        if len(members) > 1 and not has_active_quorum(members, now.ns, self._timeouts.leader_heartbeat_ns):
-            self.enter_election(now, "inactive follower quorum")
+        work += self._state.sessions.process_pending(now)
+        work += self._state.sessions.check(now)
+        if self.membership.others and not self.membership.has_active_quorum(now):
+            self._elections.enter(now, "inactive follower quorum")
             work += 1
         return work
 
+    @property
+    def _leader_deadline_ns(self) -> int:
+        """When a follower gives up a leader that says nothing more."""
+        heartbeat_ns = self._context.settings.timeouts.leader_heartbeat_ns
+        return self._leader.heard_ns + heartbeat_ns + self._termination.patience_ns
+
     def _check_leader(self, now: Now) -> None:
-        if self._state in READS_LOG and now.ns >= self._leader_deadline_ns:
-            self.enter_election(now, "leader heartbeat timeout")
+        if self._standing.reads_log and now.ns >= self._leader_deadline_ns:
+            self._elections.enter(now, "leader heartbeat timeout")
 
     def _check_control_toggle(self, now: Now) -> int:
         """Serve what an operator asked for; a value that does not suit the state stays where it is."""
         toggle = self.counters.control_toggle
         value = toggle.get()
-        is_active = self._state is ModuleState.ACTIVE
+        is_active = self.state is ModuleState.ACTIVE
         if value == ControlToggle.SUSPEND and is_active:
             return self._append_action(now, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED)
         if value == ControlToggle.SNAPSHOT and is_active:
@@ -223,18 +413,17 @@ class ConsensusModule(ConsensusSide):
         if value == ControlToggle.SHUTDOWN and is_active:
             work = self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
             if work:
-                self._announce_termination(now, self._snapshot_position)
+                self._termination.announce(now, self._snapshots.position)
             return work
         if value == ControlToggle.ABORT and is_active:
-            assert self._leader_log.publisher is not None
-            self._abort(now, self._leader_log.publisher.position)
+            self._termination.abort(now, self._log.publisher.position)
             return 1
         if value == ControlToggle.STANDBY_SNAPSHOT and is_active:
-            work = self._append_action(now, cm.ClusterAction.SNAPSHOT, self._state, flags=STANDBY_FLAG)
+            work = self._append_action(now, cm.ClusterAction.SNAPSHOT, self.state, flags=STANDBY_FLAG)
             if work:
                 toggle.set(ControlToggle.NEUTRAL)
             return work
-        if value == ControlToggle.RESUME and self._state is ModuleState.SUSPENDED:
+        if value == ControlToggle.RESUME and self.state is ModuleState.SUSPENDED:
             work = self._append_action(now, cm.ClusterAction.RESUME, ModuleState.ACTIVE)
             if work:
                 toggle.set(ControlToggle.NEUTRAL)
@@ -242,133 +431,128 @@ class ConsensusModule(ConsensusSide):
         return 0
 
     def _append_action(self, now: Now, action: cm.ClusterAction, state: ModuleState, *, flags: int = 0) -> int:
-        publisher = self._leader_log.publisher
-        assert publisher is not None
-
         def request(position: int) -> cm.ClusterActionRequest:
             return cm.ClusterActionRequest(
-                leadership_term_id=self._term_id,
+                leadership_term_id=self.leadership_term_id,
                 log_position=position,
-                timestamp=self.cluster_time(now),
+                timestamp=self._context.cluster_time(now),
                 action=action,
                 flags=flags,
             )
 
-        end = publisher.position_after(request(0))
-        if end <= 0 or publisher.append(request(end)) <= 0:
+        end = self._log.publisher.append_with_end(request)
+        if end <= 0:
             return 0
-        self._uncommitted_states.append((end, self._state))
+        self._state.on_action_appended(end)
         if state is ModuleState.SNAPSHOT:
-            self._durations.begin(now)
-            self._begin_snapshot(now, end)
+            self._snapshots.begin(now, end, is_timed=True)
         else:
-            self._enter(now, state)
+            self._standing.enter(now, state)
         return 1
 
     # --- leading and following ---
 
     def _lead(self, now: Now) -> int:
         work = 0
-        log = self.active_log
+        log = self._standing.active_log
         if self._ingress is not None and log is not None:
             position = log.position
-            work = self._serve_services(now, log)
-            work += self._ingress.poll(now, log, self._term_id)
-            self._latency.on_append(now, position, log.position)
-        appended = self._recording.position
-        if appended is None and self._recording.has_stopped:
-            appended = self._recording.stop_position
-        if appended is not None:
-            self._context.own.record(self._term_id, appended, now.ns)
-            work += self.update_leader_position(now, appended, self.quorum_position(now, (self._term_id,)))
-        return work
+            work = self._state.serve_services(now, log)
+            work += self._ingress.poll(now, log, self.leadership_term_id)
+            self._context.latency.on_append(now, position, log.position)
+        return work + self._log.lead(now)
+
+    def on_committed(self, now: Now, position: int) -> None:
+        """A quorum has recorded the log up to there."""
+        self._context.latency.on_commit(now, position)
+        self._state.on_committed(position)
 
     def _follow(self, now: Now) -> int:
         work = 0
-        if self._state in READS_LOG and not self._check_termination(now):
-            appended = self._recording.position
-            if appended is None:
-                appended = self._recording.stop_position
-            work = self._log.poll(now, min(appended, self._notified_commit_position))
-            if work == 0 and self._log.is_image_closed:
-                self._on_log_ended(now)
+        if self._standing.reads_log and not self._termination.is_reached(now, self._log.reader.position):
+            read = self._log.read(now, self._leader.commit_position)
+            if read is None:
+                self._on_log_ended(now, None)
                 return 1
-            self._raise_commit_position(self._notified_commit_position)
+            work = read
             if self._ingress is not None:
-                work += self._ingress.poll(now, None, self._term_id)
-        return work + self._send_append_position(now, 0)
+                work += self._ingress.poll(now, None, self.leadership_term_id)
+        return work + self._log.send_append_position(now, 0)
 
-    def _on_log_ended(self, now: Now) -> None:
-        image = self._log.image
-        is_end = image is not None and image.end_of_stream_position is not None
-        self.enter_election(now, f"log disconnected from leader: eos={is_end}", is_graceful=is_end)
+    def _on_log_ended(self, now: Now, stop_position: int | None) -> None:
+        """The leader's stream has ended, or the recording of the log has, where `stop_position` says."""
+        image = self._log.reader.image
+        end = None if image is None else image.end_of_stream_position
+        is_end = end is not None if stop_position is None else end == stop_position
+        what = "log disconnected from leader" if stop_position is None else "log recording stopped"
+        self._elections.enter(now, f"{what}: eos={is_end}", is_graceful=is_end)
 
-    # --- archive ---
+    def _check_recording(self, now: Now) -> None:
+        """A log that is recorded no more is lost. A snapshot is finished first, unless its entry was not recorded."""
+        recording = self._log.recording
+        if recording.has_stopped and self.election is None:
+            is_lost = self._standing.is_taking_snapshot and recording.stop_position < self._snapshots.position
+            if is_lost or self._standing.reads_log:
+                self._on_log_ended(now, recording.stop_position)
 
-    def _take_archive_events(self, now: Now) -> None:
-        archive = self._archive
-        if archive.is_closed:
-            raise TerminationError(f"local archive is not connected: {archive.error}", expected=False)
-        while archive.late_errors:
-            error = archive.late_errors.popleft()
-            self._recording.on_late_error(error)
-            self._catchups.on_late_error(now, error)
-            for replication in self._replications:
-                replication.on_late_error(error)
-        while archive.signals:
-            signal = archive.signals.popleft()
-            for replication in self._replications:
-                replication.on_signal(signal)
-            self._recording.on_signal(signal)
-        if self._recording.has_stopped and self._election is None and self._needs_recording():
-            self._on_recording_stopped(now)
+    # --- what the log and the services say ---
 
-    def _needs_recording(self) -> bool:
-        """A snapshot is finished first, unless the recording ended before the entry that asks for it."""
-        is_lost = self._state is ModuleState.SNAPSHOT and self._recording.stop_position < self._snapshot_position
-        return is_lost or self._state in READS_LOG
+    def on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
+        """An election that replays names the term."""
+        if self.election is not None:
+            self.election.on_replay_new_leadership_term_event(now, event)
 
-    def _on_recording_stopped(self, now: Now) -> None:
-        image = self._log.image
-        is_end = image is not None and image.end_of_stream_position == self._recording.stop_position
-        self.enter_election(now, f"log recording stopped: eos={is_end}", is_graceful=is_end)
+    def on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
+        """What is for standbys alone is none of a member's."""
+        if is_for_all(request):
+            self._snapshots.begin(now, request.log_position)
+
+    def _on_service_ack(self, now: Now, message: cm.ServiceAck) -> None:
+        self._snapshots.on_service_ack(now, message)
+        self._termination.on_service_ack()
+
+    def base_of_term(self, leadership_term_id: int) -> int:
+        """As the recording log names it."""
+        return self.recording_log.get_term_entry(leadership_term_id).term_base_log_position
+
+    def on_snapshot_recorded(self, log_position: int, named: Sequence[tuple[WholeRecording, Entry]]) -> None:
+        """The entries are all that counts."""
+
+    def on_snapshot_ended(self, now: Now) -> None:
+        """It may have been the one before the end."""
+        self._termination.on_snapshot_ended(now)
 
     # --- end ---
 
     def close(self, now: Now) -> None:
         """End in good order: the services are told, and the end of the log tells the other members at once."""
-        if self._state is ModuleState.CLOSED:
-            return
-        if self._settings.service_count > 0:
-            position = self.commit_position
-            self._services.send(cm.ServiceTerminationPosition(log_position=position, ack_required=False))
-        self._release_streams(now)
+        if self.state is not ModuleState.CLOSED:
+            self._end_services(self.commit_position, ack_required=False)
+            self._release_streams(now)
 
     def _terminate_unexpectedly(self, now: Now, error: NodeError) -> None:
-        if self._state is ModuleState.CLOSED:
-            return
-        self._context.report(now, "termination", str(error))
-        if self._settings.service_count > 0:
-            self._services.send(cm.ServiceTerminationPosition(log_position=0, ack_required=True))
-        self._release_streams(now)
+        if self.state is not ModuleState.CLOSED:
+            self._context.report(now, "termination", str(error))
+            self._end_services(0, ack_required=True)
+            self._release_streams(now)
+
+    def _end_services(self, position: int, *, ack_required: bool) -> None:
+        if self._context.settings.service_count > 0:
+            self._services.send(cm.ServiceTerminationPosition(log_position=position, ack_required=ack_required))
 
     def _release_streams(self, now: Now) -> None:
-        self._enter(now, ModuleState.CLOSED)
-        self._deadline_ns = MAX_POSITION
-        self._election = None
-        if self._ingress is not None:
-            self._ingress.close()
-            self._ingress = None
-        for steps in (self._recovery, self._snapshot):
-            if steps is not None:
-                steps.close()
-        self._snapshot = None
-        self._log.detach()
-        self._leader_log.close()
-        self._follower_log.close()
-        if self._recording.recording_id != NULL_VALUE and self._archive.is_connected:
-            self._archive.stop_recording_by_identity(self._recording.recording_id)
-        self._sessions.close()
+        context, log = self._context, self._log
+        self._standing.enter(now, ModuleState.CLOSED)
+        self._deadline_ns = NEVER_NS
+        self._standing.hold_election(None)
+        self._close_ingress()
+        if self._recovery is not None:
+            self._recovery.close()
+        self._snapshots.close()
+        log.close()
+        if log.recording_id != NULL_VALUE and context.archive.is_connected:
+            context.archive.stop_recording_by_identity(log.recording_id)
+        self._state.sessions.close()
         self._backups.close()
         self._publisher.close()
         if self._consensus is not None:
@@ -377,9 +561,6 @@ class ConsensusModule(ConsensusSide):
             self._service_adapter.close()
         self._services.close()
         self._node_control.close()
-        self._archive.close()
-        self.counters.close()
-        self._latency.close()
-        self._durations.close()
-        self.recording_log.close()
-        self.node_state.close()
+        context.archive.close()
+        context.close()
+        context.recording_log.close()

@@ -2,7 +2,7 @@
 
 One method a state, named after it; one method a message, named `on_<message>`. The states of a candidate or voter are
 in `election_ballot`, those of a leader in `election_leader`, those of a follower in `election_follower`; messages that
-any state may get are here. The election decides and asks the consensus module, through `ElectionAgent`, to act. It
+any state may get are here. The election decides and asks the consensus module, through `LogAccess`, to act. It
 knows no streams, archives or services, and reads no clock. Source of the rules: Aeron Cluster's election, state by
 state.
 """
@@ -34,7 +34,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
         if self.state is ElectionState.INIT:
             return
         self._heard_from(follower_id)
-        member = self._members.get(follower_id)
+        member = self._membership.by_id.get(follower_id)
         if member is None or member is self._self:
             return
         member.record(message.log_leadership_term_id, message.log_position, now.ns)
@@ -45,7 +45,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
             raise PeerError("potential new election in progress")
 
     def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
-        member = self._members.get(message.follower_member_id)
+        member = self._membership.by_id.get(message.follower_member_id)
         if self.state is ElectionState.INIT or member is None:
             return
         if message.leadership_term_id <= self.leadership_term_id:

@@ -27,7 +27,7 @@ class BallotStates(ElectionBase):
             return 0
         if not (self._is_first_init and self._is_node_startup):
             self._abandon_log_work()
-            append_position = self._agent.prepare_for_new_leadership(now, self.log_position)
+            append_position = self._log.leave_term(now, self.log_position)
             if append_position is None:
                 return 0
             if append_position != NULL_POSITION:
@@ -35,8 +35,8 @@ class BallotStates(ElectionBase):
         # A replay that was given up has left the term that it had come to.
         self.log_leadership_term_id = self.named_term_id
         self.notified_commit_position = 0
-        self.candidate_term_id = max(self._agent.node_state.candidate_term_id, self.leadership_term_id)
-        if len(self._members) == 1:
+        self.candidate_term_id = max(self._context.node_state.candidate_term_id, self.leadership_term_id)
+        if not self._membership.others:
             self.candidate_term_id = self._persist_candidate_term(now, self.candidate_term_id + 1)
             self._become_leader(now, "single member")
         else:
@@ -44,9 +44,9 @@ class BallotStates(ElectionBase):
         return 1
 
     def _finish_truncation(self, now: Now, position: int) -> bool:
-        if not self._agent.truncate_log(now, position):
+        if not self._log.truncate(now, position):
             return False
-        self.log_leadership_term_id = self._agent.recording_log.cut_terms(position)
+        self.log_leadership_term_id = self._context.recording_log.cut_terms(position)
         self.append_position = position
         self._truncate_position = None
         return True
@@ -67,11 +67,11 @@ class BallotStates(ElectionBase):
         if self._is_extended_canvass:
             deadline = self._state_change_ns + self._timeouts.startup_canvass_ns
         else:
-            deadline = self._agent.time_of_last_leader_update_ns + self._timeouts.leader_heartbeat_ns
+            deadline = self._context.leader.heard_ns + self._timeouts.leader_heartbeat_ns
         work = self._send_canvass_position_on_interval(now)
-        if self._appointed_leader_id not in (NULL_VALUE, self._self.id):
+        if self._context.settings.appointed_leader_id not in (NULL_VALUE, self._self.id):
             return work
-        members = self._members.values()
+        members = self._membership.all
         unanimous = is_unanimous_candidate(members, self._self, self._gracefully_closed_leader_id)
         if unanimous or (now.ns >= deadline and is_quorum_candidate(members, self._self)):
             self._nominate_soon(now, "unanimous candidate" if unanimous else "quorum candidate")
@@ -81,7 +81,7 @@ class BallotStates(ElectionBase):
         return work
 
     def _nominate_soon(self, now: Now, reason: str) -> None:
-        self._nomination_deadline_ns = now.ns + int(self._random.random() * (self._timeouts.election_ns / 2))
+        self._nomination_deadline_ns = now.ns + int(self._context.random.random() * (self._timeouts.election_ns / 2))
         self._enter(ElectionState.NOMINATE, now, reason)
 
     def _send_canvass_position_on_interval(self, now: Now) -> int:
@@ -105,7 +105,7 @@ class BallotStates(ElectionBase):
             return self._send_canvass_position_on_interval(now)
         self.log_leadership_term_id = self.named_term_id
         self.candidate_term_id = self._persist_candidate_term(now, self.candidate_term_id + 1)
-        for member in self._members.values():
+        for member in self._membership.all:
             is_self = member is self._self
             member.vote = True if is_self else None
             member.candidate_term_id = self.candidate_term_id if is_self else NULL_VALUE
@@ -114,7 +114,7 @@ class BallotStates(ElectionBase):
         return 1
 
     def _candidate_ballot(self, now: Now) -> int:
-        members = self._members.values()
+        members = self._membership.all
         if is_unanimous_leader(members, self.candidate_term_id, self._gracefully_closed_leader_id):
             self._become_leader(now, "unanimous leader")
         elif now.ns >= self._state_change_ns + self._timeouts.election_ns:
@@ -128,7 +128,7 @@ class BallotStates(ElectionBase):
 
     def _send_request_vote(self, now: Now, member: ClusterMember) -> bool:
         self._last_update_ns = now.ns
-        member.is_ballot_sent = self._agent.send(
+        member.is_ballot_sent = self._context.send(
             now,
             member.id,
             cm.RequestVote(
@@ -174,8 +174,8 @@ class BallotStates(ElectionBase):
             self.candidate_term_id = self._persist_candidate_term(now, message.candidate_term_id)
 
     def _send_vote(self, now: Now, request: cm.RequestVote, *, granted: bool) -> None:
-        if request.candidate_member_id in self._members:
-            self._agent.send(
+        if request.candidate_member_id in self._membership.by_id:
+            self._context.send(
                 now,
                 request.candidate_member_id,
                 cm.Vote(
@@ -189,7 +189,7 @@ class BallotStates(ElectionBase):
             )
 
     def on_vote(self, now: Now, message: cm.Vote) -> None:
-        voter = self._members.get(message.follower_member_id)
+        voter = self._membership.by_id.get(message.follower_member_id)
         if (
             self.state is ElectionState.CANDIDATE_BALLOT
             and message.candidate_term_id == self.candidate_term_id

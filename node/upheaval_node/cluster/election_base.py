@@ -3,27 +3,48 @@
 Knows no state's rules. Source: Aeron Cluster's election, side effects of a state change.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from random import Random
 
-from upheaval_node.cluster.election_agent import ElectionAgent, LogReplay, LogReplication
-from upheaval_node.cluster.election_states import ROLE_ON_ENTRY, ElectionState, Role, check_move
+from upheaval_node.cluster.election_states import LEGAL_MOVES, ROLE_ON_ENTRY, ElectionState, Role
+from upheaval_node.cluster.leader_contact import LeaderContact
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, next_term_in_election
-from upheaval_node.cluster.members import has_quorum_at_position
+from upheaval_node.cluster.log_access import LogAccess, LogReplay, LogReplication
+from upheaval_node.cluster.members import Membership
+from upheaval_node.files.node_state import NodeState
+from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
-from upheaval_node.settings import ClusterTimeouts
-from upheaval_node.types import MAX_POSITION, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.settings import ClusterSettings
+from upheaval_node.state_machine import StateMachine
+from upheaval_node.types import LONG_AGO_NS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 PROTOCOL_VERSION = 1 << 16
 """Consensus protocol version 1.0.0, carried by CanvassPosition and RequestVote."""
 
-LIVE_JOIN_WINDOW = 32 * 1024 * 1024
-"""A follower that catches up adds the live log once it is at most this far behind, or a quarter of a term."""
-
 SHORTEST_WAIT_NS = 1_000_000
 """A deadline that a failed send left in the past is looked at again after this long, so that the loop cannot spin."""
 
-LONG_AGO = -MAX_POSITION
+
+@dataclass(frozen=True, slots=True)
+class ElectionContext:
+    """What an election knows of its member beside the log, and whom it tells of its moves."""
+
+    membership: Membership
+    settings: ClusterSettings
+    node_state: NodeState
+    recording_log: RecordingLog
+    leader: LeaderContact
+    random: Random
+    cluster_time: Callable[[Now], int]
+    """The epoch time in the cluster's unit, for messages and log entries."""
+
+    send: Callable[[Now, int, Message], bool]
+    """Send on the consensus stream; False when it could not be handed over (not connected, back pressure)."""
+
+    on_move: Callable[[Now, ElectionState, Role, str], None]
+    """The election is in this state now, with this role, for this reason."""
 
 
 class ElectionBase:
@@ -31,7 +52,8 @@ class ElectionBase:
 
     def __init__(
         self,
-        agent: ElectionAgent,
+        context: ElectionContext,
+        log: LogAccess,
         *,
         is_node_startup: bool,
         gracefully_closed_leader_id: int,
@@ -39,19 +61,13 @@ class ElectionBase:
         term_base_log_position: int,
         log_position: int,
         append_position: int,
-        timeouts: ClusterTimeouts,
-        random: Random,
         now: Now,
-        appointed_leader_id: int = NULL_VALUE,
-        log_term_length: int = 4 * LIVE_JOIN_WINDOW,
     ) -> None:
-        self._agent = agent
-        self._members = agent.members
-        self._self = agent.members[agent.member_id]
-        self._timeouts = timeouts
-        self._random = random
-        self._appointed_leader_id = appointed_leader_id
-        self._live_join_window = min(log_term_length // 4, LIVE_JOIN_WINDOW)
+        self._context = context
+        self._log = log
+        self._membership = context.membership
+        self._self = context.membership.own
+        self._timeouts = context.settings.timeouts
         self._is_node_startup = is_node_startup
         self._is_extended_canvass = is_node_startup
         self._is_first_init = True
@@ -60,7 +76,7 @@ class ElectionBase:
         self._initial_term_base = term_base_log_position
         self._role = Role.FOLLOWER
 
-        self.state = ElectionState.INIT
+        self._states = StateMachine("election", ElectionState.INIT, LEGAL_MOVES)
         self.log_leadership_term_id = leadership_term_id
         self.leadership_term_id = leadership_term_id
         self.candidate_term_id = leadership_term_id
@@ -77,15 +93,15 @@ class ElectionBase:
         # the highest term that was persisted is known. (Aeron follows whoever announces itself first.)
         self._promised_term_id = leadership_term_id
         if is_node_startup:
-            self._promised_term_id = max(leadership_term_id, agent.node_state.candidate_term_id)
+            self._promised_term_id = max(leadership_term_id, context.node_state.candidate_term_id)
         self._barred_since_ns: int | None = None
 
         self._tick_ns = now.ns
-        self._last_error_ns = LONG_AGO
-        self._retry_at_ns = LONG_AGO
+        self._last_error_ns = LONG_AGO_NS
+        self._retry_at_ns = LONG_AGO_NS
         self._state_change_ns = now.ns
-        self._last_update_ns = LONG_AGO
-        self._last_commit_update_ns = LONG_AGO
+        self._last_update_ns = LONG_AGO_NS
+        self._last_commit_update_ns = LONG_AGO_NS
         self._last_published_commit = 0
         self._last_published_append = NULL_POSITION
         self._nomination_deadline_ns = 0
@@ -97,7 +113,13 @@ class ElectionBase:
         self._replication: LogReplication | None = None
 
     @property
+    def state(self) -> ElectionState:
+        """Where this election is."""
+        return self._states.current
+
+    @property
     def is_closed(self) -> bool:
+        """Whether it has a result: this member leads, or follows `leader_member_id`."""
         return self.state is ElectionState.CLOSED
 
     @property
@@ -110,9 +132,9 @@ class ElectionBase:
         status = self._timeouts.election_status_interval_ns
         match self.state:
             case ElectionState.LEADER_INIT | ElectionState.CLOSED:
-                return MAX_POSITION
+                return NEVER_NS
             case ElectionState.INIT:
-                return self._retry_at_ns if self._retry_at_ns > self._tick_ns else MAX_POSITION
+                return self._retry_at_ns if self._retry_at_ns > self._tick_ns else NEVER_NS
             case ElectionState.CANVASS:
                 due = self._last_update_ns + status
             case ElectionState.NOMINATE:
@@ -135,17 +157,16 @@ class ElectionBase:
         if now.ns - self._last_error_ns < self._timeouts.election_ns:
             self._retry_at_ns = now.ns + self._timeouts.election_status_interval_ns
         self._last_error_ns = now.ns
-        self.log_position = self._agent.commit_position
+        self.log_position = self._log.commit_position
         if self.state is ElectionState.INIT:
             self._is_first_init = False
         elif self.state is not ElectionState.CLOSED:
             self._enter(ElectionState.INIT, now, str(error))
 
     def _enter(self, state: ElectionState, now: Now, reason: str) -> None:
-        """The only writer of the state: checks the move, runs the entry actions, rewinds the interval clocks."""
+        """Runs the entry actions, makes the move, rewinds the interval clocks."""
         if state is self.state:
             return
-        check_move(self.state, state)
         if self.state is ElectionState.CANVASS:
             self._is_extended_canvass = False
         if self.state is ElectionState.INIT:
@@ -154,17 +175,17 @@ class ElectionBase:
         if state is ElectionState.CANVASS:
             self._reset_members()
         elif state is ElectionState.LEADER_LOG_REPLICATION:
-            self.log_session_id = self._agent.open_log_publication(self.append_position)
-        self.state = state
+            self.log_session_id = self._log.publish(self.append_position)
+        self._states.enter(state)
         self._barred_since_ns = None
         self._state_change_ns = now.ns
-        self._last_update_ns = LONG_AGO
-        self._last_commit_update_ns = LONG_AGO
+        self._last_update_ns = LONG_AGO_NS
+        self._last_commit_update_ns = LONG_AGO_NS
         self._last_published_append = NULL_POSITION
-        self._agent.on_election_state(now, state, self._role, reason)
+        self._context.on_move(now, state, self._role, reason)
 
     def _reset_members(self) -> None:
-        for member in self._members.values():
+        for member in self._membership.all:
             member.reset()
         self._self.leadership_term_id = self.leadership_term_id
         self._self.log_position = self.append_position
@@ -178,12 +199,14 @@ class ElectionBase:
 
     def _persist_candidate_term(self, now: Now, candidate_term_id: int) -> int:
         """Durable before anything that names the term is sent."""
-        return self._agent.node_state.propose_max_candidate_term_id(candidate_term_id, self.log_position, now.epoch_ms)
+        return self._context.node_state.propose_max_candidate_term_id(
+            candidate_term_id, self.log_position, now.epoch_ms
+        )
 
     @property
     def named_term_id(self) -> int:
         """The last term that the recording log names, though it may have no entry yet: what votes compare."""
-        last = self._agent.recording_log.find_last_term()
+        last = self._context.recording_log.find_last_term()
         known = self.log_leadership_term_id
         return known if last is None else max(known, last.leadership_term_id)
 
@@ -191,25 +214,19 @@ class ElectionBase:
         # A log that ends in the same term as ours is a part of it or goes on from it; one that is reported under our
         # new term was copied from ours. Nobody else's position says anything about our log.
         terms = (self.log_leadership_term_id, self.leadership_term_id)
-        position = min(self._agent.quorum_position(now, terms), self.append_position)
+        position = min(self._membership.quorum_position(now, terms), self.append_position)
         if self.state is not ElectionState.LEADER_LOG_REPLICATION or position < self.append_position:
             return position
         # Whoever reports the whole log under the new term has named that term. Only then does no log of a term between
         # the last one and the new one beat it, and only then is the old log committed.
-        named = has_quorum_at_position(
-            self._members.values(),
-            self.leadership_term_id,
-            self.append_position,
-            now.ns,
-            self._timeouts.leader_heartbeat_ns,
-        )
+        named = self._membership.has_quorum_at(now, self.leadership_term_id, self.append_position)
         return position if named else min(position, max(self.log_position, self._last_published_commit))
 
     def _new_leadership_term(self, now: Now, log_leadership_term_id: int, quorum: int) -> cm.NewLeadershipTerm | None:
         if self.log_session_id is None:
             return None
         following = next_term_in_election(
-            self._agent.recording_log,
+            self._context.recording_log,
             log_leadership_term_id,
             self.log_leadership_term_id,
             self.leadership_term_id,
@@ -223,11 +240,11 @@ class ElectionBase:
             leadership_term_id=self.leadership_term_id,
             term_base_log_position=self.append_position,
             log_position=self.append_position,
-            leader_recording_id=self._agent.log_recording_id,
-            timestamp=self._agent.cluster_time(now),
+            leader_recording_id=self._log.recording_id,
+            timestamp=self._context.cluster_time(now),
             leader_member_id=self._self.id,
             log_session_id=self.log_session_id,
-            app_version=self._agent.app_version,
+            app_version=self._context.settings.app_version,
             is_startup=self.is_leader_startup,
             commit_position=quorum,
         )
@@ -239,16 +256,11 @@ class ElectionBase:
     def _answer_with_term(self, now: Now, member_id: int, log_leadership_term_id: int) -> None:
         message = self._new_leadership_term(now, log_leadership_term_id, self._quorum_position(now))
         if message is not None:
-            self._agent.send(now, member_id, message)
-
-    def _close(self, now: Now) -> None:
-        self._agent.election_complete(now)
-        self._enter(ElectionState.CLOSED, now, "")
+            self._context.send(now, member_id, message)
 
     def _send_to_others(self, now: Now, message: Message) -> None:
-        for member in self._members.values():
-            if member is not self._self:
-                self._agent.send(now, member.id, message)
+        for member in self._membership.others:
+            self._context.send(now, member.id, message)
 
     def _update_recording_log(self, now: Now, term_id: int, base: int, end: int, timestamp: int | None = None) -> None:
         self._name_term(now, term_id, base, end, timestamp)
@@ -256,12 +268,12 @@ class ElectionBase:
 
     def _name_term(self, now: Now, term_id: int, base: int, end: int, timestamp: int | None = None) -> None:
         """Write the term into the recording log; what this member says of its log stays as it is."""
-        self._agent.recording_log.ensure_coherent(
-            self._agent.log_recording_id,
+        self._context.recording_log.ensure_coherent(
+            self._log.recording_id,
             self._initial_term_id,
             self._initial_term_base,
             term_id,
             base,
             end,
-            self._agent.cluster_time(now) if timestamp is None else timestamp,
+            self._context.cluster_time(now) if timestamp is None else timestamp,
         )

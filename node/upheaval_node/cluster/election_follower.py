@@ -3,10 +3,10 @@
 Knows nothing of ballots.
 """
 
-from upheaval_node.cluster.election_agent import LogReplication
 from upheaval_node.cluster.election_base import ElectionBase
 from upheaval_node.cluster.election_states import AWAITING_QUORUM, ElectionState
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, decide_on_term
+from upheaval_node.cluster.log_access import LogReplication
 from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
@@ -21,16 +21,17 @@ class FollowerStates(ElectionBase):
             if self.append_position >= wanted.stop_position:
                 self._finish_slice(now, wanted, "empty term")
                 return 1
-            self._name_slice(now, wanted, self._agent.log_recording_id)
-            self._replication = self._agent.new_log_replication(
-                now, self.leader_member_id, self.leader_recording_id, wanted.stop_position
+            self._name_slice(now, wanted)
+            self._replication = self._log.replicate(
+                now, self.leader_member_id, self.leader_recording_id, self.append_position, wanted.stop_position
             )
             self._replication_deadline_ns = now.ns + self._timeouts.leader_heartbeat_ns
             return 1
         replication = self._replication
+        is_named = self._log.recording_id != NULL_VALUE
         work = replication.do_work(now)
-        if self._agent.log_recording_id == NULL_VALUE:
-            self._name_slice(now, wanted, replication.recording_id)
+        if not is_named:
+            self._name_slice(now, wanted)
         if replication.position >= wanted.stop_position == self._term_base:
             self._name_term(now, self.leadership_term_id, self._term_base, NULL_POSITION)
         if self._publish_append_position(now, replication.position):
@@ -40,10 +41,9 @@ class FollowerStates(ElectionBase):
             return work + self._conclude_replication(now, replication, wanted)
         return work
 
-    def _name_slice(self, now: Now, wanted: TermDecision, recording_id: int) -> None:
+    def _name_slice(self, now: Now, wanted: TermDecision) -> None:
         """Name the term of what is about to be recorded, or the recording once it is known, before it is reported."""
-        if recording_id != NULL_VALUE:
-            self._agent.log_recording_id = recording_id
+        if self._log.recording_id != NULL_VALUE:
             self._update_recording_log(now, wanted.leadership_term_id, wanted.base_log_position, NULL_POSITION)
 
     def _conclude_replication(self, now: Now, replication: LogReplication, wanted: TermDecision) -> int:
@@ -53,7 +53,6 @@ class FollowerStates(ElectionBase):
                 raise TimeoutExpired("awaiting commit position")
             return 0
         self.append_position = replication.position
-        self._agent.log_recording_id = replication.recording_id
         replication.close()
         self._replication = None
         self._finish_slice(now, wanted, "term replicated")
@@ -83,7 +82,7 @@ class FollowerStates(ElectionBase):
         And the term is named before that. What the leader tells before it has come to the end of the log may still be
         replaced, so nothing is consumed until then.
         """
-        is_recorded = self._agent.log_recording_id != NULL_VALUE
+        is_recorded = self._log.recording_id != NULL_VALUE
         if is_recorded and self.log_leadership_term_id < self.leadership_term_id:
             self._check_ends_at_term_base(self.append_position)
             self._update_recording_log(now, self.leadership_term_id, self._term_base, NULL_POSITION)
@@ -101,7 +100,7 @@ class FollowerStates(ElectionBase):
             self._canvass_again(now, "log replay rejected")
         else:
             stop = min(self.append_position, self.notified_commit_position)
-            self._replay = self._agent.new_log_replay(self.log_position, stop)
+            self._replay = self._log.replay(self.log_position, stop)
             work += 1
         return work
 
@@ -121,13 +120,8 @@ class FollowerStates(ElectionBase):
     def _follower_catchup_init(self, now: Now) -> int:
         if self.log_session_id is None:
             raise PeerError("the leader named no log session")
-        work = 0
-        if not self._agent.is_follower_log_open:
-            self._agent.open_follower_log(self.log_session_id, self.log_position)
-            self._agent.add_catchup_destination()
-            work = 1
-        endpoint = self._agent.catchup_endpoint
-        if endpoint is not None and self._agent.send(
+        endpoint = self._log.follow(self.log_session_id, self.log_position, catching_up=True)
+        if endpoint is not None and self._context.send(
             now,
             self.leader_member_id,
             cm.CatchupPosition(
@@ -137,11 +131,10 @@ class FollowerStates(ElectionBase):
                 catchup_endpoint=endpoint,
             ),
         ):
-            self._agent.catchup_initiated(now)
             self._enter(ElectionState.FOLLOWER_CATCHUP_AWAIT, now, "")
         else:
             self._check_await_timeout(now, "catch-up position could not be sent")
-        return work
+        return 0
 
     def _follower_catchup_await(self, now: Now) -> int:
         if self._has_joined_log(now):
@@ -158,26 +151,20 @@ class FollowerStates(ElectionBase):
             self._check_ends_at_term_base(self.log_position)
             self._update_recording_log(now, self.leadership_term_id, self.log_position, NULL_POSITION)
 
-        return self._agent.join_log_as_follower(now, self.log_position, self.is_leader_startup, name_term)
+        return self._log.join_as_follower(now, self.log_position, name_term, is_startup=self.is_leader_startup)
 
     def _follower_catchup(self, now: Now) -> int:
-        agent = self._agent
-        work = agent.catchup_poll(now, self.notified_commit_position)
-        target = max(self.catchup_join_position, self.notified_commit_position)
-        if not agent.has_live_log_destination and agent.follower_log_position >= target - self._live_join_window:
-            agent.add_live_log_destination()
-            work += 1
-        if agent.commit_position >= target and not agent.has_catchup_destination and not agent.is_taking_snapshot:
-            self.log_position = self.append_position = agent.commit_position
+        work, is_done = self._log.catch_up(now, self.notified_commit_position, self.catchup_join_position)
+        if is_done:
+            self.log_position = self.append_position = self._log.commit_position
             self._enter(ElectionState.FOLLOWER_LOG_INIT, now, "caught up")
         return work
 
     def _follower_log_init(self, now: Now) -> int:
-        if self._agent.is_follower_log_open:
+        if self.catchup_join_position != NULL_POSITION:
             self._enter(ElectionState.FOLLOWER_READY, now, "")
         elif self.log_session_id is not None:
-            self._agent.open_follower_log(self.log_session_id, self.log_position)
-            self._agent.add_live_log_destination()
+            self._log.follow(self.log_session_id, self.log_position, catching_up=False)
             self._enter(ElectionState.FOLLOWER_LOG_AWAIT, now, "")
         return 1
 
@@ -190,7 +177,7 @@ class FollowerStates(ElectionBase):
 
     def _follower_ready(self, now: Now) -> int:
         if self._send_append_position(now, self.log_position):
-            self._close(now)
+            self._enter(ElectionState.CLOSED, now, "")
         else:
             self._check_await_timeout(now, "append position could not be sent")
         return 0
@@ -211,7 +198,7 @@ class FollowerStates(ElectionBase):
         return True
 
     def _send_append_position(self, now: Now, position: int) -> bool:
-        return self._agent.send(
+        return self._context.send(
             now,
             self.leader_member_id,
             cm.AppendPosition(
@@ -225,7 +212,7 @@ class FollowerStates(ElectionBase):
     def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
         leader_id = message.leader_member_id
         is_own_echo = leader_id == self._self.id and message.leadership_term_id == self.leadership_term_id
-        if self.state is ElectionState.INIT or leader_id not in self._members or is_own_echo:
+        if self.state is ElectionState.INIT or leader_id not in self._membership.by_id or is_own_echo:
             return
         self._heard_from(leader_id)
         if self.state in AWAITING_QUORUM and message.leadership_term_id > self.leadership_term_id:
@@ -279,9 +266,9 @@ class FollowerStates(ElectionBase):
 
     def _begin_truncation(self, position: int) -> None:
         """The tail after `position` was never committed: cut it in INIT, then canvass with the shorter log."""
-        if position < self._agent.commit_position:
+        if position < self._log.commit_position:
             raise TerminationError(
-                f"a new leader's log ends at {position}, below the commit position {self._agent.commit_position}",
+                f"a new leader's log ends at {position}, below the commit position {self._log.commit_position}",
                 expected=False,
             )
         self._truncate_position = position

@@ -5,7 +5,6 @@ Knows nothing of ballots, and of followers only the positions that they report.
 
 from upheaval_node.cluster.election_base import ElectionBase
 from upheaval_node.cluster.election_states import ElectionState
-from upheaval_node.cluster.members import has_quorum_at_position
 from upheaval_node.errors import TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_POSITION, Now
@@ -32,7 +31,7 @@ class LeaderStates(ElectionBase):
             self.is_leader_startup = self._is_node_startup
             self._self.record(self.leadership_term_id, self.append_position, now.ns)
             if self.log_position < self.append_position:
-                self._replay = self._agent.new_log_replay(self.log_position, self.append_position)
+                self._replay = self._log.replay(self.log_position, self.append_position)
                 work = 1
             else:
                 self._enter(ElectionState.LEADER_INIT, now, "")
@@ -47,23 +46,20 @@ class LeaderStates(ElectionBase):
         return work + self._announce_term_on_interval(now, quorum) + self._publish_commit_on_interval(now, quorum)
 
     def _leader_init(self, now: Now) -> int:
-        if not self._agent.join_log_as_leader(now, self.leadership_term_id, self.log_position, self.is_leader_startup):
+        is_startup = self.is_leader_startup
+        if not self._log.join_as_leader(now, self.leadership_term_id, self.log_position, is_startup=is_startup):
             return 0
         self._update_recording_log(now, self.leadership_term_id, self.log_position, NULL_POSITION)
         self._enter(ElectionState.LEADER_READY, now, "")
         return 1
 
     def _leader_ready(self, now: Now) -> int:
-        work = self._agent.update_leader_position(now, self.append_position, self._quorum_position(now))
+        log, term_id = self._log, self.leadership_term_id
+        work = log.commit(now, term_id, self.append_position, self._quorum_position(now))
         work += self._announce_term_on_interval(now, self._quorum_position(now))
-        if has_quorum_at_position(
-            self._members.values(),
-            self.leadership_term_id,
-            self.log_position,
-            now.ns,
-            self._timeouts.leader_heartbeat_ns,
-        ) and self._agent.append_new_leadership_term_event(now, self.leadership_term_id, self.log_position):
-            self._close(now)
+        has_quorum = self._membership.has_quorum_at(now, term_id, self.log_position)
+        if has_quorum and log.append_term_event(now, term_id, self.log_position):
+            self._enter(ElectionState.CLOSED, now, "")
         else:
             self._check_not_passed(now)
         return work

@@ -11,11 +11,9 @@ to INIT.
 Codes are Aeron's: they are published in the election-state counter (type 207). This module knows no messages.
 """
 
-from collections.abc import Callable
 from enum import IntEnum
 from typing import Final
 
-from upheaval_node.errors import NodeError
 from upheaval_node.types import ClusterRole
 
 
@@ -88,20 +86,6 @@ LEGAL_MOVES: Final[dict[ElectionState, frozenset[ElectionState]]] = {
     old: frozenset(targets) | (frozenset() if old in (S.INIT, S.CLOSED) else {S.INIT}) for old, targets in MOVES.items()
 }
 """The same as sets, with the failures."""
-
-MoveWatcher = Callable[[ElectionState, ElectionState], None]
-
-MOVE_WATCHERS: Final[list[MoveWatcher]] = []
-"""Who is told of every move of every election in this process. Nobody, unless a test counts them."""
-
-
-def check_move(old: ElectionState, new: ElectionState) -> None:
-    """Raises `NodeError` for a move that is not in the table."""
-    if new not in LEGAL_MOVES[old]:
-        raise NodeError(f"election cannot go from {old.name} to {new.name}")
-    for watcher in MOVE_WATCHERS:
-        watcher(old, new)
-
 
 ROLE_ON_ENTRY: Final[dict[ElectionState, Role]] = {
     S.CANVASS: Role.FOLLOWER,

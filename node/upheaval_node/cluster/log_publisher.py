@@ -6,6 +6,7 @@ commit position never lies inside an entry.
 """
 
 from collections import deque
+from collections.abc import Callable
 
 from upheaval_node.errors import NodeError
 from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, Publication
@@ -55,16 +56,17 @@ class LogPublisher:
         return self._append(pack_session_header(term_id, session_id, timestamp), payload) > 0
 
     def append_service_message(self, term_id: int, message_id: int, timestamp: int, payload: Buffer) -> int:
-        """The same for a message of a service: the position behind it, 0 under back pressure."""
+        """The same for a message of a service: the position after it, 0 under back pressure."""
         return self._append(pack_session_header(term_id, message_id, timestamp), payload)
 
     def append(self, message: Message) -> int:
-        """Append an entry and return the position behind it, 0 under back pressure."""
+        """Append an entry and return the position after it, 0 under back pressure."""
         return self._append(cm.SCHEMA.encode(message))
 
-    def position_after(self, message: Message) -> int:
-        """The position behind `message` if it were appended now, 0 under back pressure."""
-        return self._checked(self._publication.claim_position(len(cm.SCHEMA.encode(message))))
+    def append_with_end(self, entry: Callable[[int], Message]) -> int:
+        """Append an entry that names its own end, made by `entry` from it: that end, 0 under back pressure."""
+        end = self._checked(self._publication.claim_position(len(cm.SCHEMA.encode(entry(0)))))
+        return end and self.append(entry(end))
 
     def whole_entries(self, position: int) -> int:
         """`position`, or the start of the entry that it would cut in two.

@@ -3,12 +3,11 @@
 Source: Aeron Cluster, local log replay. Knows nothing of why the part is replayed.
 """
 
-from collections.abc import Callable
-
 from upheaval_node.archive.calls import PendingCall
 from upheaval_node.archive.whole_recordings import stream_session_id
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.module_context import ModuleContext
+from upheaval_node.cluster.module_standing import Standing
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.media.api import Image, Subscription
@@ -19,35 +18,25 @@ from upheaval_node.types import NULL_POSITION, ClusterRole, Now
 
 
 class LocalLogReplay:
-    """Implements `election_agent.LogReplay`.
-
-    `may_read` tells whether entries may be read now, `is_taking_snapshot` whether the end must wait, `on_position` is
-    told how far it went.
-    """
+    """Implements `log_access.LogReplay`. What it has read is committed."""
 
     def __init__(
         self,
         context: ModuleContext,
+        standing: Standing,
         services: ServiceProxy,
         adapter: LogAdapter,
         *,
         recording_id: int,
         start_position: int,
         stop_position: int,
-        may_read: Callable[[], bool],
-        is_taking_snapshot: Callable[[], bool],
-        on_position: Callable[[int], None],
-        timeout_ns: int,
     ) -> None:
         self._context = context
+        self._standing = standing
         self._services = services
         self._adapter = adapter
         self._start_position = start_position
         self._stop_position = stop_position
-        self._may_read = may_read
-        self._is_taking_snapshot = is_taking_snapshot
-        self._on_position = on_position
-        self._timeout_ns = timeout_ns
         self._subscription: Subscription | None = None
         self._call: PendingCall = context.archive.replay(
             recording_id,
@@ -69,18 +58,18 @@ class LocalLogReplay:
     @property
     def is_done(self) -> bool:
         has_joined = self._steps is not None and self._steps.is_done
-        return has_joined and self.position >= self._stop_position and not self._is_taking_snapshot()
+        return has_joined and self.position >= self._stop_position and not self._standing.is_taking_snapshot
 
     def do_work(self, now: Now) -> int:
         if self._steps is None:
             self._steps = Steps(self._join(now))
         if not self._steps.is_done:
             return int(self._steps.poll(now))
-        if not self._may_read():
+        if not self._standing.reads_log:
             return 0
         work = self._adapter.poll(now, self._stop_position)
         position = self._adapter.position
-        self._on_position(position)
+        self._context.published.commit_position.set_max(position)
         if work == 0 and position < self._stop_position and self._adapter.is_image_closed:
             raise PeerError(f"log replay closed at {position} before {self._stop_position}")
         return work
@@ -106,7 +95,7 @@ class LocalLogReplay:
         return True
 
     def _join(self, now: Now) -> StepGenerator[None]:
-        deadline_ns = now.ns + self._timeout_ns
+        deadline_ns = now.ns + self._context.archive.timeout_ns
         call = self._call
         while not call.done:
             now = yield

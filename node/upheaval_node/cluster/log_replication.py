@@ -17,7 +17,7 @@ from upheaval_node.types import NULL_VALUE, Now
 
 
 class LeaderLogReplication:
-    """Implements `election_agent.LogReplication`."""
+    """Implements `log_access.LogReplication`."""
 
     def __init__(
         self,
@@ -57,6 +57,12 @@ class LeaderLogReplication:
         return self._refresh is not None and self._refresh.is_done
 
     def do_work(self, now: Now) -> int:
+        work = self._advance(now)
+        if self._recording.recording_id == NULL_VALUE != self.recording_id:
+            self._recording.recording_id = self.recording_id
+        return work
+
+    def _advance(self, now: Now) -> int:
         if self._call.done and self._call.error is not None:
             raise PeerError(f"log replication refused: {self._call.error}")
         if self._failure is not None:

@@ -6,9 +6,10 @@ Source of the rules: Aeron Cluster, member activity, candidate eligibility and q
 
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from upheaval_node.errors import UsageError
-from upheaval_node.types import NULL_POSITION, NULL_VALUE
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +137,37 @@ def has_quorum_at_position(
         for m in members
     ]
     return sum(there) >= quorum_threshold(len(there))
+
+
+class Membership:
+    """All members, as one of them sees them. Who was not heard from within the time-out counts for nothing."""
+
+    def __init__(self, members: dict[int, ClusterMember], member_id: int, timeout_ns: int) -> None:
+        self.by_id: Final = members
+        self.own: Final = members[member_id]
+        self._timeout_ns = timeout_ns
+
+    @property
+    def all(self) -> Iterable[ClusterMember]:
+        """Whoever is configured, this one included."""
+        return self.by_id.values()
+
+    @property
+    def others(self) -> list[ClusterMember]:
+        """All but this one."""
+        return [member for member in self.by_id.values() if member is not self.own]
+
+    def quorum_position(self, now: Now, log_terms: Container[int]) -> int:
+        """How far a quorum of active members has recorded the log of these terms."""
+        return quorum_position(self.all, now.ns, self._timeout_ns, log_terms)
+
+    def has_quorum_at(self, now: Now, leadership_term_id: int, position: int) -> bool:
+        """Whether a quorum of active members is in this term and has recorded up to `position`."""
+        return has_quorum_at_position(self.all, leadership_term_id, position, now.ns, self._timeout_ns)
+
+    def has_active_quorum(self, now: Now) -> bool:
+        """Whether a quorum was heard from in time."""
+        return has_active_quorum(self.all, now.ns, self._timeout_ns)
 
 
 def compare_logs(term_a: int, position_a: int, term_b: int, position_b: int) -> int:

@@ -1,23 +1,33 @@
-"""What all parts of a consensus module share: streams, archive, settings, counters, and how things are observed.
+"""What all parts of a module share: streams, archive, files, settings, counters, and how things are observed.
 
 Holds no state of the cluster. Counter types, keys and labels are those of Aeron Cluster.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Final
 
 from upheaval_node import counters as counter_types
 from upheaval_node.archive.client import ArchiveClient
+from upheaval_node.cluster.cluster_time import ClusterTime
+from upheaval_node.cluster.commit_latency import CommitLatency
 from upheaval_node.cluster.ignored_messages import IgnoredMessages
-from upheaval_node.cluster.members import ClusterMember
+from upheaval_node.cluster.members import ClusterMember, Membership, parse_members
 from upheaval_node.counters import Counter, Counters, cluster_key, cluster_label
+from upheaval_node.errors import UsageError
+from upheaval_node.files.node_state import NodeState
+from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.media.api import Media
 from upheaval_node.peer_faults import PeerFaults
-from upheaval_node.ports import ErrorSink, Tracer
+from upheaval_node.ports import ErrorSink, Storage, Tracer
 from upheaval_node.protocol.codec import Message
-from upheaval_node.settings import ClusterSettings
+from upheaval_node.settings import ClusterSettings, MemberSettings
+from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.types import NULL_VALUE, Now
+
+RESPONSE_STREAM_ID: Final = 120
+"""Stream of the archive's answers to the consensus module of cluster 0."""
 
 TraceValue = int | str | bool | None
 
@@ -77,20 +87,33 @@ def trace_fields(message: Message) -> dict[str, TraceValue]:
 
 @dataclass(slots=True)
 class ModuleContext:
+    """Made by `open_context`; everything but the members' positions stays as it is."""
+
     media: Media
     counters: Counters
     published: ModuleCounters
     settings: ClusterSettings
     member_id: int
     members: dict[int, ClusterMember]
-    archive: ArchiveClient
+    new_archive_client: Callable[[], ArchiveClient]
     tracer: Tracer
     errors: ErrorSink
-    cluster_time: Callable[[Now], int]
+    time: ClusterTime
+    recording_log: RecordingLog
+    node_state: NodeState
+    archive: ArchiveClient = field(init=False)
+    membership: Membership = field(init=False)
+    latency: CommitLatency = field(init=False)
+    durations: SnapshotDurations = field(init=False)
     ignored: IgnoredMessages = field(init=False)
     ingress_faults: PeerFaults = field(init=False)
 
     def __post_init__(self) -> None:
+        settings = self.settings
+        self.archive = self.new_archive_client()
+        self.membership = Membership(self.members, self.member_id, settings.timeouts.leader_heartbeat_ns)
+        self.latency = CommitLatency(self.counters, settings.cluster_id)
+        self.durations = SnapshotDurations(self.counters, settings.cluster_id, settings.snapshot_duration_threshold_ns)
         # Here, because the ingress is made anew after every election.
         self.ingress_faults = PeerFaults(self.errors, "ingress-peer")
         self.ignored = IgnoredMessages(self.published.ignored_messages, self.report)
@@ -99,7 +122,61 @@ class ModuleContext:
     def own(self) -> ClusterMember:
         return self.members[self.member_id]
 
+    def cluster_time(self, now: Now) -> int:
+        """The wall clock, in the cluster's unit of time."""
+        return self.time.at(now)
+
     def report(self, now: Now, kind: str, text: str) -> None:
         """An error that does not end the member."""
         self.published.errors.increment()
         self.errors.report(now, kind, text)
+
+    def close(self) -> None:
+        """Counters and node state are published no more; the recording log is closed by whoever writes it last."""
+        self.published.close()
+        self.latency.close()
+        self.durations.close()
+        self.node_state.close()
+
+
+def open_context(
+    media: Media,
+    storage: Storage,
+    counters: Counters,
+    settings: MemberSettings,
+    members: str,
+    member_id: int,
+    tracer: Tracer,
+    errors: ErrorSink,
+    *,
+    archive_control_stream_id: int = 10,
+    recording_log: RecordingLog | None = None,
+) -> ModuleContext:
+    """Open the files of a member and ask for its archive. Raises `UsageError` for settings that make no sense."""
+    parsed = parse_members(members)
+    cluster = settings.cluster
+    if member_id not in parsed:
+        raise UsageError(f"member {member_id} is not among {members!r}")
+    if not 0 <= cluster.service_count <= 10:
+        raise UsageError(f"{cluster.service_count} services")
+    return ModuleContext(
+        media,
+        counters,
+        ModuleCounters(counters, cluster.cluster_id),
+        cluster,
+        member_id,
+        parsed,
+        partial(
+            ArchiveClient,
+            media,
+            control_stream_id=archive_control_stream_id,
+            response_stream_id=cluster.cluster_id * 100 + RESPONSE_STREAM_ID,
+            timeout_ns=settings.archive.message_timeout_ns,
+            name=f"consensus-module-{member_id}",
+        ),
+        tracer,
+        errors,
+        ClusterTime(cluster.time_unit),
+        recording_log or RecordingLog(storage, sync_level=cluster.file_sync_level),
+        NodeState(storage, sync_level=cluster.file_sync_level),
+    )

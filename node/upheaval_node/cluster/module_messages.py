@@ -4,12 +4,19 @@ An election gets every message that concerns it; outside of one, a higher term b
 consensus messages outside an election, catch-up on the leader's side. Knows no streams.
 """
 
-from upheaval_node.cluster.backup_sessions import Request
+from upheaval_node.cluster.backup_sessions import BackupSessions, Request
+from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
 from upheaval_node.cluster.election_states import Role
+from upheaval_node.cluster.elections import Elections
+from upheaval_node.cluster.leader_contact import LeaderContact
 from upheaval_node.cluster.leadership_terms import next_term_when_running
+from upheaval_node.cluster.member_log import CATCHUP_FLAG, MemberLog
 from upheaval_node.cluster.members import ClusterMember
-from upheaval_node.cluster.module_election import CATCHUP_FLAG, ElectionSide
+from upheaval_node.cluster.module_context import ModuleContext
+from upheaval_node.cluster.module_standing import Standing
 from upheaval_node.cluster.module_state import TAKES_REQUESTS
+from upheaval_node.cluster.module_termination import Termination
+from upheaval_node.cluster.sessions import SessionManager
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_UINT8, Message
@@ -19,32 +26,64 @@ MAX_TERM_GAP = 1 << 16
 """Terms that may have come to nothing between the last one known here and the next; each costs a record of a file."""
 
 
-class ConsensusSide(ElectionSide):
+class ConsensusMessages:
     """Implements `consensus_adapter.ConsensusHandler`."""
+
+    peer = ""
+    """Where the message comes from that is being handled."""
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        standing: Standing,
+        log: MemberLog,
+        elections: Elections,
+        leader: LeaderContact,
+        publisher: ConsensusPublisher,
+        termination: Termination,
+        sessions: SessionManager,
+        backups: BackupSessions,
+    ) -> None:
+        self._context = context
+        self._standing = standing
+        self._log = log
+        self._elections = elections
+        self._leader = leader
+        self._publisher = publisher
+        self._termination = termination
+        self._sessions = sessions
+        self._backups = backups
+
+    @property
+    def _term_id(self) -> int:
+        return self._standing.leadership_term_id
+
+    def _ignore(self, now: Now, kind: str, text: object, *, may_be_late: bool = False) -> None:
+        """Count the message that is being handled as one that nobody can mean, or that came too late."""
+        self._context.ignored.note(now, self.peer, kind, text, may_be_late=may_be_late)
 
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
         member = self._other_member(now, message.follower_member_id, message)
         if member is None:
             return
-        if self._election is not None:
-            self._election.on_canvass_position(now, message)
-        elif self._role is Role.LEADER and message.log_leadership_term_id > self._term_id:
+        if self._standing.election is not None:
+            self._standing.election.on_canvass_position(now, message)
+        elif self._standing.role is Role.LEADER and message.log_leadership_term_id > self._term_id:
             self._ignore(now, "CanvassPosition of a later term", message, may_be_late=True)
-        elif self._role is Role.LEADER:
+        elif self._standing.role is Role.LEADER:
             # Under an earlier term the position says nothing about this log, and is not counted for a quorum.
             member.leadership_term_id = message.log_leadership_term_id
             member.log_position = message.log_position
-            self._catchups.stop(member.id)
+            self._log.catchups.stop(member.id)
             self._answer_canvass(now, member.id, message.log_leadership_term_id)
 
     def _answer_canvass(self, now: Now, follower_id: int, log_term_id: int) -> None:
         """Tell a member that looks for a leader about this term, or about the next one that its log misses."""
-        publisher = self._leader_log.publisher
-        assert publisher is not None
-        current = self.recording_log.get_term_entry(self._term_id)
-        base = current.term_base_log_position
-        following = next_term_when_running(self.recording_log, log_term_id, self._term_id, base)
-        self.send(
+        publisher = self._log.publisher
+        recording_log, term_id = self._context.recording_log, self._term_id
+        base = recording_log.get_term_entry(term_id).term_base_log_position
+        following = next_term_when_running(recording_log, log_term_id, term_id, base)
+        self._publisher.send(
             now,
             follower_id,
             cm.NewLeadershipTerm(
@@ -52,23 +91,23 @@ class ConsensusSide(ElectionSide):
                 next_leadership_term_id=following.leadership_term_id,
                 next_term_base_log_position=following.base_log_position,
                 next_log_position=following.end_log_position,
-                leadership_term_id=self._term_id,
+                leadership_term_id=term_id,
                 term_base_log_position=base,
                 log_position=publisher.position,
-                leader_recording_id=self._recording.recording_id,
-                timestamp=self.cluster_time(now),
-                leader_member_id=self.member_id,
+                leader_recording_id=self._log.recording_id,
+                timestamp=self._context.cluster_time(now),
+                leader_member_id=self._context.member_id,
                 log_session_id=publisher.session_id,
-                app_version=self.app_version,
+                app_version=self._context.settings.app_version,
                 is_startup=False,
-                commit_position=self.commit_position,
+                commit_position=self._log.commit_position,
             ),
         )
 
     def _other_member(self, now: Now, member_id: int, message: Message) -> ClusterMember | None:
         """The one that a message says it is from."""
-        member = self.members.get(member_id)
-        if member is not None and member_id != self.member_id:
+        member = self._context.members.get(member_id)
+        if member is not None and member_id != self._context.member_id:
             return member
         self._ignore(now, f"{type(message).__name__} of a member that is none or this one", message)
         return None
@@ -81,7 +120,7 @@ class ConsensusSide(ElectionSide):
         """
         if self._other_member(now, member_id, message) is None:
             return False
-        known = max(self._term_id, self.node_state.candidate_term_id)
+        known = max(self._term_id, self._context.node_state.candidate_term_id)
         if term_id <= known + MAX_TERM_GAP:
             return True
         self._ignore(now, f"{type(message).__name__} of a term out of reach", message)
@@ -90,18 +129,18 @@ class ConsensusSide(ElectionSide):
     def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
         if not self._is_believable(now, message.candidate_member_id, message.candidate_term_id, message):
             return
-        if self._election is not None:
-            self._election.on_request_vote(now, message)
+        if self._standing.election is not None:
+            self._standing.election.on_request_vote(now, message)
         elif message.candidate_term_id > self._term_id:
-            self.enter_election(now, f"unexpected vote request: {message}")
+            self._elections.enter(now, f"unexpected vote request: {message}")
         else:
             self._ignore(now, "RequestVote of no later term", message, may_be_late=True)
 
     def on_vote(self, now: Now, message: cm.Vote) -> None:
         if self._other_member(now, message.follower_member_id, message) is None:
             return
-        if self._election is not None:
-            self._election.on_vote(now, message)
+        if self._standing.election is not None:
+            self._standing.election.on_vote(now, message)
         else:
             self._ignore(now, "Vote without an election", message, may_be_late=True)
 
@@ -110,99 +149,102 @@ class ConsensusSide(ElectionSide):
         if not self._is_believable(now, message.leader_member_id, max(terms), message):
             return
         is_from_leader = self._is_from_leader(message.leadership_term_id, message.leader_member_id)
-        if self._election is None and not is_from_leader and message.leadership_term_id <= self._term_id:
+        if self._standing.election is None and not is_from_leader and message.leadership_term_id <= self._term_id:
             self._ignore(now, "NewLeadershipTerm of no leader of this or a later term", message, may_be_late=True)
             return
-        if message.app_version >> 16 != self.app_version >> 16:
-            text = f"incompatible app version {message.app_version} of the leader, ours is {self.app_version}"
+        ours = self._context.settings.app_version
+        if message.app_version >> 16 != ours >> 16:
+            text = f"incompatible app version {message.app_version} of the leader, ours is {ours}"
             raise TerminationError(text, expected=False)
         self._note_leader_update(now, message.leadership_term_id)
-        if self._election is not None:
-            self._election.on_new_leadership_term(now, message)
+        if self._standing.election is not None:
+            self._standing.election.on_new_leadership_term(now, message)
         elif is_from_leader:
-            self._notified_commit_position = max(self._notified_commit_position, message.commit_position)
-            self.time_of_last_leader_update_ns = now.ns
+            self._leader.on_commit_position(message.commit_position)
+            self._leader.heard(now)
         else:
-            self.enter_election(now, f"unexpected new leadership term event: {message}")
+            self._elections.enter(now, f"unexpected new leadership term event: {message}")
 
     def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
         member = self._other_member(now, message.follower_member_id, message)
         if member is None:
             return
-        if self._election is not None:
-            self._election.on_append_position(now, message)
-        elif self._role is not Role.LEADER or message.leadership_term_id > self._term_id:
+        if self._standing.election is not None:
+            self._standing.election.on_append_position(now, message)
+        elif self._standing.role is not Role.LEADER or message.leadership_term_id > self._term_id:
             self._ignore(now, "AppendPosition of a later term or to no leader", message, may_be_late=True)
             return
         elif self._is_out_of_reach(message):
-            self._ignore(now, "AppendPosition behind the end of the log", message)
+            self._ignore(now, "AppendPosition past the end of the log", message)
             return
         else:
             # Whoever catches up reads this log, and names the term that it has come to in it.
-            is_own_log = message.flags == CATCHUP_FLAG and self._catchups.has(member.id)
+            is_own_log = message.flags == CATCHUP_FLAG and self._log.catchups.has(member.id)
             term_id = self._term_id if is_own_log else message.leadership_term_id
             member.record(term_id, message.log_position, now.ns)
-        if self._role is Role.LEADER:
+        if self._standing.role is Role.LEADER:
             self._check_caught_up(now, message)
 
     def _is_out_of_reach(self, message: cm.AppendPosition) -> bool:
         """No follower has more of this term's log than this leader has sent."""
-        publisher = self._leader_log.publisher
+        publisher = self._log.leader_log.publisher
         is_of_term = message.leadership_term_id == self._term_id
         return is_of_term and publisher is not None and message.log_position > publisher.position
 
     def _check_caught_up(self, now: Now, message: cm.AppendPosition) -> None:
         """A follower that has everything needs no replay: it follows the live log from here on."""
-        publisher = self._leader_log.publisher
+        publisher = self._log.leader_log.publisher
         follower_id = message.follower_member_id
         flags = 0 if message.flags == NULL_UINT8 else message.flags
-        is_catching_up = self._catchups.has(follower_id) or flags & CATCHUP_FLAG
+        is_catching_up = self._log.catchups.has(follower_id) or flags & CATCHUP_FLAG
         if publisher is None or not is_catching_up or message.log_position < publisher.position:
             return
         stop = cm.StopCatchup(leadership_term_id=message.leadership_term_id, follower_member_id=follower_id)
-        if self.send(now, follower_id, stop):
-            self._catchups.stop(follower_id)
+        if self._publisher.send(now, follower_id, stop):
+            self._log.catchups.stop(follower_id)
 
     def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
         if not self._is_believable(now, message.leader_member_id, message.leadership_term_id, message):
             return
         self._note_leader_update(now, message.leadership_term_id)
-        if self._election is not None:
-            self._election.on_commit_position(now, message)
+        if self._standing.election is not None:
+            self._standing.election.on_commit_position(now, message)
         elif self._is_from_leader(message.leadership_term_id, message.leader_member_id):
-            self._notified_commit_position = max(self._notified_commit_position, message.log_position)
-            self.time_of_last_leader_update_ns = now.ns
+            self._leader.on_commit_position(message.log_position)
+            self._leader.heard(now)
         elif message.leadership_term_id > self._term_id:
-            self.enter_election(now, f"unexpected commit position from new leader: {message}")
+            self._elections.enter(now, f"unexpected commit position from new leader: {message}")
         else:
             self._ignore(now, "CommitPosition of no leader of this or a later term", message, may_be_late=True)
 
     def on_catchup_position(self, now: Now, message: cm.CatchupPosition) -> None:
         if self._other_member(now, message.follower_member_id, message) is None:
             return
-        publisher = self._leader_log.publisher
-        # While the own services join the log, a replay with the same session id could be taken for it.
-        is_ready = publisher is not None and self._joining is None and not self._services.is_joining
-        if self._role is Role.LEADER and message.leadership_term_id <= self._term_id and is_ready:
-            assert publisher is not None
-            self._catchups.start(
-                now, message, recording_id=self._recording.recording_id, session_id=publisher.session_id
-            )
+        log, is_of_term = self._log, message.leadership_term_id <= self._term_id
+        if self._standing.role is Role.LEADER and is_of_term and log.can_serve_catchup:
+            session_id = log.publisher.session_id
+            log.catchups.start(now, message, recording_id=log.recording_id, session_id=session_id)
         else:
             self._ignore(now, "CatchupPosition to no leader that can serve it", message, may_be_late=True)
 
     def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None:
-        if message.follower_member_id == self.member_id and message.leadership_term_id == self._term_id:
-            self._follower_log.remove_catchup_destination()
+        if message.follower_member_id == self._context.member_id and message.leadership_term_id == self._term_id:
+            self._log.follower_log.remove_catchup_destination()
         else:
             self._ignore(now, "StopCatchup of another member or term", message, may_be_late=True)
+
+    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
+        self._termination.on_termination_position(now, self.peer, message, self._log.commit_position)
+
+    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
+        self._termination.on_termination_ack(now, self.peer, message)
 
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
         """Of a backup that this member challenged, or of a client that the leader did, passed on by a follower."""
         if message.cluster_session_id < 0:
             if not self._backups.on_challenge_response(now, self.peer, message):
                 self._ignore(now, "ChallengeResponse to no challenge", message.cluster_session_id, may_be_late=True)
-        elif self.active_log is not None:
+        elif self._standing.active_log is not None:
             self._sessions.on_challenge_response(now, message)
 
     def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None:
@@ -216,7 +258,7 @@ class ConsensusSide(ElectionSide):
 
     def _take_request(self, now: Now, message: Request) -> None:
         """Not taken in an election or before and after service: whoever asks goes on to another member."""
-        if self._election is not None or self._state not in TAKES_REQUESTS:
+        if self._standing.election is not None or self._standing.state not in TAKES_REQUESTS:
             return
         problem = self._backups.on_request(now, self.peer, message)
         if problem:
@@ -224,9 +266,10 @@ class ConsensusSide(ElectionSide):
 
     def _note_leader_update(self, now: Now, term_id: int) -> None:
         """In an election this is what tells a member that a leader may still be there."""
-        if self._election is not None and term_id >= self._term_id:
-            self.time_of_last_leader_update_ns = now.ns
+        if self._standing.election is not None and term_id >= self._term_id:
+            self._leader.heard(now)
 
     def _is_from_leader(self, term_id: int, leader_id: int) -> bool:
-        is_leader = self.leader_member_id not in (NULL_VALUE, self.member_id) and leader_id == self.leader_member_id
-        return self._role is Role.FOLLOWER and term_id == self._term_id and is_leader
+        standing = self._standing
+        is_leader = leader_id == standing.leader_member_id not in (NULL_VALUE, self._context.member_id)
+        return standing.role is Role.FOLLOWER and term_id == standing.leadership_term_id and is_leader

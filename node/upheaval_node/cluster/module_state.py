@@ -25,13 +25,13 @@ LEGAL_MOVES: Final[dict[ModuleState, frozenset[ModuleState]]] = {
     M.INIT: frozenset({M.ACTIVE, M.CLOSED}),
     M.ACTIVE: frozenset({M.SUSPENDED, M.SNAPSHOT, M.TERMINATING, M.CLOSED}),
     M.SUSPENDED: frozenset({M.ACTIVE, M.TERMINATING, M.CLOSED}),
-    M.SNAPSHOT: frozenset({M.ACTIVE, M.TERMINATING, M.CLOSED}),
+    M.SNAPSHOT: frozenset({M.ACTIVE, M.SUSPENDED, M.TERMINATING, M.CLOSED}),
     M.QUITTING: frozenset({M.CLOSED}),
     M.TERMINATING: frozenset({M.CLOSED}),
     M.CLOSED: frozenset(),
 }
-"""Where each state may go in normal operation. A roll-back at the start of an election may go from any state but
-CLOSED to the one before the uncommitted change."""
+"""Where each state may go. A roll-back at the start of an election goes to the state before the uncommitted changes:
+from SNAPSHOT to SUSPENDED when not even the RESUME before it was committed."""
 
 READS_LOG: Final = frozenset({M.ACTIVE, M.SUSPENDED})
 """In SNAPSHOT and later, entries wait until the services are done with what came before."""

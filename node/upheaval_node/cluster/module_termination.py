@@ -1,6 +1,6 @@
 """The orderly end of a whole cluster: every member stops at the same place of the log, and its services first.
 
-Theory of operation. SHUTDOWN takes a snapshot and ends behind it, ABORT ends where the log ends now. The leader tells
+Theory of operation. SHUTDOWN takes a snapshot and ends after it, ABORT ends where the log ends now. The leader tells
 the others the position, and its own services once it may; a follower ends when it has read that far. Services
 acknowledge their end, followers tell the leader, and the leader ends last, or when the time-out has passed. An election
 that begins before a member is TERMINATING calls the termination off there; a TERMINATING member takes part in none.
@@ -9,110 +9,134 @@ must not keep it waiting for ever. Source: Aeron Cluster, termination, which kee
 leader until then. Knows nothing of why an operator asks.
 """
 
+from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
 from upheaval_node.cluster.election_states import Role
-from upheaval_node.cluster.module_snapshots import SnapshotSide
+from upheaval_node.cluster.module_context import ModuleContext
+from upheaval_node.cluster.module_standing import Standing
 from upheaval_node.cluster.module_state import ModuleState
+from upheaval_node.cluster.service_acks import ServiceAcks
+from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE, Now
 
 
-class TerminationSide(SnapshotSide):
-    _termination_position = NULL_POSITION
-    _termination_term_id = NULL_VALUE
-    _termination_deadline_ns = 0
-    _services_deadline_ns = 0
-    _are_services_told = False
-    _have_services_ended = False
+class Termination:
+    """One end of the cluster, from its announcement until this member has ended or an election calls it off."""
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        standing: Standing,
+        publisher: ConsensusPublisher,
+        services: ServiceProxy,
+        acks: ServiceAcks,
+    ) -> None:
+        self._context = context
+        self._standing = standing
+        self._publisher = publisher
+        self._services = services
+        self._acks = acks
+        self._timeout_ns = context.settings.timeouts.termination_ns
+        self._position = NULL_POSITION
+        self._term_id = NULL_VALUE
+        self._deadline_ns = 0
+        self._services_deadline_ns = 0
+        self._are_services_told = False
+        self._have_services_ended = False
 
     @property
-    def _is_termination_pending(self) -> bool:
-        return self._termination_position != NULL_POSITION
+    def is_pending(self) -> bool:
+        """Whether an end was announced."""
+        return self._position != NULL_POSITION
 
     # --- leader ---
 
-    def _announce_termination(self, now: Now, position: int) -> None:
+    def announce(self, now: Now, position: int) -> None:
         """The leader: all members end at `position`."""
-        self._termination_position = position
-        self._termination_term_id = self._term_id
-        self._termination_deadline_ns = now.ns + self._timeouts.termination_ns
-        for member in self.members.values():
+        self._position = position
+        self._term_id = self._standing.leadership_term_id
+        self._deadline_ns = now.ns + self._timeout_ns
+        for member in self._context.membership.all:
             member.has_terminated = False
         message = cm.TerminationPosition(leadership_term_id=self._term_id, log_position=position)
         self._publisher.send_to_others(now, message)
 
-    def _abort(self, now: Now, position: int) -> None:
-        self._announce_termination(now, position)
+    def abort(self, now: Now, position: int) -> None:
+        """The leader: the same, and nothing is waited for but services and followers."""
+        self.announce(now, position)
         self._terminate_services(now)
 
-    def _end_snapshot(self, now: Now) -> None:
-        super()._end_snapshot(now)
-        if self._is_termination_pending and self._role is Role.LEADER and self._election is None:
-            self._termination_deadline_ns = now.ns + self._timeouts.termination_ns
+    def on_snapshot_ended(self, now: Now) -> None:
+        """The leader: what SHUTDOWN waits for is over."""
+        if self.is_pending and self._standing.is_leader:
+            self._deadline_ns = now.ns + self._timeout_ns
             self._terminate_services(now)
 
-    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
-        member = self.members.get(message.member_id)
-        is_answer = self._is_termination_pending and message.leadership_term_id == self._term_id
-        if member is not None and is_answer and self._role is Role.LEADER:
-            member.has_terminated |= message.log_position >= self._termination_position
+    def on_termination_ack(self, now: Now, peer: str, message: cm.TerminationAck) -> None:
+        """A follower's services have ended."""
+        member = self._context.members.get(message.member_id)
+        standing = self._standing
+        is_answer = self.is_pending and message.leadership_term_id == standing.leadership_term_id
+        if member is not None and is_answer and standing.role is Role.LEADER:
+            member.has_terminated |= message.log_position >= self._position
         else:
-            self._ignore(now, "TerminationAck to no leader that ends", message, may_be_late=member is not None)
+            kind, is_member = "TerminationAck to no leader that ends", member is not None
+            self._context.ignored.note(now, peer, kind, message, may_be_late=is_member)
 
     # --- follower ---
 
     @property
-    def _leader_deadline_ns(self) -> int:
-        """When a follower gives up a leader that says nothing more.
+    def patience_ns(self) -> int:
+        """How much longer a follower waits for a leader that says nothing more.
 
         One that ends the cluster may be gone before its followers have read as far as they must.
         """
-        patience_ns = self._timeouts.termination_ns if self._is_termination_pending else 0
-        return self.time_of_last_leader_update_ns + self._timeouts.leader_heartbeat_ns + patience_ns
+        # Differs from Aeron: protocol.md#a-follower-that-was-told-to-end
+        return self._timeout_ns if self.is_pending else 0
 
-    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
-        is_of_term = message.leadership_term_id == self._term_id and self._election is None
-        if is_of_term and self._role is Role.FOLLOWER and self._state is not ModuleState.TERMINATING:
-            if message.log_position < self.commit_position or message.log_position % FRAME_ALIGNMENT:
+    def on_termination_position(
+        self, now: Now, peer: str, message: cm.TerminationPosition, commit_position: int
+    ) -> None:
+        """The leader says where all members end."""
+        standing, ignored = self._standing, self._context.ignored
+        is_of_term = message.leadership_term_id == standing.leadership_term_id
+        if is_of_term and standing.is_follower and standing.state is not ModuleState.TERMINATING:
+            if message.log_position < commit_position or message.log_position % FRAME_ALIGNMENT:
                 # No leader says so: its log has at least what is committed here, and whole frames.
-                self._ignore(now, "an end where no leader ends", message)
+                ignored.note(now, peer, "an end where no leader ends", message)
                 return
-            self._termination_position = message.log_position
-            self._termination_term_id = message.leadership_term_id
+            self._position = message.log_position
+            self._term_id = message.leadership_term_id
         else:
-            self._ignore(now, "TerminationPosition of another term or to no follower", message, may_be_late=True)
+            kind = "TerminationPosition of another term or to no follower"
+            ignored.note(now, peer, kind, message, may_be_late=True)
 
-    def _check_termination(self, now: Now) -> bool:
-        """A follower: whether the end is reached that the leader named."""
-        if not self._is_termination_pending or self._log.position < self._termination_position:
+    def is_reached(self, now: Now, log_position: int) -> bool:
+        """A follower: whether the end that the leader named is reached; then its services end, too."""
+        if not self.is_pending or log_position < self._position:
             return False
         self._terminate_services(now)
         return True
 
     # --- both ---
 
-    def _call_off_termination(self) -> None:
+    def call_off(self) -> None:
         """An election begins."""
-        if self._state is not ModuleState.TERMINATING:
-            self._termination_position = NULL_POSITION
+        if self._standing.state is not ModuleState.TERMINATING:
+            self._position = NULL_POSITION
 
-    def _terminate_services(self, now: Now) -> None:
-        self._enter(now, ModuleState.TERMINATING)
-        self._are_services_told = False
-        self._services_deadline_ns = now.ns + self._timeouts.termination_ns
-        self._have_services_ended = self._settings.service_count == 0
-
-    def on_service_ack(self, now: Now, message: cm.ServiceAck) -> None:
-        super().on_service_ack(now, message)
-        if self._state is ModuleState.TERMINATING and self._acks.has_reached(self._termination_position):
+    def on_service_ack(self) -> None:
+        """The acks of an end are taken here."""
+        if self._standing.state is ModuleState.TERMINATING and self._acks.has_reached(self._position):
             self._acks.take()
             self._have_services_ended = True
 
-    def _poll_termination(self, now: Now) -> int:
+    def poll(self, now: Now) -> int:
         """Go on towards the end; raises `TerminationError` there."""
-        if self._state is not ModuleState.TERMINATING:
+        standing, position = self._standing, self._position
+        if standing.state is not ModuleState.TERMINATING:
             return 0
-        position = self._termination_position
         if not self._have_services_ended:
             if not self._are_services_told:
                 message = cm.ServiceTerminationPosition(log_position=position, ack_required=True)
@@ -121,23 +145,30 @@ class TerminationSide(SnapshotSide):
                 # Without a quorum, say, they never get to where they have to end.
                 raise TerminationError(f"the services did not end at {position} in time", expected=False)
             return 0
-        if self._role is Role.LEADER:
-            others = [member for member in self.members.values() if member.id != self.member_id]
-            if now.ns < self._termination_deadline_ns and not all(member.has_terminated for member in others):
+        term_id, member_id = standing.leadership_term_id, self._context.member_id
+        if standing.role is Role.LEADER:
+            others = self._context.membership.others
+            if now.ns < self._deadline_ns and not all(member.has_terminated for member in others):
                 return 0
-        elif self._termination_term_id == self._term_id:
-            ack = cm.TerminationAck(leadership_term_id=self._term_id, log_position=position, member_id=self.member_id)
-            self.send(now, self.leader_member_id, ack)
+        elif self._term_id == term_id:
+            ack = cm.TerminationAck(leadership_term_id=term_id, log_position=position, member_id=member_id)
+            self._publisher.send(now, standing.leader_member_id, ack)
         else:
             text = "termination ack not sent - different leadership term to request"
             self._context.report(now, "termination", text)
-        self.recording_log.commit_log_position(self._term_id, position)
+        self._context.recording_log.commit_log_position(term_id, position)
         self._context.tracer.emit(
             now,
             "cluster-end",
             log_position=position,
-            leadership_term_id=self._term_id,
-            requested_term_id=self._termination_term_id,
-            services=self._settings.service_count,
+            leadership_term_id=term_id,
+            requested_term_id=self._term_id,
+            services=self._context.settings.service_count,
         )
         raise TerminationError(f"the cluster ends at {position}", expected=True)
+
+    def _terminate_services(self, now: Now) -> None:
+        self._standing.enter(now, ModuleState.TERMINATING)
+        self._are_services_told = False
+        self._services_deadline_ns = now.ns + self._timeout_ns
+        self._have_services_ended = self._context.settings.service_count == 0

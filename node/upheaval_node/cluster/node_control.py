@@ -5,26 +5,18 @@ which there is none. REPLICATE_STANDBY_SNAPSHOT fetches the newest snapshot that
 node control, recording-log validator and standby snapshot replicator. Knows nothing of elections.
 """
 
-from collections.abc import Callable
-
-from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import NodeToggle
 from upheaval_node.cluster.standby_replicator import replicate_standby_snapshot
 from upheaval_node.errors import PeerError
-from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.types import Now
 
 
 class NodeControl:
-    def __init__(
-        self, context: ModuleContext, recording_log: RecordingLog, new_archive_client: Callable[[], ArchiveClient]
-    ) -> None:
+    def __init__(self, context: ModuleContext) -> None:
         self._context = context
-        self._recording_log = recording_log
-        self._new_archive_client = new_archive_client
         self._validation: Steps[int] | None = None
         self._replication: Steps[str] | None = None
 
@@ -60,7 +52,7 @@ class NodeControl:
 
     def replicate_standby_snapshot(self) -> StepGenerator[str]:
         """See `standby_replicator`."""
-        return replicate_standby_snapshot(self._context, self._recording_log, self._new_archive_client)
+        return replicate_standby_snapshot(self._context, self._context.recording_log, self._context.new_archive_client)
 
     def _poll_replication(self, now: Now) -> int:
         if self._replication is None:
@@ -90,7 +82,7 @@ class NodeControl:
 
     def _validate(self) -> StepGenerator[int]:
         """How many entries became invalid. Raises `PeerError` when the archive does not answer; then none did."""
-        log = self._recording_log
+        log = self._context.recording_log
         unknown: set[int] = set()
         for recording_id in sorted({entry.recording_id for entry in log.entries if entry.is_valid_snapshot}):
             call = self._context.archive.start_position(recording_id)

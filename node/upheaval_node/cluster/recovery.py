@@ -11,7 +11,6 @@ from typing import Final
 
 from upheaval_node import counters as counter_types
 from upheaval_node.archive.whole_recordings import read_recording
-from upheaval_node.cluster.cluster_time import ClusterTime
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot, check_service_snapshot, decode_module_snapshot
@@ -37,19 +36,18 @@ class Recovered:
     snapshot: ModuleSnapshot | None
 
 
-def recover(
-    context: ModuleContext, recording_log: RecordingLog, recording: LogRecording, acks: ServiceAcks, time: ClusterTime
-) -> StepGenerator[Recovered]:
+def recover(context: ModuleContext, recording: LogRecording, acks: ServiceAcks) -> StepGenerator[Recovered]:
     """Ends when the services stand where the log is to be read from. Raises `TerminationError` when they cannot."""
     while not context.archive.is_connected:
         if context.archive.is_closed:
             raise TerminationError(f"no archive: {context.archive.error}", expected=False)
         yield
+    recording_log = context.recording_log
     extent = yield from _extent(recording_log, recording)
     log_end = MAX_POSITION if extent is None else extent.stop_position
-    snapshot = yield from newest_snapshot(context, recording_log, log_end, time)
+    snapshot = yield from newest_snapshot(context, log_end)
     plan = recording_log.create_recovery_plan(context.settings.service_count, extent)
-    yield from start_services(context, acks, recording_log, plan.snapshots)
+    yield from start_services(context, acks, plan.snapshots)
     return Recovered(plan, plan.appended_log_position, snapshot)
 
 
@@ -82,13 +80,12 @@ def _forget_lost_terms(recording_log: RecordingLog, stop_position: int) -> None:
 # --- snapshots ---
 
 
-def newest_snapshot(
-    context: ModuleContext, recording_log: RecordingLog, log_end: int, time: ClusterTime
-) -> StepGenerator[ModuleSnapshot | None]:
+def newest_snapshot(context: ModuleContext, log_end: int) -> StepGenerator[ModuleSnapshot | None]:
     """The newest one that can be relied on; those that cannot are invalid from now on."""
+    recording_log = context.recording_log
     while entries := recording_log.latest_snapshot_set():
         try:
-            return (yield from _read_set(context, entries, log_end, time))
+            return (yield from _read_set(context, entries, log_end))
         except PeerError as error:
             now = yield
             context.report(now, "snapshot", f"snapshot at {entries[0].log_position} is not used: {error}")
@@ -96,9 +93,7 @@ def newest_snapshot(
     return None
 
 
-def _read_set(
-    context: ModuleContext, entries: Sequence[Entry], log_end: int, time: ClusterTime
-) -> StepGenerator[ModuleSnapshot]:
+def _read_set(context: ModuleContext, entries: Sequence[Entry], log_end: int) -> StepGenerator[ModuleSnapshot]:
     """Raises `PeerError` when anything is missing, `TerminationError` for a snapshot of another kind of cluster."""
     head = entries[0]
     if len(entries) != context.settings.service_count + 1:
@@ -122,7 +117,7 @@ def _read_set(
     if snapshot.app_version >> 16 != app_version >> 16:
         text = f"incompatible app version {snapshot.app_version} in the snapshot, ours is {app_version}"
         raise TerminationError(text, expected=False)
-    difference = time.difference(snapshot.time_unit)
+    difference = context.time.difference(snapshot.time_unit)
     if difference is not None:
         raise TerminationError(f"the snapshot has {difference}", expected=False)
     return snapshot
@@ -138,9 +133,7 @@ def _read(context: ModuleContext, entry: Entry) -> StepGenerator[list[bytes]]:
 # --- services ---
 
 
-def start_services(
-    context: ModuleContext, acks: ServiceAcks, recording_log: RecordingLog, snapshots: tuple[Entry, ...]
-) -> StepGenerator[None]:
+def start_services(context: ModuleContext, acks: ServiceAcks, snapshots: tuple[Entry, ...]) -> StepGenerator[None]:
     """Publish the recovery state, from which the services start, until all of them have acknowledged it."""
     if context.settings.service_count == 0:
         return
@@ -159,7 +152,7 @@ def start_services(
         state.close()
     taken = acks.take()
     if any(ack.relevant_id == UNREADABLE_STATE for ack in taken):
-        recording_log.invalidate_snapshot(snapshots)
+        context.recording_log.invalidate_snapshot(snapshots)
         text = (
             f"failed to start clustered service(s): the snapshot at {position} is damaged, the next start goes without"
         )

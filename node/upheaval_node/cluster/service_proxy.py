@@ -110,17 +110,23 @@ class ServiceHandler(Protocol):
     def on_close_session(self, now: Now, message: cm.CloseSession) -> None: ...
     def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None: ...
     def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None: ...
-    def on_service_ack(self, now: Now, message: cm.ServiceAck) -> None: ...
     def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None: ...
 
 
 class ServiceAdapter:
-    """The receiving side."""
+    """The receiving side. `on_ack` is told of each ack that was counted."""
 
-    def __init__(self, context: ModuleContext, handler: ServiceHandler, acks: ServiceAcks) -> None:
+    def __init__(
+        self,
+        context: ModuleContext,
+        handler: ServiceHandler,
+        acks: ServiceAcks,
+        on_ack: Callable[[Now, cm.ServiceAck], None],
+    ) -> None:
         self._context = context
         self._handler = handler
         self._acks = acks
+        self._on_ack = on_ack
         self._now = Now(0, 0)
         self._subscription = context.media.add_subscription(SERVICE_CONTROL_CHANNEL, MODULE_STREAM_ID)
         # The types of handler and key belong together line by line, which a type of dict cannot say.
@@ -141,7 +147,7 @@ class ServiceAdapter:
 
     def _on_service_ack(self, now: Now, ack: cm.ServiceAck) -> None:
         self._acks.on_ack(ack)
-        self._handler.on_service_ack(now, ack)
+        self._on_ack(now, ack)
 
     def _on_message(self, received: api.Message) -> None:
         try:

@@ -9,17 +9,23 @@ nothing to clients. Source: Aeron Cluster, clients of the log and standby snapsh
 """
 
 from collections.abc import Sequence
-from random import Random
 from typing import Final
 
 from upheaval_node.archive.whole_recordings import WholeRecording, describe_recording
+from upheaval_node.cluster.authentication import authenticator_named, authorisation_named
 from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.cluster.log_adapter import LogAdapter
+from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.log_replay import LocalLogReplay
-from upheaval_node.cluster.module_log import LogSide
+from upheaval_node.cluster.module_context import open_context
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot
-from upheaval_node.cluster.module_state import READS_LOG, ModuleState
+from upheaval_node.cluster.module_snapshots import Snapshots
+from upheaval_node.cluster.module_standing import Standing
+from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.cluster.recovery import newest_snapshot, start_services
-from upheaval_node.cluster.service_proxy import ServiceAdapter
+from upheaval_node.cluster.replicated_state import ReplicatedState, is_for_all
+from upheaval_node.cluster.service_acks import ServiceAcks
+from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
 from upheaval_node.counters import RECORDING_POSITION, Counters, recording_key_prefix
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
 from upheaval_node.files.recording_log import Entry, RecordingLog
@@ -29,7 +35,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MemberSettings
 from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import MAX_POSITION, MS, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MAX_POSITION, MS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 STANDBY_FLAG: Final = 1
 """Flag of a ClusterActionRequest: only standbys take this snapshot."""
@@ -47,15 +53,13 @@ def standby_members(consensus: str, catchup: str, archive: str) -> str:
     return f"{NULL_VALUE},{consensus},{consensus},{consensus},{catchup},{archive}"
 
 
-class StandbyModule(LogSide):
+class StandbyModule:
     """Implements `ports.Agent`.
 
     `do_work` raises `TerminationError` when the standby must end: its archive is gone, a service acts out of turn, the
     log or the snapshot is of another kind. `commit_position` is what it has read, `state` is INIT until its services
     run. Services, and this module, see what the recording has, and that is committed.
     """
-
-    is_standby = True
 
     def __init__(
         self,
@@ -67,20 +71,39 @@ class StandbyModule(LogSide):
         recording_log: RecordingLog,
         notices: SnapshotNotices,
         tracer: Tracer,
-        random: Random,
         errors: ErrorSink,
     ) -> None:
         """`recording_log` is written by the backup agent too; `members` is what `standby_members` makes."""
-        super().__init__(
-            media, storage, counters, settings, members, NULL_VALUE, tracer, random, errors, recording_log=recording_log
+        context = self._context = open_context(
+            media,
+            storage,
+            counters,
+            settings,
+            members,
+            NULL_VALUE,
+            tracer,
+            errors,
+            recording_log=recording_log,
         )
+        self.counters: Final = context.published
+        self.recording_log: Final = context.recording_log
+        cluster = context.settings
+        self._acks = ServiceAcks(cluster.service_count)
+        self._services = ServiceProxy(context, self._acks, is_standby=True)
+        standing = self._standing = Standing(context)
+        self._state = ReplicatedState(
+            context, standing, self._services, self, authenticator_named(""), authorisation_named("")
+        )
+        self._recording = LogRecording(context)
+        self._reader = LogAdapter(self._state, max_block_length=cluster.log_fragment_limit * cluster.log_mtu)
+        self._snapshots = Snapshots(context, standing, self._state, self._acks, self)
         self.bell: Bell | None = None
-        self._archive_endpoint = self._context.own.endpoints.archive
         self._news = notices
-        self._service_adapter = ServiceAdapter(self._context, self, self._acks)
+        self._service_adapter = ServiceAdapter(context, self._state, self._acks, self._snapshots.on_service_ack)
         self._starting: Steps[ModuleSnapshot | None] = Steps(self._start())
         self._waiting: Steps[None] | None = None
         self._replay: LocalLogReplay | None = None
+        self._ended: list[LocalLogReplay] = []
         self._position = 0
         self._term_base = NULL_POSITION
         self._is_for_members = False
@@ -88,11 +111,38 @@ class StandbyModule(LogSide):
         self._now = Now(0, 0)
         self.counters.election_state.set(ElectionState.CLOSED)
 
+    # --- what others see ---
+
+    @property
+    def state(self) -> ModuleState:
+        """The state of the module."""
+        return self._standing.state
+
+    @property
+    def leadership_term_id(self) -> int:
+        """The term that the log has come to."""
+        return self._standing.leadership_term_id
+
+    @property
+    def leader_member_id(self) -> int:
+        """Who leads it."""
+        return self._standing.leader_member_id
+
+    @property
+    def commit_position(self) -> int:
+        """How far the log was read."""
+        return self.counters.commit_position.get()
+
+    @property
+    def is_taking_snapshot(self) -> bool:
+        """Whether nothing of the log may be read until a snapshot is over."""
+        return self._standing.is_taking_snapshot
+
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
         """Go on with start, log and snapshots; what does not end the standby is reported."""
-        if self._state is ModuleState.CLOSED:
+        if self.state is ModuleState.CLOSED:
             return 0
         self._now = now
         try:
@@ -113,22 +163,22 @@ class StandbyModule(LogSide):
         return self._deadline_ns
 
     def _tick(self, now: Now) -> int:
-        work = self._archive.do_work(now)
-        if self._archive.is_closed:
-            raise TerminationError(f"local archive is not connected: {self._archive.error}", expected=False)
+        work = self._context.archive.do_work(now)
+        if self._context.archive.is_closed:
+            raise TerminationError(f"local archive is not connected: {self._context.archive.error}", expected=False)
         # The backup agent hears of the recording by itself; a replay that fails ends its stream.
-        self._archive.signals.clear()
-        self._archive.late_errors.clear()
+        self._context.archive.signals.clear()
+        self._context.archive.late_errors.clear()
         work += self._service_adapter.poll(now)
-        if self._state is ModuleState.INIT:
+        if self.state is ModuleState.INIT:
             return work + self._poll_start(now)
         work += self._follow(now)
-        work += self._poll_snapshot(now)
+        work += self._snapshots.poll(now, self.commit_position)
         return work + self._news.do_work(now)
 
     def _next_deadline(self, now: Now) -> int:
-        deadline = min(self._archive.next_deadline_ns(), self._news.next_deadline_ns())
-        is_stepping = self._state in (ModuleState.INIT, ModuleState.SNAPSHOT) or self._services.is_joining
+        deadline = min(self._context.archive.next_deadline_ns(), self._news.next_deadline_ns())
+        is_stepping = self.state in (ModuleState.INIT, ModuleState.SNAPSHOT) or self._services.is_joining
         if is_stepping:
             deadline = min(deadline, now.ns + STEP_INTERVAL_NS)
         elif self._replay is None:
@@ -145,10 +195,10 @@ class StandbyModule(LogSide):
             raise TerminationError(f"cannot start from what is there: {error}", expected=False) from error
         snapshot = self._starting.result
         if snapshot is not None:
-            self._load_snapshot(now, snapshot)
-            self.leadership_term_id = snapshot.leadership_term_id
+            self._state.load(now, snapshot)
+            self._standing.enter_term(snapshot.leadership_term_id)
         self.counters.commit_position.set_max(self._position)
-        self._enter(now, ModuleState.ACTIVE)
+        self._standing.enter(now, ModuleState.ACTIVE)
         return 1
 
     def _start(self) -> StepGenerator[ModuleSnapshot | None]:
@@ -165,16 +215,16 @@ class StandbyModule(LogSide):
         # `newest_snapshot` makes sets invalid that cannot be read, and takes the one before.
         while heads := recording_log.latest_snapshot_set():
             yield from self._await_log(heads[0].log_position)
-            snapshot = yield from newest_snapshot(context, recording_log, heads[0].log_position, self._time)
+            snapshot = yield from newest_snapshot(context, heads[0].log_position)
             entries = recording_log.latest_snapshot_set()
             if snapshot is not None and entries[:1] == heads[:1]:
                 self._position, self._term_base = snapshot.log_position, heads[0].term_base_log_position
-                yield from start_services(context, self._acks, recording_log, tuple(entries))
+                yield from start_services(context, self._acks, tuple(entries))
                 return snapshot
         if descriptor.start_position != 0:
             text = f"the log begins at {descriptor.start_position}, and there is no snapshot to begin with"
             raise TerminationError(text, expected=False)
-        yield from start_services(context, self._acks, recording_log, ())
+        yield from start_services(context, self._acks, ())
         return None
 
     # --- reading the log ---
@@ -200,24 +250,24 @@ class StandbyModule(LogSide):
         self._release_ended()
         if self._replay is None:
             return self._begin_replay(now)
-        before = self._log.position
+        before = self._reader.position
         try:
             return self._replay.do_work(now)
         except (PeerError, TimeoutExpired) as error:
             # The recording was stopped: the agent follows another member, or the same one anew.
-            is_paused = self._log.is_attached and self._log.is_image_closed
+            is_paused = self._reader.is_attached and self._reader.is_image_closed
             self._context.tracer.emit(now, "standby_replay_ended", log_position=before, reason=str(error))
             if not is_paused:
                 self._context.report(now, "standby", str(error))
             self._position = self._replay.position
             self._replay.close()
-            self._replays.append(self._replay)
+            self._ended.append(self._replay)
             self._replay = None
             return 1
 
     def _release_ended(self) -> None:
         if not self._services.is_joining:
-            self._replays = [each for each in self._replays if not each.release()]
+            self._ended = [each for each in self._ended if not each.release()]
 
     def _begin_replay(self, now: Now) -> int:
         """Once there is more of the log: a replay of it that goes on for as long as it is recorded."""
@@ -232,61 +282,52 @@ class StandbyModule(LogSide):
         self._waiting = None
         self._replay = LocalLogReplay(
             self._context,
+            self._standing,
             self._services,
-            self._log,
+            self._reader,
             recording_id=self._recording.recording_id,
             start_position=self._position,
             stop_position=MAX_POSITION,
-            may_read=lambda: self._state in READS_LOG,
-            is_taking_snapshot=lambda: self.is_taking_snapshot,
-            on_position=self._on_position,
-            timeout_ns=self._archive_timeout_ns,
         )
         return 1
 
     def _settle_and_wait(self, now: Now) -> StepGenerator[None]:
         yield from self._services.settle(now)
-        while self._replays:
+        while self._ended:
             yield
         yield from self._await_log(self._position + 1)
 
-    def _on_position(self, position: int) -> None:
-        self.counters.commit_position.set_max(position)
-
     # --- what the log says ---
 
-    def _on_new_leadership_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
-        super()._on_new_leadership_term_event(now, event)
-        self.leader_member_id = event.leader_member_id
+    def on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:  # noqa: ARG002 - of the protocol
+        """The leader is known from the log alone."""
+        self._standing.enter_term(event.leadership_term_id, event.leader_member_id)
         self._term_base = event.term_base_log_position
 
-    def _on_cluster_action(self, now: Now, request: cm.ClusterActionRequest) -> None:
+    def on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
         """As on a member; what those leave to standbys is taken as well."""
-        is_of_term = request.leadership_term_id == self._term_id
-        if is_of_term and request.action == cm.ClusterAction.SNAPSHOT and request.flags == STANDBY_FLAG:
-            self._is_for_members = True
-            self._durations.begin(now)
-            self._begin_snapshot(now, request.log_position)
-            return
-        super()._on_cluster_action(now, request)
+        self._is_for_members = request.flags == STANDBY_FLAG
+        if self._is_for_members or is_for_all(request):
+            self._snapshots.begin(now, request.log_position, is_timed=self._is_for_members)
 
     # --- snapshots ---
 
-    def _base_of_term(self, leadership_term_id: int) -> int:
+    def base_of_term(self, leadership_term_id: int) -> int:
         """That of the log, or of the snapshot that was started from: the copy of a log need not name every term."""
-        assert leadership_term_id == self._term_id
+        assert leadership_term_id == self.leadership_term_id
         return self._term_base
 
-    def _record_snapshot(
-        self, state: ModuleSnapshot, recording_ids: Sequence[int], timestamp: int
-    ) -> StepGenerator[None]:
-        yield from super()._record_snapshot(state, recording_ids, timestamp)
+    def on_snapshot_recorded(self, log_position: int, named: Sequence[tuple[WholeRecording, Entry]]) -> None:
+        """Tell the members.
+
+        The backup agent may have named the copy of a member's snapshot meanwhile, which is as good.
+        """
+        for recording, entry in named:
+            if entry.recording_id != recording.recording_id:
+                self._context.archive.purge_recording(recording.recording_id)
         if self._is_for_members:
-            taken = [
-                entry
-                for entry in self.recording_log.entries
-                if entry.is_valid_snapshot and entry.log_position == state.log_position
-            ]
+            entries = self.recording_log.entries
+            taken = [each for each in entries if each.is_valid_snapshot and each.log_position == log_position]
             self._news.tell(
                 tuple(
                     cm.StandbySnapshotSnapshot(
@@ -296,49 +337,36 @@ class StandbyModule(LogSide):
                         log_position=entry.log_position,
                         timestamp=entry.timestamp,
                         service_id=entry.service_id,
-                        archive_endpoint=self._archive_endpoint,
+                        archive_endpoint=self._context.own.endpoints.archive,
                     )
                     for entry in sorted(taken, key=lambda entry: entry.service_id)
                 )
             )
 
-    def _append_snapshot(
-        self, service_id: int, recording: WholeRecording, state: ModuleSnapshot, term_base: int, timestamp: int
-    ) -> Entry:
-        """The backup agent may have named the copy of a member's snapshot meanwhile, which is as good."""
-        entry = super()._append_snapshot(service_id, recording, state, term_base, timestamp)
-        if entry.recording_id != recording.recording_id:
-            self._archive.purge_recording(recording.recording_id)
-        return entry
-
-    def _end_snapshot(self, now: Now) -> None:
-        self._is_for_members = False
-        super()._end_snapshot(now)
+    def on_snapshot_ended(self, now: Now) -> None:
+        """The log is read on."""
 
     # --- end ---
 
     def close(self) -> None:
         """End in good order: the services are told."""
-        if self._state is not ModuleState.CLOSED:
+        if self.state is not ModuleState.CLOSED:
             message = cm.ServiceTerminationPosition(log_position=self.commit_position, ack_required=False)
             self._services.send(message)
             self._release_streams(self._now)
 
     def _release_streams(self, now: Now) -> None:
-        self._enter(now, ModuleState.CLOSED)
-        self._deadline_ns = MAX_POSITION
-        for steps in (self._starting, self._waiting, self._snapshot):
+        self._standing.enter(now, ModuleState.CLOSED)
+        self._deadline_ns = NEVER_NS
+        for steps in (self._starting, self._waiting):
             if steps is not None:
                 steps.close()
+        self._snapshots.close()
         if self._replay is not None:
             self._replay.close()
-        self._log.detach()
+        self._reader.detach()
         self._news.close()
-        self._publisher.close()
         self._service_adapter.close()
         self._services.close()
-        self._archive.close()
-        self.counters.close()
-        self._latency.close()
-        self._durations.close()
-        self.node_state.close()
+        self._context.archive.close()
+        self._context.close()

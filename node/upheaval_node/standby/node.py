@@ -109,7 +109,6 @@ def _module(
         agent.recording_log,
         notices,
         ports.tracer_of("standby"),
-        ports.random("standby"),
         ports.errors,
     )
     module.bell = view.bell

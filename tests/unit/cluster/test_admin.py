@@ -124,7 +124,7 @@ def test_a_challenged_client_is_known_to_the_services_of_all_members_by_its_prin
     world.start_all()
     leader = world.await_all()
     authenticator = ChallengeOnce()
-    leader.module._sessions._authenticator = authenticator
+    leader.module._state.sessions._authenticator = authenticator
     driver = MediaDriver(world.network, StaticResolver(), world.settings.media, Random(4))
     endpoints = {member_id: f"m{member_id}:1" for member_id in range(3)}
     session = ClusterClient(driver, endpoints, random=Random(5), credentials=Secret())
@@ -144,7 +144,7 @@ def test_a_client_that_may_has_a_snapshot_taken() -> None:
     world = ClusterWorld(3)
     world.start_all()
     leader = world.await_all()
-    leader.module._sessions._authorisation = authorisation_named("ALLOW_ALL")
+    leader.module._state.sessions._authorisation = authorisation_named("ALLOW_ALL")
     client = world.client()
     assert client.session.send_snapshot_request(9)
     world.until(lambda: all(snapshot_count(member) == 1 for member in world.members.values()))

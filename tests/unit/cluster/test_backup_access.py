@@ -48,7 +48,7 @@ def test_a_backup_records_the_log_as_far_as_it_is_committed_and_no_further() -> 
         world.paused.add(follower.id)
     world.send(client, [b"c" * 100] * 20)
     world.advance(200)
-    publisher = leader.module._leader_log.publisher
+    publisher = leader.module._log.leader_log.publisher
     assert publisher is not None
     assert publisher.position > committed
     assert leader.module.commit_position == committed
@@ -68,7 +68,7 @@ def test_a_follower_serves_a_backup_too() -> None:
     world.until(lambda: counter.get() == world.await_leader().module.commit_position)
     ours = next(iter(read_recordings(backup.storage)))
     theirs = next(
-        each for each in read_recordings(follower.storage) if each.recording_id == follower.module.log_recording_id
+        each for each in read_recordings(follower.storage) if each.recording_id == follower.module._log.recording_id
     )
     own = [bytes(message.payload) for message in ours.messages()]
     assert len(own) > 40

@@ -249,8 +249,10 @@ def test_nobody_answers_a_challenge_for_another_host() -> None:
     world, leader, backup = started(1, configured(authenticator="support.asking_party:Challenges"))
     challenge = backup.ask(leader, backup.query(5))
     assert isinstance(challenge, cm.Challenge)
-    leader.module.peer = "stranger:1"
-    leader.module.on_challenge_response(world.now, cm.ChallengeResponse(6, challenge.cluster_session_id, b"guess"))
+    leader.module._messages.peer = "stranger:1"
+    leader.module._messages.on_challenge_response(
+        world.now, cm.ChallengeResponse(6, challenge.cluster_session_id, b"guess")
+    )
     world.advance(100)
     answer = backup.ask(leader, cm.ChallengeResponse(7, challenge.cluster_session_id, b"secret"))
     assert isinstance(answer, cm.BackupResponse)
@@ -302,8 +304,8 @@ def test_how_many_wait_is_bounded_for_each_peer_and_in_all() -> None:
     for number in range(MAX_WAITING):
         for port in range(MAX_WAITING_OF_PEER + 3):
             message = cm.HeartbeatRequest(asked, STREAM, f"aeron:tcp?endpoint=far-{asked}:1", b"")
-            leader.module.peer = f"host-{number}:{port}"
-            leader.module.on_heartbeat_request(world.now, message)
+            leader.module._messages.peer = f"host-{number}:{port}"
+            leader.module._messages.on_heartbeat_request(world.now, message)
             asked += 1
         of_host = sum(each.peer.startswith(f"host-{number}:") for each in backups._waiting)
         assert of_host <= MAX_WAITING_OF_PEER

@@ -29,7 +29,7 @@ def test_a_follower_asks_for_what_it_lacks_and_is_told_when_it_has_it() -> None:
     term = leader.module.leadership_term_id
     world.until(lambda: late.is_follower)
     asked = sent(late, "CatchupPosition", leader.id)
-    publisher = leader.module._leader_log.publisher
+    publisher = leader.module._log.leader_log.publisher
     assert publisher is not None
     assert asked[0]["leadership_term_id"] == term
     assert 0 < int(str(asked[0]["log_position"])) < publisher.position - 100_000
@@ -42,24 +42,26 @@ def test_a_follower_asks_for_what_it_lacks_and_is_told_when_it_has_it() -> None:
     world.until(lambda: sent(leader, "StopCatchup", late.id) != [])
     stop = sent(leader, "StopCatchup", late.id)[0]
     assert (stop["leadership_term_id"], stop["follower_member_id"]) == (term, late.id)
-    world.until(lambda: not leader.module._catchups.has(late.id))
+    world.until(lambda: not leader.module._log.catchups.has(late.id))
 
 
 def test_a_leader_stops_a_replay_for_a_member_that_reports_all_of_the_log_and_no_other() -> None:
     world, leader, late = behind()
     module = leader.module
-    publisher = module._leader_log.publisher
+    publisher = module._log.leader_log.publisher
     assert publisher is not None
-    while not module._catchups.has(late.id):
+    while not module._log.catchups.has(late.id):
         world.ns += MS // 10
         world.turn()
     before = len(sent(leader, "StopCatchup", late.id))
     short = cm.AppendPosition(module.leadership_term_id, publisher.position - 32, late.id, 1)
-    module.on_append_position(world.now, short)
-    assert module._catchups.has(late.id)
+    module._messages.on_append_position(world.now, short)
+    assert module._log.catchups.has(late.id)
     assert len(sent(leader, "StopCatchup", late.id)) == before
-    module.on_append_position(world.now, cm.AppendPosition(module.leadership_term_id, publisher.position, late.id, 1))
-    assert not module._catchups.has(late.id)
+    module._messages.on_append_position(
+        world.now, cm.AppendPosition(module.leadership_term_id, publisher.position, late.id, 1)
+    )
+    assert not module._log.catchups.has(late.id)
     assert len(sent(leader, "StopCatchup", late.id)) == before + 1
 
 
@@ -68,8 +70,8 @@ def test_a_follower_drops_the_replay_when_it_is_told_and_only_then() -> None:
     world.start_all()
     leader = world.await_all()
     follower, other = world.followers()
-    module, log = follower.module, follower.module._follower_log
-    module.add_catchup_destination()
+    module, log = follower.module, follower.module._log.follower_log
+    log.add_catchup_destination()
     log._live = None
     assert log.has_catchup_destination
     term = module.leadership_term_id
@@ -79,9 +81,9 @@ def test_a_follower_drops_the_replay_when_it_is_told_and_only_then() -> None:
         cm.StopCatchup(term, other.id),
         cm.StopCatchup(term, leader.id),
     ):
-        module.on_stop_catchup(world.now, stop)
+        module._messages.on_stop_catchup(world.now, stop)
         assert log.has_catchup_destination
-    module.on_stop_catchup(world.now, cm.StopCatchup(term, follower.id))
+    module._messages.on_stop_catchup(world.now, cm.StopCatchup(term, follower.id))
     assert not log.has_catchup_destination
 
 
@@ -92,16 +94,16 @@ def test_in_an_election_the_leaders_messages_show_that_it_may_still_be_there() -
     follower = world.followers()[0]
     module = follower.module
     term = module.leadership_term_id
-    module.enter_election(world.now, "a test wants one")
+    module._elections.enter(world.now, "a test wants one")
     for message, counts in (
         (cm.CommitPosition(term - 1, 0, leader.id), False),
         (cm.CommitPosition(term, 0, leader.id), True),
         (cm.CommitPosition(term + 1, 0, leader.id), True),
     ):
         world.ns += S // 100
-        before = module.time_of_last_leader_update_ns
-        module.on_commit_position(world.now, message)
-        assert module.time_of_last_leader_update_ns == (world.ns if counts else before)
+        before = module._leader.heard_ns
+        module._messages.on_commit_position(world.now, message)
+        assert module._leader.heard_ns == (world.ns if counts else before)
 
 
 def test_a_catchup_position_of_a_later_term_or_to_a_follower_starts_nothing() -> None:
@@ -117,7 +119,7 @@ def test_a_catchup_position_of_a_later_term_or_to_a_follower_starts_nothing() ->
         (leader, cm.CatchupPosition(term, 0, 77, endpoint)),
         (follower, cm.CatchupPosition(term, 0, other.id, endpoint)),
     ):
-        member.module.on_catchup_position(world.now, message)
-        assert not any(member.module._catchups.has(each) for each in (0, 1, 2, 77))
-    leader.module.on_catchup_position(world.now, cm.CatchupPosition(term, 0, other.id, endpoint))
-    assert leader.module._catchups.has(other.id)
+        member.module._messages.on_catchup_position(world.now, message)
+        assert not any(member.module._log.catchups.has(each) for each in (0, 1, 2, 77))
+    leader.module._messages.on_catchup_position(world.now, cm.CatchupPosition(term, 0, other.id, endpoint))
+    assert leader.module._log.catchups.has(other.id)

@@ -107,7 +107,7 @@ def test_an_orderly_end_tells_service_and_archive() -> None:
     assert leader.module.state is ModuleState.CLOSED
     assert leader.container not in leader.agents
     assert leader.ended is None
-    recording_id = leader.module.log_recording_id
+    recording_id = leader.module._log.recording_id
     world.advance(100)
     assert leader.counters.find(100, recording_id.to_bytes(8, "little")) is None
 
@@ -128,7 +128,7 @@ def test_a_service_that_closes_a_session_closes_it_for_the_client() -> None:
     world, leader = started()
     client = world.client()
     world.echo(client, [b"x"])
-    (session_id,) = leader.module._sessions.open
+    (session_id,) = leader.module._state.sessions.open
     leader.container.view.close_client_session(session_id)
     world.until(lambda: client.session.is_closed)
     assert "SERVICE_ACTION" in str(client.session.error)

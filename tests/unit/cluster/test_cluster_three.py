@@ -109,8 +109,8 @@ def test_an_isolated_leader_steps_down_and_its_uncommitted_tail_is_cut() -> None
         member.network.cut_off()
     world.send(lone_client, numbered("lost", 5))
     world.advance(50)
-    assert old.module._recording.position is not None
-    assert old.module._recording.position > old.module.commit_position
+    assert old.module._log.recording.position is not None
+    assert old.module._log.recording.position > old.module.commit_position
     old.network.cut_off()
     for member in list(world.members.values()):
         if member is not old:
@@ -149,7 +149,7 @@ def test_all_members_restart_and_keep_the_log() -> None:
 
 
 def is_without_sessions(member: Member) -> bool:
-    return not member.module._sessions.sessions
+    return not member.module._state.sessions.sessions
 
 
 @pytest.mark.parity("CT-38")
@@ -207,7 +207,7 @@ def test_a_longer_log_of_an_earlier_term_commits_nothing_of_a_later_one() -> Non
         world.turn()
         world.ns += 200_000
         applied = second.service.messages[len(agreed) :]
-        held = first.module._recording.position or first.module._recording.stop_position
+        held = first.module._log.recording.position or first.module._log.recording.stop_position
         if applied:
             assert first.module.leadership_term_id >= 1
             assert held >= applied[-1][0]
@@ -248,12 +248,12 @@ def test_a_message_of_which_only_a_part_was_recorded_reaches_the_service_after_a
     world.echo(client, numbered("a", 5))
     world.settle()
     cut_short = world.followers()[0]
-    publisher = leader.module._leader_log.publisher
+    publisher = leader.module._log.leader_log.publisher
     assert publisher is not None
     before = publisher.position
 
     def is_in_the_middle() -> bool:
-        recorded = cut_short.module._recording.position
+        recorded = cut_short.module._log.recording.position
         return recorded is not None and before < recorded < publisher.position
 
     # Less than the message arrives at a time.

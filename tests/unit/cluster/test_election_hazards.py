@@ -124,9 +124,9 @@ def test_nothing_is_replayed_that_the_leader_may_still_lose() -> None:
     """A commit position within the old log says that a quorum has copies, not that it has named the term."""
     script = ElectionScript(f"{CANVASS}\n hold replay\n 0 leads term=1 base=1024 commit=768\n wait 1000")
     script.say("is FOLLOWER_REPLAY")
-    assert script.agent.work == []
+    assert script.log.work == []
     script.say("0 committed term=1 at=1024\n wait 10")
-    assert len(script.agent.work) == 1
+    assert len(script.log.work) == 1
 
 
 def test_after_a_replay_that_was_given_up_the_log_ends_in_its_last_term_again() -> None:
@@ -136,7 +136,7 @@ def test_after_a_replay_that_was_given_up_the_log_ends_in_its_last_term_again() 
         script.say(f"is FOLLOWER_REPLAY\n reads term=0 base=0 at=96\n {end}\n wait 20\n is CANVASS")
         script.say("sent CanvassPosition to=0 log-leadership-term-id=1 log-position=2048")
         # Asked about term 0 the leader would have answered that term 1 begins at 1024, and the rest had been cut off.
-        assert script.agent.recorded == 2048
+        assert script.log.recorded == 2048
 
 
 def test_a_member_that_lost_the_end_of_its_log_does_not_claim_its_terms() -> None:
@@ -176,6 +176,6 @@ def test_a_term_that_its_leader_alone_has_named_gives_way_to_one_that_was_filled
         last = script.election.log_leadership_term_id
         script.say(f"0 leads term=2 log-term={last} next={last + 1} base={leaders_base}\n wait 40")
     assert script.state is ElectionState.CLOSED, script.last_error
-    assert script.agent.recorded in (own_base, leaders_base)
+    assert script.log.recorded in (own_base, leaders_base)
     assert script.election.append_position == leaders_base
     assert script.terms[-1] == (2, leaders_base, -1)

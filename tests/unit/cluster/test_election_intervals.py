@@ -143,7 +143,7 @@ def test_a_leader_that_grows_speaks_at_once() -> None:
 def test_a_silent_leader_is_given_up_after_ten_seconds() -> None:
     quiet = Quiet()
     follower = quiet.world.followers()[0]
-    heard = follower.module.time_of_last_leader_update_ns
+    heard = follower.module._leader.heard_ns
     quiet.world.kill(quiet.leader.id)
     quiet.world.until(lambda: follower.module.election is not None)
     assert 10 * S <= quiet.world.ns - heard <= 10 * S + 30 * MS

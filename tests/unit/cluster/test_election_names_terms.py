@@ -11,7 +11,7 @@ def recorded(member: Member) -> int:
     """How far the log of a member that follows is recorded or replicated; 0 while nothing is."""
     election = member.module.election
     replication = None if election is None else election._replication
-    return max(member.module._recording.position or 0, 0 if replication is None else replication.position)
+    return max(member.module._log.recording.position or 0, 0 if replication is None else replication.position)
 
 
 def is_recorded_unnamed(member: Member, leader: Member) -> bool:

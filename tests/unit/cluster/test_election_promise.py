@@ -59,5 +59,5 @@ def test_a_member_that_may_not_follow_the_leader_that_stays_makes_everybody_elec
     voter.tick(TIMEOUTS.election_ns)
     assert voter.state() is ElectionState.CANDIDATE_BALLOT
     voter.tick(MS)
-    requests = [m.candidate_term_id for _, m in voter.agent.sent if isinstance(m, cm.RequestVote)]
+    requests = [m.candidate_term_id for _, m in voter.around.sent if isinstance(m, cm.RequestVote)]
     assert requests == [3, 3]

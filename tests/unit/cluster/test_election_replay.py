@@ -9,7 +9,7 @@ CONSUMED = POSITION - 1024
 
 
 def reported(member: LoneMember) -> list[tuple[int, int]]:
-    return [(m.leadership_term_id, m.log_position) for _, m in member.agent.sent if isinstance(m, cm.AppendPosition)]
+    return [(m.leadership_term_id, m.log_position) for _, m in member.around.sent if isinstance(m, cm.AppendPosition)]
 
 
 def test_a_leader_that_falls_silent_before_it_names_a_commit_position_is_given_up() -> None:

@@ -467,7 +467,7 @@ def test_the_leader_says_that_it_has_just_started_once_it_replays(is_node_startu
     said = [(m.log_leadership_term_id, m.is_startup) for to, m in _terms(script) if to == 0]
     assert said[0] == (0, False)
     assert set(said[1:]) == {(0, is_node_startup), (1, is_node_startup)}
-    assert script.agent.joined == [("leader", is_node_startup)]
+    assert script.log.joined == [("leader", is_node_startup)]
 
 
 @pytest.mark.parity("EL-08")
@@ -483,7 +483,7 @@ def test_a_follower_passes_on_what_the_leader_says_of_its_start(is_leader_startu
         is CLOSED
         """
     )
-    assert script.agent.joined == [("follower", is_leader_startup == "yes")]
+    assert script.log.joined == [("follower", is_leader_startup == "yes")]
 
 
 def _terms(script: ElectionScript) -> list[tuple[int, cm.NewLeadershipTerm]]:
@@ -511,9 +511,9 @@ def test_a_lone_member_leads_in_four_turns() -> None:
         ElectionState.LEADER_INIT,
         ElectionState.LEADER_READY,
     ]
-    assert script.agent.joined == [("leader", True)]
+    assert script.log.joined == [("leader", True)]
     assert script.terms == [(0, 0, -1)]
-    assert script.agent.node_state.candidate_term_id == 0
+    assert script.around.node_state.candidate_term_id == 0
 
 
 @pytest.mark.parity("EL-16")
@@ -569,7 +569,7 @@ def test_the_notified_commit_position_only_rises() -> None:
 @pytest.mark.parity("EL-13")
 def test_a_new_election_leaves_the_leading_role() -> None:
     script = ElectionScript(f"{LEADER_INIT}\nfail join\nwait 10")
-    roles = [role for _, role, _ in script.agent.states]
+    roles = [role for _, role, _ in script.around.states]
     assert roles[-1] is Role.FOLLOWER
     assert Role.LEADER in roles
     assert script.state is ElectionState.CANVASS

@@ -104,7 +104,7 @@ def test_the_term_that_was_copied_is_named_with_its_end() -> None:
 @pytest.mark.parity("EL-12")
 def test_a_ballot_that_nobody_wins_names_no_term() -> None:
     script = ElectionScript(WALKS["EL-12"])
-    assert script.agent.leadership_term_id == 0
+    assert script.log.leadership_term_id == 0
     assert script.terms == [(0, 0, -1)]
 
 

@@ -133,11 +133,11 @@ def test_a_follower_is_as_deaf_to_them(name: str) -> None:
     world, leader, follower, stranger = running()
     other = next(each for each in world.followers() if each is not follower)
     term = leader.module.leadership_term_id
-    notified = follower.module._notified_commit_position
+    notified = follower.module._leader.commit_position
     flood(world, stranger, follower, cm.SCHEMA.encode(to_leader(name, term, leader.id, other.id)), SMALL_FLOOD)
     assert ignored(follower) == SMALL_FLOOD
     assert len(lines(follower)) == 1
-    assert follower.module._notified_commit_position == notified
+    assert follower.module._leader.commit_position == notified
     assert is_untouched(world, term)
 
 
@@ -185,7 +185,7 @@ def test_a_flood_costs_no_memory() -> None:
 
     def shout(rounds: int) -> None:
         for number in range(rounds):
-            leader.module.peer = f"host-{number}:{number}"
+            leader.module._messages.peer = f"host-{number}:{number}"
             for message in messages:
                 if type(message) in handlers:
                     handlers[type(message)](world.now, message)
@@ -319,7 +319,7 @@ def test_a_forged_end_does_not_keep_a_follower_from_missing_its_leader(ahead: in
     for follower in followers:
         stranger.send(follower, forged)
     world.settle()
-    assert all(follower.module._is_termination_pending for follower in followers)
+    assert all(follower.module._termination.is_pending for follower in followers)
     world.kill(leader.id)
     begin_ns = world.ns
     world.until(lambda: world.leader() is not None)
@@ -327,6 +327,6 @@ def test_a_forged_end_does_not_keep_a_follower_from_missing_its_leader(ahead: in
     assert new_leader.module.leadership_term_id > term
     patience_ns = timeouts.leader_heartbeat_ns + timeouts.termination_ns + timeouts.startup_canvass_ns
     assert world.ns - begin_ns <= patience_ns
-    assert not any(follower.module._is_termination_pending for follower in followers)
+    assert not any(follower.module._termination.is_pending for follower in followers)
     world.clients.clear()
     world.echo(world.client(), [b"b"])

@@ -72,19 +72,19 @@ def test_a_follower_answers_who_connects_and_takes_the_stream_down_again() -> No
     assert event.leader_member_id == leader.id
     assert event.detail == "0=m0:1,1=m1:1,2=m2:1"
     client.wait(lambda: not client.egress.images)
-    assert follower.module._sessions.answering == []
-    assert follower.module._sessions.next_session_id == leader.module._sessions.next_session_id
+    assert follower.module._state.sessions.answering == []
+    assert follower.module._state.sessions.next_session_id == leader.module._state.sessions.next_session_id
 
 
 def test_a_redirect_that_nobody_fetches_is_given_up_after_the_session_timeout() -> None:
     world, _, follower = started()
     client = RawClient(world, follower)
     client.say(cm.SessionConnectRequest(5, 102, 768, response_channel="aeron:tcp?endpoint=nowhere:9"))
-    (session,) = follower.module._sessions.answering
+    (session,) = follower.module._state.sessions.answering
     world.advance(9_000)
-    assert follower.module._sessions.answering == [session]
+    assert follower.module._state.sessions.answering == [session]
     world.advance(2_000)
-    assert follower.module._sessions.answering == []
+    assert follower.module._state.sessions.answering == []
     assert not session.is_connected
 
 
@@ -101,16 +101,19 @@ def test_a_follower_does_nothing_on_whatever_else_clients_say(message: object) -
     world, leader, follower = started()
     user = world.client()
     world.echo(user, [b"a"])
-    (session_id,) = follower.module._sessions.sessions
+    (session_id,) = follower.module._state.sessions.sessions
     client = RawClient(world, follower)
     end = leader.module.commit_position
-    before = len(follower.trace.named("send")), follower.module._sessions.sessions[session_id].time_of_last_activity_ns
+    before = (
+        len(follower.trace.named("send")),
+        follower.module._state.sessions.sessions[session_id].time_of_last_activity_ns,
+    )
     client.say(message(leader.module.leadership_term_id, session_id))  # type: ignore[operator]
     assert client.heard() == []
     assert leader.module.commit_position == end
     sent = follower.trace.named("send")[before[0] :]
     assert {each["message"] for each in sent} <= {"AppendPosition"}
-    assert follower.module._sessions.sessions[session_id].time_of_last_activity_ns == before[1]
+    assert follower.module._state.sessions.sessions[session_id].time_of_last_activity_ns == before[1]
     world.echo(user, [b"b"])
     assert user.received == [b"a", b"b"]
 
@@ -217,7 +220,7 @@ def test_services_of_all_members_hear_why_a_session_ended() -> None:
     wanted = {(ids[0], "CLIENT_ACTION"), (ids[1], "TIMEOUT"), (ids[2], "SERVICE_ACTION")}
     world.until(lambda: all(set(member.service.closed) == wanted for member in world.members.values()))
     assert all(len(member.service.closed) == 3 for member in world.members.values())
-    assert all(list(member.module._sessions.sessions) == [ids[3]] for member in world.members.values())
+    assert all(list(member.module._state.sessions.sessions) == [ids[3]] for member in world.members.values())
     assert leader.module.commit_position == end + 3 * 96
     world.echo(stays, [b"still here"])
     assert stays.received == [b"still here"]

@@ -61,7 +61,7 @@ def test_a_replay_is_joined_up_to_its_end_and_the_live_log_without_one() -> None
         )
         replayed = Channel.parse(replay.log_channel)
         assert (replayed.media, replayed.get("session-id")) == ("ipc", str(replay.log_session_id))
-        publisher = leader.module._leader_log.publisher
+        publisher = leader.module._log.leader_log.publisher
         assert publisher is not None
         assert live == cm.JoinLog(
             log_position=end,

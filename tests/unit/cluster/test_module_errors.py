@@ -120,7 +120,9 @@ def test_an_error_in_an_election_begins_it_anew() -> None:
 
 
 def lower(member: Member, leader: Member, now: Now, position: int) -> None:
-    member.module.on_commit_position(now, cm.CommitPosition(leader.module.leadership_term_id, position, leader.id))
+    member.module._messages.on_commit_position(
+        now, cm.CommitPosition(leader.module.leadership_term_id, position, leader.id)
+    )
 
 
 @pytest.mark.parity("CM-14")
@@ -129,11 +131,11 @@ def test_a_commit_position_is_never_taken_back() -> None:
     world.echo(world.client(), [b"x"] * 5)
     world.advance(200)
     follower = world.followers()[0]
-    known = follower.module._notified_commit_position
+    known = follower.module._leader.commit_position
     assert known == leader.module.commit_position > 0
     for position in (0, known - 32, known):
         lower(follower, leader, world.now, position)
-        assert follower.module._notified_commit_position == known
+        assert follower.module._leader.commit_position == known
     world.settle()
     assert follower.module.commit_position == known
 
@@ -144,7 +146,7 @@ def test_nor_by_what_a_leader_says_of_its_term() -> None:
     world.echo(world.client(), [b"x"] * 5)
     world.advance(200)
     follower = world.followers()[0]
-    known = follower.module._notified_commit_position
+    known = follower.module._leader.commit_position
     term = leader.module.leadership_term_id
     for position in (0, known - 32):
         said = cm.NewLeadershipTerm(
@@ -159,8 +161,8 @@ def test_nor_by_what_a_leader_says_of_its_term() -> None:
             app_version=1,
             commit_position=position,
         )
-        follower.module.on_new_leadership_term(world.now, said)
-        assert follower.module._notified_commit_position == known
+        follower.module._messages.on_new_leadership_term(world.now, said)
+        assert follower.module._leader.commit_position == known
 
 
 @pytest.mark.parity("CM-15")
@@ -168,11 +170,11 @@ def test_nor_by_the_end_of_an_election() -> None:
     world, leader = started(3)
     world.echo(world.client(), [b"x"] * 5)
     world.advance(200)
-    known = {member.id: member.module._notified_commit_position for member in world.followers()}
+    known = {member.id: member.module._leader.commit_position for member in world.followers()}
     world.kill(leader.id)
     world.await_all()
     for member in world.members.values():
-        assert member.module._notified_commit_position >= known[member.id] > 0
+        assert member.module._leader.commit_position >= known[member.id] > 0
 
 
 @pytest.mark.parity("CM-13")

@@ -25,7 +25,7 @@ def validate(world: ClusterWorld, member: Member) -> int:
 
 def lose_newest_snapshot(world: ClusterWorld, member: Member) -> None:
     for entry in snapshots(member)[-2:]:
-        call = member.module._archive.purge_recording(entry.recording_id)
+        call = member.module._context.archive.purge_recording(entry.recording_id)
         world.until(lambda call=call: call.done)  # type: ignore[misc]  # bound now
         assert call.error is None
 

@@ -38,10 +38,10 @@ def canvass(sender: Member, term: int, position: int) -> cm.CanvassPosition:
 def test_a_leader_tells_a_member_that_canvasses_in_its_term_about_it() -> None:
     running = Running()
     leader, world = running.leader.module, running.world
-    leader.on_canvass_position(world.now, canvass(running.follower, running.term, 96))
+    leader._messages.on_canvass_position(world.now, canvass(running.follower, running.term, 96))
     sent = running.sent(running.leader, "NewLeadershipTerm")[-1]
     entry = leader.recording_log.get_term_entry(running.term)
-    publisher = leader._leader_log.publisher
+    publisher = leader._log.leader_log.publisher
     assert publisher is not None
     wanted = {
         "to": running.follower.id,
@@ -52,7 +52,7 @@ def test_a_leader_tells_a_member_that_canvasses_in_its_term_about_it() -> None:
         "leadership_term_id": running.term,
         "term_base_log_position": entry.term_base_log_position,
         "log_position": publisher.position,
-        "leader_recording_id": leader.log_recording_id,
+        "leader_recording_id": leader._log.recording_id,
         "leader_member_id": running.leader.id,
         "log_session_id": publisher.session_id,
         "app_version": 1,
@@ -67,7 +67,7 @@ def test_a_leader_tells_a_member_that_canvasses_in_its_term_about_it() -> None:
 def test_a_leader_tells_a_member_of_an_earlier_term_about_the_next_one() -> None:
     running = Running()
     leader, world = running.leader.module, running.world
-    leader.on_canvass_position(world.now, canvass(running.follower, running.term - 1, 0))
+    leader._messages.on_canvass_position(world.now, canvass(running.follower, running.term - 1, 0))
     sent = running.sent(running.leader, "NewLeadershipTerm")[-1]
     entry = leader.recording_log.get_term_entry(running.term)
     assert sent["log_leadership_term_id"] == running.term - 1
@@ -83,8 +83,8 @@ def test_a_leader_ignores_a_canvass_of_a_later_term_and_a_follower_any(term_ahea
     world = running.world
     before = len(running.sent(running.leader, "NewLeadershipTerm"))
     message = canvass(running.other, running.term + term_ahead, FAR)
-    running.leader.module.on_canvass_position(world.now, message)
-    running.follower.module.on_canvass_position(world.now, canvass(running.other, 0, 0))
+    running.leader.module._messages.on_canvass_position(world.now, message)
+    running.follower.module._messages.on_canvass_position(world.now, canvass(running.other, 0, 0))
     world.advance(100)
     assert len(running.sent(running.leader, "NewLeadershipTerm")) == before
     assert running.sent(running.follower, "NewLeadershipTerm") == []
@@ -93,7 +93,7 @@ def test_a_leader_ignores_a_canvass_of_a_later_term_and_a_follower_any(term_ahea
 
 def request(term: int) -> Callable[[Member, Member, ClusterWorld], None]:
     def deliver(to: Member, sender: Member, world: ClusterWorld) -> None:
-        to.module.on_request_vote(world.now, cm.RequestVote(term, FAR, term, sender.id, 1 << 16))
+        to.module._messages.on_request_vote(world.now, cm.RequestVote(term, FAR, term, sender.id, 1 << 16))
 
     return deliver
 
@@ -113,14 +113,14 @@ def announcement(term: int) -> Callable[[Member, Member, ClusterWorld], None]:
             app_version=1,
             commit_position=FAR,
         )
-        to.module.on_new_leadership_term(world.now, message)
+        to.module._messages.on_new_leadership_term(world.now, message)
 
     return deliver
 
 
 def commit(term: int) -> Callable[[Member, Member, ClusterWorld], None]:
     def deliver(to: Member, sender: Member, world: ClusterWorld) -> None:
-        to.module.on_commit_position(world.now, cm.CommitPosition(term, FAR, sender.id))
+        to.module._messages.on_commit_position(world.now, cm.CommitPosition(term, FAR, sender.id))
 
     return deliver
 
@@ -150,18 +150,18 @@ def test_the_same_or_an_earlier_term_of_another_member_is_ignored(
 ) -> None:
     running = Running()
     member = running.leader if is_leader else running.follower
-    position = member.module._notified_commit_position
+    position = member.module._leader.commit_position
     votes = len(running.sent(member, "Vote"))
     message(running.term - terms_back)(member, running.other, running.world)
     assert running.is_undisturbed()
-    assert member.module._notified_commit_position == position
+    assert member.module._leader.commit_position == position
     assert len(running.sent(member, "Vote")) == votes
 
 
 def test_a_vote_is_ignored_outside_an_election() -> None:
     running = Running()
     for member in running.world.members.values():
-        member.module.on_vote(running.world.now, cm.Vote(running.term + 9, 0, 0, member.id, 0, True))
+        member.module._messages.on_vote(running.world.now, cm.Vote(running.term + 9, 0, 0, member.id, 0, True))
     assert running.is_undisturbed()
 
 
@@ -170,12 +170,12 @@ def test_a_follower_takes_commit_positions_from_its_leader_by_both_messages() ->
     running = Running()
     module = running.follower.module
     for deliver in (commit(running.term), announcement(running.term)):
-        module.time_of_last_leader_update_ns = 0
-        module._notified_commit_position = 0
+        module._leader.heard_ns = 0
+        module._leader.commit_position = 0
         deliver(running.follower, running.leader, running.world)
-        assert module._notified_commit_position == FAR
-        assert module.time_of_last_leader_update_ns == running.world.ns
-        module._notified_commit_position = module.commit_position
+        assert module._leader.commit_position == FAR
+        assert module._leader.heard_ns == running.world.ns
+        module._leader.commit_position = module.commit_position
 
 
 def test_positions_of_members_count_for_the_leader_only() -> None:
@@ -183,9 +183,9 @@ def test_positions_of_members_count_for_the_leader_only() -> None:
     message = cm.AppendPosition(running.term, 96, running.other.id, 0)
     for member in (running.leader, running.follower):
         member.module.members[running.other.id].log_position = -1
-        member.module.on_append_position(running.world.now, message)
+        member.module._messages.on_append_position(running.world.now, message)
     assert running.leader.module.members[running.other.id].log_position == 96
     assert running.follower.module.members[running.other.id].log_position == -1
     late = cm.AppendPosition(running.term + 1, 960, running.other.id, 0)
-    running.leader.module.on_append_position(running.world.now, late)
+    running.leader.module._messages.on_append_position(running.world.now, late)
     assert running.leader.module.members[running.other.id].log_position == 96

@@ -82,7 +82,7 @@ def test_an_answer_to_a_challenge_that_a_follower_hands_on_opens_the_session() -
     world.start_all()
     leader = world.await_all()
     authenticator = ChallengeOnce()
-    leader.module._sessions._authenticator = authenticator
+    leader.module._state.sessions._authenticator = authenticator
     driver = MediaDriver(world.network, StaticResolver(), world.settings.media, Random(4))
     egress = driver.add_subscription("aeron:tcp?endpoint=c:1", 102)
     ingress = {member_id: driver.add_publication(f"aeron:tcp?endpoint=m{member_id}:1", 101) for member_id in range(3)}

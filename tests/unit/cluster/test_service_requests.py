@@ -120,7 +120,7 @@ def test_an_expiry_that_was_not_committed_comes_from_the_next_leader() -> None:
     world, leader = started()
     ask(world, b"t 1 500")
     leader.network.cut_off()
-    world.until(lambda: leader.module._timers.has_uncommitted)
+    world.until(lambda: leader.module._state.timers.has_uncommitted)
     world.until(lambda: world.leader() not in (None, leader))
     leader.network.rejoin()
     world.until(lambda: all_fired(world, 1))
@@ -137,8 +137,8 @@ def test_a_message_of_a_service_comes_back_once_to_every_service_of_every_member
     for member in world.members.values():
         for service_id in (0, 1):
             assert asking(member, service_id).from_services == [b"x/1", b"x/1"]
-    assert leader.module._pending_messages[0].log_id == -(1 << 63) + 1
-    assert leader.module._pending_messages[1].log_id == -(1 << 63) + (1 << 56) + 1
+    assert leader.module._state.pending_messages[0].log_id == -(1 << 63) + 1
+    assert leader.module._state.pending_messages[1].log_id == -(1 << 63) + (1 << 56) + 1
 
 
 def test_messages_of_services_are_in_the_log_once_whoever_leads() -> None:

@@ -79,12 +79,12 @@ def test_a_leader_whose_recording_stops_meanwhile_records_again(state: ModuleSta
     world.echo(client, [b"before"])
     toggle(leader, ControlToggle.SNAPSHOT if state is ModuleState.SNAPSHOT else ControlToggle.SUSPEND)
     world.until(lambda: leader.module.state is state)
-    leader.module._archive.stop_recording_by_identity(leader.module._recording.recording_id)
+    leader.module._context.archive.stop_recording_by_identity(leader.module._log.recording.recording_id)
     world.advance(100)
     if leader.module.state is ModuleState.SUSPENDED:
-        world.until(lambda: leader.module._recording.position is not None)
+        world.until(lambda: leader.module._log.recording.position is not None)
         toggle(leader, ControlToggle.RESUME)
-    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._recording.position is not None)
+    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._log.recording.position is not None)
     world.echo(client, [b"beyond"])
     assert client.received == [b"before", b"beyond"]
 
@@ -101,7 +101,7 @@ def test_a_snapshot_whose_entry_is_not_recorded_is_given_up() -> None:
     leader.storage.before_change = refuse_once
     toggle(leader, ControlToggle.SNAPSHOT)
     world.until(lambda: leader.storage.before_change is None)
-    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._recording.position is not None)
+    world.until(lambda: leader.module.state is ModuleState.ACTIVE and leader.module._log.recording.position is not None)
     assert snapshots(leader) == []
     world.echo(client, [b"beyond"])
     assert client.received == [b"before", b"beyond"]
@@ -144,7 +144,7 @@ def test_a_snapshot_whose_recording_lost_its_end_gives_way_to_the_one_before() -
     expected = leader.service.messages
     cut = snapshots(leader)[-2]
     assert (cut.service_id, cut.is_valid) == (0, True)
-    leader.module._archive.truncate(cut.recording_id, cut.recorded_length - 64)
+    leader.module._context.archive.truncate(cut.recording_id, cut.recorded_length - 64)
     world.advance(50)
     member = restart(world)
     world.until(lambda: member.service.messages == expected)

@@ -131,10 +131,10 @@ def test_what_nobody_asked_for_ends_nobody() -> None:
     world, leader = started()
     follower = world.followers()[0]
     ack = cm.TerminationAck(leader.module.leadership_term_id, 1 << 40, follower.id)
-    leader.module.on_termination_ack(world.now, ack)
+    leader.module._messages.on_termination_ack(world.now, ack)
     assert not leader.module.members[follower.id].has_terminated
     stale = cm.TerminationPosition(leader.module.leadership_term_id + 1, 64)
-    follower.module.on_termination_position(world.now, stale)
+    follower.module._messages.on_termination_position(world.now, stale)
     world.advance(500)
     assert follower.ended is None
 
@@ -157,7 +157,7 @@ def test_an_end_that_no_leader_can_mean_ends_nobody(position: int) -> None:
     client = world.client()
     world.echo(client, [b"x"])
     follower = world.followers()[0]
-    follower.module.on_termination_position(
+    follower.module._messages.on_termination_position(
         world.now, cm.TerminationPosition(leader.module.leadership_term_id, position)
     )
     world.advance(200)

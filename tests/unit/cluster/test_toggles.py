@@ -103,5 +103,5 @@ def test_an_action_of_another_term_is_not_acted_on() -> None:
         action=cm.ClusterAction.SUSPEND,
         flags=0,
     )
-    module.on_log_entry(world.now, stale, module.commit_position)
+    module._state.on_log_entry(world.now, stale, module.commit_position)
     assert module.state is ModuleState.ACTIVE

@@ -53,12 +53,12 @@ def module(
 
 def authorisation_of(module: ConsensusModule) -> AuthorisationService:
     """The one that both clients and backups meet."""
-    assert module._sessions._authorisation is module._backups._authorisation
+    assert module._state.sessions._authorisation is module._backups._authorisation
     return module._backups._authorisation
 
 
 def authenticator_of(module: ConsensusModule) -> Authenticator:
-    assert module._sessions._authenticator is module._backups._authenticator
+    assert module._state.sessions._authenticator is module._backups._authenticator
     return module._backups._authenticator
 
 

@@ -349,7 +349,7 @@ def test_a_snapshot_that_the_backup_agent_named_meanwhile_stays_and_the_own_one_
     known = standby.recording_log.latest_snapshot_set()
     toggle(leader, ControlToggle.STANDBY_SNAPSHOT)
     world.until(lambda: standby.module.is_taking_snapshot)
-    request = standby.module._snapshot_position
+    request = standby.module._snapshots.position
     # That one, and one of the members that is later still.
     for place in (request, request + 64):
         for entry in reversed(known):

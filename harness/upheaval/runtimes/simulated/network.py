@@ -16,6 +16,7 @@ This module knows nothing of what the bytes mean.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Final, Protocol
 
 from upheaval.runtimes.simulated.links import Link, LinkProfile, Links
@@ -34,6 +35,16 @@ SYN_RETRIES_NS: Final = (S, 2 * S)
 # After an outage the next retransmission comes at an arbitrary time within the back-off reached so far.
 RETRANSMIT_MAX_NS: Final = 3 * S
 FIRST_EPHEMERAL_PORT: Final = 40_000
+
+
+class EndReason(StrEnum):
+    """Why a connection is over, as its handler is told."""
+
+    CLOSED = "closed by peer"
+    REFUSED = "connection refused"
+    RESET = "reset by peer"
+    RESET_ON_THE_WAY = "reset by the network"
+    TIMED_OUT = "connection timed out"
 
 
 class Owner(Protocol):
@@ -254,7 +265,7 @@ class StreamEnd:
         if not self.is_closed:
             self._inbox.clear()
             self._is_silent = True
-            self._end_reason = "connection timed out"
+            self._end_reason = EndReason.TIMED_OUT
             self.post_delivery()
 
     def connected(self) -> None:
@@ -423,7 +434,7 @@ class Fabric:
         links = (self._links.channel(first, second, port), self._links.channel(second, first, port))
         hit = [end for end in self._ends if end.other and any(end.incoming.link.belongs_to(link) for link in links)]
         for end in hit:
-            end.receive(b"", "reset by the network")
+            end.receive(b"", EndReason.RESET_ON_THE_WAY)
         return len(hit) // 2
 
     # --- connections -----------------------------------------------------------------------------------------------
@@ -480,7 +491,7 @@ class Fabric:
             return
         listener = self._listeners.get((dial.host, dial.port))
         if listener is None or end.outgoing.link.is_refusing:
-            end.incoming.push_end("connection refused" if listener is None else "reset by the network")
+            end.incoming.push_end(EndReason.REFUSED if listener is None else EndReason.RESET_ON_THE_WAY)
             return
         server = StreamEnd(self, listener.owner, dial.source, end.incoming, end.outgoing)
         server.other, end.other = end, server
@@ -508,7 +519,7 @@ class Fabric:
         end.is_closed = True
         self._ends.pop(end, None)
         if end.other is not None and not end.other.is_closed and not is_silent:
-            end.outgoing.push_end("closed by peer")
+            end.outgoing.push_end(EndReason.CLOSED)
 
     def reset_peer(self, end: StreamEnd) -> None:
         """The socket of `end` no longer exists: tell the other one, ahead of what is still under way to it."""
@@ -517,7 +528,7 @@ class Fabric:
         pipe = end.outgoing
         pipe.drop_after(self.world.now_ns + pipe.link.latency_ns)
         pipe.last_arrival_ns = min(pipe.last_arrival_ns, self.world.now_ns)
-        pipe.push_end("reset by peer")
+        pipe.push_end(EndReason.RESET)
 
     # --- death -----------------------------------------------------------------------------------------------------
 

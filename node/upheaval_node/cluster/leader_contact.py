@@ -1,0 +1,20 @@
+"""What this member heard last of a leader. Knows no message."""
+
+from upheaval_node.types import Now
+
+
+class LeaderContact:
+    """Written as messages of a leader come in; an election and whoever waits for the leader read it."""
+
+    def __init__(self) -> None:
+        self.heard_ns = 0
+        self.commit_position = 0
+        """How far the log is committed, as a leader, a snapshot or the last election said."""
+
+    def heard(self, now: Now) -> None:
+        """A leader may still be there."""
+        self.heard_ns = now.ns
+
+    def on_commit_position(self, position: int) -> None:
+        """The log is committed that far."""
+        self.commit_position = max(self.commit_position, position)

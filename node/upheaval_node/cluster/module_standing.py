@@ -1,0 +1,99 @@
+"""Where a consensus module stands: its state, its role, its term and leader, and the election that runs.
+
+Everybody reads; each has one method that writes it, publishes it and tells the trace. Knows no message and no step of
+an election.
+"""
+
+from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
+from upheaval_node.cluster.election import Election
+from upheaval_node.cluster.election_states import Role
+from upheaval_node.cluster.leader_log import LeaderLog
+from upheaval_node.cluster.log_publisher import LogPublisher
+from upheaval_node.cluster.module_context import ModuleContext
+from upheaval_node.cluster.module_state import LEGAL_MOVES, READS_LOG, ModuleState
+from upheaval_node.protocol.codec import Message
+from upheaval_node.state_machine import StateMachine
+from upheaval_node.types import NULL_VALUE, Now
+
+
+class Standing:
+    """Implements `sessions.Leadership`. Who only reads a log has neither a log of its own nor a leader to write to."""
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        leader_log: LeaderLog | None = None,
+        publisher: ConsensusPublisher | None = None,
+    ) -> None:
+        self._context = context
+        self._leader_log = leader_log
+        self._publisher = publisher
+        self._states = StateMachine("consensus module", ModuleState.INIT, LEGAL_MOVES)
+        self.role = Role.FOLLOWER
+        self.leadership_term_id = NULL_VALUE
+        """That of the last NewLeadershipTermEvent, or of the last election that was completed."""
+        self.leader_member_id = context.member_id
+        self.election: Election | None = None
+
+    @property
+    def state(self) -> ModuleState:
+        """The state of the module."""
+        return self._states.current
+
+    @property
+    def is_taking_snapshot(self) -> bool:
+        """Whether nothing of the log may be read until a snapshot is over."""
+        return self.state is ModuleState.SNAPSHOT
+
+    @property
+    def reads_log(self) -> bool:
+        """Whether entries may be read now."""
+        return self.state in READS_LOG
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this member leads, and no election has called that into question."""
+        return self.role is Role.LEADER and self.election is None
+
+    @property
+    def is_follower(self) -> bool:
+        """Whether another member leads, and no election has called that into question."""
+        return self.role is Role.FOLLOWER and self.election is None
+
+    @property
+    def active_log(self) -> LogPublisher | None:
+        """The log that entries may be appended to: of an active leader whose election is over."""
+        if self._leader_log is None or not self.is_leader or self.state is not ModuleState.ACTIVE:
+            return None
+        return self._leader_log.publisher
+
+    def send_to_leader(self, now: Now, message: Message) -> bool:
+        """False on the leader itself, and while there is none."""
+        publisher = self._publisher if self.is_follower else None
+        return publisher is not None and publisher.send(now, self.leader_member_id, message)
+
+    def enter(self, now: Now, state: ModuleState) -> None:
+        """The only writer of the state."""
+        old = self.state
+        if state is not old:
+            self._states.enter(state)
+            self._context.tracer.emit(now, "module_state", old=old.name, new=state.name)
+            self._context.published.module_state.set(state)
+
+    def become(self, now: Now, role: Role) -> None:
+        """The only writer of the role."""
+        if role is not self.role:
+            self._context.tracer.emit(now, "role", old=self.role.name, new=role.name)
+            self.role = role
+            self._context.published.role.set(role)
+
+    def enter_term(self, leadership_term_id: int, leader_member_id: int | None = None) -> None:
+        """The only writer of the term, and of its leader where that is known."""
+        self.leadership_term_id = leadership_term_id
+        if leader_member_id is not None:
+            self.leader_member_id = leader_member_id
+        self._context.published.leadership_term_id.set(leadership_term_id)
+
+    def hold_election(self, election: Election | None) -> None:
+        """The only writer of the election: one begins, or with None the last one is over."""
+        self.election = election

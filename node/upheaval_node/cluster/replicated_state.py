@@ -1,0 +1,254 @@
+"""What follows from the log, and what services ask: sessions, timers, messages of services, changes of the state.
+
+Log entries come here on a member that does not write the log, and in every replay; what services ask comes here on
+every member, in the same order. So this state is the same on all of them, and a snapshot has it. Source: Aeron Cluster,
+follower log consumption, service to module messages. Knows nothing of elections.
+"""
+
+from collections import deque
+from typing import Protocol
+
+from upheaval_node.cluster.authentication import Authenticator, AuthorisationService
+from upheaval_node.cluster.log_publisher import LogPublisher
+from upheaval_node.cluster.members import encode_members
+from upheaval_node.cluster.module_context import ModuleContext
+from upheaval_node.cluster.module_snapshot import ModuleSnapshot, TrackerState
+from upheaval_node.cluster.module_standing import Standing
+from upheaval_node.cluster.module_state import ModuleState
+from upheaval_node.cluster.pending_messages import PendingMessages, service_of
+from upheaval_node.cluster.service_proxy import ServiceProxy
+from upheaval_node.cluster.sessions import SessionManager
+from upheaval_node.cluster.timers import Timers
+from upheaval_node.errors import DecodeError, TerminationError
+from upheaval_node.ports import Buffer
+from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.types import Now
+
+
+class LogListener(Protocol):
+    """Who acts on what a read log says of terms and snapshots."""
+
+    def on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
+        """A term begins; it is the standing's term already."""
+        ...
+
+    def on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
+        """A snapshot is asked for in this term: `is_for_all` says whether members take it."""
+        ...
+
+
+def is_for_all(request: cm.ClusterActionRequest) -> bool:
+    """Whether a snapshot is to be taken by members, and not by standbys alone."""
+    return request.flags in (0, NULL_INT32)
+
+
+class ReplicatedState:
+    """Implements `log_adapter.LogHandler` and `service_proxy.ServiceHandler`."""
+
+    def __init__(
+        self,
+        context: ModuleContext,
+        standing: Standing,
+        services: ServiceProxy,
+        listener: LogListener,
+        authenticator: Authenticator,
+        authorisation: AuthorisationService,
+    ) -> None:
+        self._context = context
+        self._standing = standing
+        self._services = services
+        self._listener = listener
+        self.timers = Timers()
+        self.sessions = SessionManager(context, standing, authenticator, authorisation)
+        self.pending_messages = [PendingMessages(service_id) for service_id in range(context.settings.service_count)]
+        # Log position of a change of the module state, and the state before it, until it is committed.
+        self._uncommitted_states: deque[tuple[int, ModuleState]] = deque()
+
+    # --- log entries ---
+
+    def on_log_messages(self, timestamps: dict[int, int]) -> None:
+        self.sessions.on_log_activity(timestamps)
+        for message_id in timestamps:
+            if message_id < 0:
+                service_id = service_of(message_id)
+                if service_id < len(self.pending_messages):
+                    self.pending_messages[service_id].on_log_message(message_id)
+
+    def on_log_entry(self, now: Now, entry: Message, end_position: int) -> bool:
+        match entry:
+            case cm.SessionOpenEvent():
+                self.sessions.on_log_open(now, entry, end_position)
+            case cm.SessionCloseEvent():
+                self.sessions.on_log_close(entry)
+            case cm.TimerEvent():
+                self.timers.on_event(entry.correlation_id)
+            case cm.NewLeadershipTermEvent():
+                self._on_new_leadership_term_event(now, entry)
+            case cm.ClusterActionRequest():
+                self._on_cluster_action(now, entry)
+                return True
+            case _:
+                pass
+        return False
+
+    def on_bad_log_entry(self, now: Now, end_position: int, error: DecodeError) -> None:
+        self._context.report(now, "log entry", f"entry that ends at {end_position}: {error}")
+
+    def _on_new_leadership_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
+        difference = self._context.time.difference(event.time_unit)
+        if difference is not None:
+            raise TerminationError(f"the log has {difference}", expected=False)
+        ours = self._context.settings.app_version
+        if event.app_version >> 16 != ours >> 16:
+            text = f"incompatible app version {event.app_version} in the log, ours is {ours}"
+            raise TerminationError(text, expected=False)
+        self._standing.enter_term(event.leadership_term_id)
+        self._context.tracer.emit(
+            now,
+            "leadership_term",
+            leadership_term_id=event.leadership_term_id,
+            leader_member_id=event.leader_member_id,
+            log_position=event.log_position,
+            term_base_log_position=event.term_base_log_position,
+            source="log",
+        )
+        self._listener.on_term_event(now, event)
+
+    def _on_cluster_action(self, now: Now, request: cm.ClusterActionRequest) -> None:
+        standing = self._standing
+        if request.leadership_term_id != standing.leadership_term_id:
+            return
+        match request.action:
+            case cm.ClusterAction.SUSPEND if standing.state is ModuleState.ACTIVE:
+                standing.enter(now, ModuleState.SUSPENDED)
+            case cm.ClusterAction.RESUME if standing.state is ModuleState.SUSPENDED:
+                standing.enter(now, ModuleState.ACTIVE)
+            case cm.ClusterAction.SNAPSHOT:
+                self._listener.on_snapshot_request(now, request)
+            case _:
+                pass
+
+    # --- services ---
+
+    def on_service_message(self, now: Now, header: cm.SessionMessageHeader, payload: Buffer) -> None:
+        """On every member: the session id is the service's, the message gets its own here."""
+        service_id = header.cluster_session_id
+        if not 0 <= service_id < len(self.pending_messages):
+            self._context.report(now, "service message", f"{len(payload)} bytes of an unknown service {service_id}")
+            return
+        self.pending_messages[service_id].enqueue(payload)
+
+    def on_close_session(self, now: Now, message: cm.CloseSession) -> None:
+        self.sessions.close_by_service(now, message.cluster_session_id)
+
+    def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None:  # noqa: ARG002 - of the protocol
+        self.timers.request(message.correlation_id, message.deadline)
+
+    def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None:  # noqa: ARG002 - of the protocol
+        self.timers.cancel(message.correlation_id)
+
+    def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None:
+        """A tool asks on the services' stream; the answer goes out on it as well, in any state."""
+        if message.extended:
+            self._services.send(self._extended_members(now, message.correlation_id))
+        else:
+            self._services.send(
+                cm.ClusterMembersResponse(
+                    correlation_id=message.correlation_id,
+                    leader_member_id=self._standing.leader_member_id,
+                    active_members=encode_members(self._context.membership.all),
+                    passive_followers="",
+                )
+            )
+
+    def _extended_members(self, now: Now, correlation_id: int) -> cm.ClusterMembersExtendedResponse:
+        return cm.ClusterMembersExtendedResponse(
+            correlation_id=correlation_id,
+            current_time_ns=now.ns,
+            leader_member_id=self._standing.leader_member_id,
+            member_id=self._context.member_id,
+            active_members=tuple(
+                cm.ClusterMembersExtendedResponseActiveMember(
+                    leadership_term_id=member.leadership_term_id,
+                    log_position=member.log_position,
+                    time_of_last_append_ns=member.time_of_last_append_position_ns or -1,
+                    member_id=member.id,
+                    ingress_endpoint=member.endpoints.ingress,
+                    consensus_endpoint=member.endpoints.consensus,
+                    log_endpoint=member.endpoints.log,
+                    catchup_endpoint=member.endpoints.catchup,
+                    archive_endpoint=member.endpoints.archive,
+                )
+                for member in self._context.membership.all
+            ),
+            passive_members=(),
+        )
+
+    # --- what an active leader writes ---
+
+    def serve_services(self, now: Now, log: LogPublisher) -> int:
+        """Expire timers and bring the services' messages into the log."""
+        time = self._context.cluster_time(now)
+        term_id = self._standing.leadership_term_id
+
+        def expire(correlation_id: int) -> int:
+            event = cm.TimerEvent(leadership_term_id=term_id, correlation_id=correlation_id, timestamp=time)
+            return log.append(event)
+
+        work = self.timers.expire(time, expire)
+        return work + sum(each.append(log, term_id, time) for each in self.pending_messages)
+
+    def on_action_appended(self, end_position: int) -> None:
+        """An action that ends there is about to change the module's state."""
+        self._uncommitted_states.append((end_position, self._standing.state))
+
+    def on_committed(self, position: int) -> None:
+        """Forget how to undo what is committed now."""
+        self.sessions.on_committed(position)
+        for pending in self.pending_messages:
+            pending.on_committed(position)
+        self.timers.on_committed(position)
+        while self._uncommitted_states and self._uncommitted_states[0][0] <= position:
+            self._uncommitted_states.popleft()
+
+    def undo(self, now: Now, position: int) -> None:
+        """An election begins at commit position `position`: what was after it is due again, for whoever leads."""
+        self.sessions.leave_term(position)
+        for pending in self.pending_messages:
+            pending.restore(position)
+        self.timers.restore(position)
+        uncommitted = [state for end, state in self._uncommitted_states if end > position]
+        self._uncommitted_states.clear()
+        if uncommitted and self._standing.state is not ModuleState.CLOSED:
+            self._standing.enter(now, uncommitted[0])
+
+    # --- snapshots ---
+
+    def snapshot(self, now: Now, log_position: int) -> ModuleSnapshot:
+        """All of it, as it is where the log says so."""
+        for pending in self.pending_messages:
+            if pending.lags:
+                text = f"service {pending.service_id} offered fewer messages than the log has of it"
+                self._context.report(now, "snapshot", text)
+        return ModuleSnapshot(
+            log_position=log_position,
+            leadership_term_id=self._standing.leadership_term_id,
+            app_version=self._context.settings.app_version,
+            time_unit=self._context.time.unit,
+            next_session_id=self.sessions.next_committed_session_id,
+            sessions=self.sessions.records(),
+            timers=[cm.Timer(correlation_id=key, deadline=deadline) for key, deadline in self.timers],
+            trackers=[TrackerState(each.record(), each.encoded_messages()) for each in self.pending_messages],
+        )
+
+    def load(self, now: Now, snapshot: ModuleSnapshot) -> None:
+        """Begin with what a snapshot has."""
+        self.sessions.load(now, snapshot.next_session_id, snapshot.sessions)
+        for timer in snapshot.timers:
+            self.timers.schedule(timer.correlation_id, timer.deadline)
+        for tracker in snapshot.trackers:
+            service_id = tracker.record.service_id
+            if not 0 <= service_id < len(self.pending_messages):
+                raise TerminationError(f"the snapshot has messages of service {service_id}", expected=False)
+            self.pending_messages[service_id].load(tracker.record, tracker.messages)
