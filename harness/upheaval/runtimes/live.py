@@ -34,7 +34,17 @@ from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import Conditions
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode, Node, Node_co
 from upheaval.security import policy as security
-from upheaval.system import COMPONENTS, ClusterSpec, ControlStatus, MemberStatus, is_caught_up, shown, with_leaders
+from upheaval.system import (
+    COMPONENTS,
+    SYSTEM,
+    ClusterSpec,
+    ControlStatus,
+    MemberStatus,
+    SystemUnderTest,
+    is_caught_up,
+    shown,
+    with_leaders,
+)
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
@@ -140,6 +150,8 @@ class LiveCluster(ABC, Generic[Member_co]):
     """A cluster of real members. Implements `upheaval.cluster.Cluster`."""
 
     runtime: ClassVar[str]
+    system: SystemUnderTest = SYSTEM
+    """What its members are."""
     poll_interval_s: ClassVar[float] = POLL_INTERVAL_S
     """How often conditions look at the members."""
 

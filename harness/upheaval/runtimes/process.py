@@ -27,12 +27,10 @@ from upheaval.security import policy as security
 from upheaval.system import (
     CLUSTER_OF_THREE,
     COMPONENTS,
-    SYSTEM,
     ClusterSpec,
     ControlStatus,
     MemberPlan,
     MemberStatus,
-    member_pids,
     status_in_folder,
 )
 from upheaval.system import companions as companion_system
@@ -45,13 +43,10 @@ from upheaval.system.process_table import (
     wait_until_gone,
 )
 from upheaval_chaos.target import CLIENTS
-from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 
 ALL: Final = "all"
-PROCESS_END: Final = "process-end"
-"""The last event that a process of a member traces, with its exit status."""
 SIGNAL_TIMEOUT_S: Final = 5.0
 _LOG_TAIL_LENGTH: Final = 4096
 
@@ -88,7 +83,7 @@ class ProcessMember(LiveMember[ProcessNode]):
 
     def pids(self) -> dict[str, int]:
         """Live process ids by component, as the mark files say."""
-        return member_pids(self.folder, self.member_id, self._cluster.config.run_id)
+        return self._cluster.system.pids(self.folder, self.member_id, self._cluster.config.run_id)
 
     @property
     def endpoints(self) -> list[str]:
@@ -115,16 +110,16 @@ class ProcessMember(LiveMember[ProcessNode]):
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EnvironmentFault(f"cannot make the folder {self.folder}: {error.strerror}") from error
-        configuration = json.dumps(SYSTEM.configuration(self.plan(ALL)), indent=2)
+        configuration = json.dumps(self._cluster.system.configuration(self.plan(ALL)), indent=2)
         write_atomically(self.folder / "config.json", configuration + "\n")
 
     # --- eyes ---
 
     def status(self) -> MemberStatus:
-        return SYSTEM.read_status(self.folder, self.member_id, self._cluster.config.run_id)
+        return self._cluster.system.read_status(self.folder, self.member_id, self._cluster.config.run_id)
 
     def control_status(self) -> ControlStatus:
-        return SYSTEM.read_control(self.folder)
+        return self._cluster.system.read_control(self.folder)
 
     def exit_status(self, incarnation: str) -> int | None:
         return self._cluster.exit_status_of(self.member_id, int(incarnation.rpartition(" ")[2]))
@@ -132,13 +127,13 @@ class ProcessMember(LiveMember[ProcessNode]):
     # --- hands ---
 
     def order(self, order: str) -> str:
-        return SYSTEM.give_order(self.folder, order)
+        return self._cluster.system.give_order(self.folder, order)
 
     def collect(self) -> None:
         """It writes into the run folder itself."""
 
     def _spawn(self, component: str) -> None:
-        arguments = [*self.wrapper, *SYSTEM.command(self.plan(component), self.folder / "config.json")]
+        arguments = [*self.wrapper, *self._cluster.system.command(self.plan(component), self.folder / "config.json")]
         variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
         self._cluster.spawn(self.name, arguments, self.folder / f"{component}.log", variables)
 
@@ -212,7 +207,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             raise UsageError("an image is for containers: use --runtime docker")
         path = Path(folder).absolute()
         spec = spec.made(uuid.uuid4().hex)
-        cluster_file.check(spec)
+        cluster_file.check(spec, cls.system)
         end_abandoned()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
@@ -299,9 +294,8 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         self._spawned.clear()
         for member in self.members:
             if not member.node.processes():
-                for entry in (member.folder / layout.DRIVER_DIRECTORY).glob("*"):
-                    if entry.is_socket():
-                        entry.unlink(missing_ok=True)
+                for socket in self.system.sockets(member.folder):
+                    socket.unlink(missing_ok=True)
 
     # --- processes ---
 
@@ -334,10 +328,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         for spawned in list(self._spawned):
             if spawned.pid == pid:
                 return self._collected_status(spawned)
-        trace = self.run.member(member_id)
-        ends = [event for event in trace.read_trace() if event.event == PROCESS_END and event.fields.get("pid") == pid]
-        status = ends[-1].fields.get("status") if ends else None
-        return status if isinstance(status, int) else None
+        return self.system.traced_exit_status(self.run.member(member_id), pid)
 
     def _collected_status(self, spawned: _Spawned) -> int | None:
         """The status of one that has ended, which the kernel tells once."""
@@ -355,7 +346,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             if status is None:
                 continue
             # Killed by a signal was our doing, and the other components of a killed one follow it.
-            if status > 0 and status not in SYSTEM.expected_exit_statuses and who in (None, spawned.who):
+            if status > 0 and status not in self.system.expected_exit_statuses and who in (None, spawned.who):
                 raise EnvironmentFault(
                     f"{spawned.who} ended with status {status}: {_last_line(spawned)} (see {spawned.log})"
                 )

@@ -43,11 +43,11 @@ from upheaval.system import (
     CLUSTER_OF_THREE,
     COMPONENTS,
     SOURCE_FOLDER,
-    SYSTEM,
     ClusterSpec,
     ControlStatus,
     MemberPlan,
     MemberStatus,
+    SystemUnderTest,
 )
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
@@ -178,7 +178,6 @@ class DockerCluster(LiveCluster[DockerMember]):
         members: list[DockerMember] = []
         super().__init__(folder, config, members)
         self.client = client
-        self.system = SYSTEM
         self._is_kept = kept
         self.engine_run = EngineRun(
             client,
@@ -205,8 +204,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         """
         path = Path(folder).absolute()
         spec = spec.made(uuid.uuid4().hex)
-        cluster_file.check(spec)
-        spec = replace(spec, image=_image_of(spec))
+        cluster_file.check(spec, cls.system)
+        spec = replace(spec, image=_image_of(spec, cls.system))
         if spec.source and not Path(spec.source).is_dir():
             raise EnvironmentFault(f"the service's source {spec.source} is not a folder")
         client = connect()
@@ -323,10 +322,10 @@ class DockerCluster(LiveCluster[DockerMember]):
         labels.remove_run(self.client, self.config.run_id)
 
 
-def _image_of(spec: ClusterSpec) -> str:
+def _image_of(spec: ClusterSpec, system: SystemUnderTest) -> str:
     """The image of the members. A bug can only be planted in the test build: another image would go without it."""
     if spec.planted is None:
-        return spec.image or SYSTEM.image
+        return spec.image or system.image
     if spec.image:
-        raise UsageError(f"a bug can be planted in {SYSTEM.test_image} only: leave out the image {spec.image}")
-    return SYSTEM.test_image
+        raise UsageError(f"a bug can be planted in {system.test_image} only: leave out the image {spec.image}")
+    return system.test_image

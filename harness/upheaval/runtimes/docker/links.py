@@ -23,12 +23,11 @@ from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import member_hosts, network_name, network_of
 from upheaval.runtimes.docker.engine import engine_errors, engine_host, require_image
 from upheaval.runtimes.ports import HOST, member_ports
-from upheaval.system import SYSTEM, port_in_container
+from upheaval.system import port_in_container
 from upheaval.waits import wait_until
 from upheaval_chaos import connections
 from upheaval_chaos.connections import Received
-from upheaval_chaos.pings import channel_of_ping, ping_text
-from upheaval_chaos.target import CLIENTS, INGRESS, Answer, Link, Ping
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, Stream, ToxicHands, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import PythonToxiproxy
@@ -85,8 +84,8 @@ class DockerLinks(ToxicHands):
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         if link.target == CLIENTS:
             raise UsageError(f"no connection uses {link}")
-        channel = channel_of_ping(link.channels)
-        text = ping_text(channel, extra_length)
+        channel = self._cluster.system.ping_channel(link.channels)
+        text = self._cluster.system.ping_text(channel, extra_length)
         place = ProxyPlace(link.source, link.target, channel)
         said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
         arguments = [_alias(link.source), _port(place), *said, timeout_s]
@@ -227,4 +226,4 @@ def _alias(end: int) -> str:
 
 def _port(place: ProxyPlace) -> int:
     """Where a proxy listens in the Toxiproxy of its source."""
-    return _FIRST_PORT + place.target * _PORTS_A_MEMBER + SYSTEM.channels.index(place.channel)
+    return _FIRST_PORT + place.target * _PORTS_A_MEMBER + (INGRESS, *CHANNELS).index(place.channel)

@@ -18,7 +18,6 @@ from upheaval.runtimes.docker.engine import engine_errors, require_image
 from upheaval.runtimes.docker.inside import run_inside, run_silent
 from upheaval.system import port_in_container
 from upheaval_chaos import connections
-from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.target import CHANNELS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
 from upheaval_node import __version__
 
@@ -90,8 +89,8 @@ class PacketLinks:
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         _require_members([link])
-        channel = channel_of_ping(link.channels)
-        text = ping_text(channel, extra_length)
+        channel = self._cluster.system.ping_channel(link.channels)
+        text = self._cluster.system.ping_text(channel, extra_length)
         said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
         arguments = [self._address(link.target), self._port(channel), *said, timeout_s]
         output = self._ask(link.source, ["python3", "-c", _INSIDE, "ping", *map(str, arguments)])
