@@ -30,6 +30,7 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS, World
 from upheaval_chaos.record import FaultRecord, Proof
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 LOAD_END_S: Final = 30.0
@@ -235,9 +236,9 @@ class SeedRun:
         for lines in self.cluster.journal.lines.values():
             old = ""
             for line in lines:
-                if '"event":"process-start"' in line:
+                if f'"event":"{TraceKind.PROCESS_START}"' in line:
                     old = ""
-                elif '"event":"election_state"' in line:
+                elif f'"event":"{TraceKind.ELECTION_STATE}"' in line:
                     new = json.loads(line)["state"]
                     if old not in ("", "CLOSED"):
                         moves[f"{old}>{new}"] += 1

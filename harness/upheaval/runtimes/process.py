@@ -47,7 +47,6 @@ from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 
 ALL: Final = "all"
-SIGNAL_TIMEOUT_S: Final = 5.0
 _LOG_TAIL_LENGTH: Final = 4096
 
 

@@ -28,9 +28,8 @@ from upheaval_node.runtime import control
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import profile_settings
+from upheaval_node.trace_kinds import TraceKind
 
-PROCESS_END: Final = "process-end"
-"""The last event that a process of a member traces, with its exit status."""
 SOURCE_FOLDER: Final = "source"
 """Where in a member's folder the code of a user's own service is put."""
 
@@ -243,7 +242,8 @@ class UpheavalNode:
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """From the last event of the process."""
-        ends = [each for each in member.read_trace() if each.event == PROCESS_END and each.fields.get("pid") == pid]
+        events = (each for each in member.read_trace() if each.event == TraceKind.PROCESS_END)
+        ends = [each for each in events if each.fields.get("pid") == pid]
         status = ends[-1].fields.get("status") if ends else None
         return status if isinstance(status, int) else None
 

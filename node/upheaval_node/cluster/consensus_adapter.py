@@ -14,6 +14,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 FRAGMENT_LIMIT: Final = 10
@@ -122,6 +123,6 @@ class ConsensusAdapter:
         elif wrong := contradiction(received.image.source_identity, message):
             self._context.ignored.note(now, received.image.source_identity, "messages under another name", wrong)
         else:
-            self._context.tracer.emit(now, "receive", **trace_fields(message))
+            self._context.tracer.emit(now, TraceKind.RECEIVE, **trace_fields(message))
             self._handler.peer = received.image.source_identity
             handle(now, message)

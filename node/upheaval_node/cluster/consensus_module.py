@@ -52,6 +52,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.settings import MemberSettings
 from upheaval_node.steps import StepGenerator, Steps
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
@@ -318,7 +319,7 @@ class ConsensusModule:
         self._log.begin_term(now, position)
         self._context.tracer.emit(
             now,
-            "leadership_term",
+            TraceKind.LEADERSHIP_TERM,
             leadership_term_id=election.leadership_term_id,
             leader_member_id=election.leader_member_id,
             log_position=position,

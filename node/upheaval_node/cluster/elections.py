@@ -12,6 +12,7 @@ from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_standing import Standing
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.cluster.recovery import Recovered
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 
@@ -88,7 +89,7 @@ class Elections:
         self._context.published.election_state.set(state)
         self._context.tracer.emit(
             now,
-            "election_state",
+            TraceKind.ELECTION_STATE,
             state=state.name,
             reason=reason,
             leadership_term_id=election.leadership_term_id,

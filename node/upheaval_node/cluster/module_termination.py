@@ -18,6 +18,7 @@ from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE, Now
 
 
@@ -159,7 +160,7 @@ class Termination:
         self._context.recording_log.commit_log_position(term_id, position)
         self._context.tracer.emit(
             now,
-            "cluster-end",
+            TraceKind.CLUSTER_END,
             log_position=position,
             leadership_term_id=term_id,
             requested_term_id=self._term_id,

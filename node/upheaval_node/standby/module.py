@@ -35,6 +35,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MemberSettings
 from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MAX_POSITION, MS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 STANDBY_FLAG: Final = 1
@@ -256,7 +257,7 @@ class StandbyModule:
         except (PeerError, TimeoutExpired) as error:
             # The recording was stopped: the agent follows another member, or the same one anew.
             is_paused = self._reader.is_attached and self._reader.is_image_closed
-            self._context.tracer.emit(now, "standby_replay_ended", log_position=before, reason=str(error))
+            self._context.tracer.emit(now, TraceKind.STANDBY_REPLAY_ENDED, log_position=before, reason=str(error))
             if not is_paused:
                 self._context.report(now, "standby", str(error))
             self._position = self._replay.position

@@ -68,6 +68,7 @@ from upheaval_node.ports import Agent
 from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 INGRESS_PORT: Final = 9000
@@ -131,7 +132,7 @@ class SimulatedMember:
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
         cluster = self._cluster
         tracer = self._tracer()
-        tracer.emit(process.now(), "process-start", version=__version__)
+        tracer.emit(process.now(), TraceKind.PROCESS_START, version=__version__)
         errors = ErrorLog(tracer)
         self.errors.append(errors)
         config = MemberConfig(
@@ -207,7 +208,7 @@ class SimulatedMember:
     def _on_exit(self, process: SimulatedProcess) -> None:
         self._cluster.fabric.kill(process)
         status = self.exit_statuses[process.name] = 0 if process.failure is None else 1
-        self._tracer().emit(process.now(), "process-end", status=status, reason=str(process.failure or ""))
+        self._tracer().emit(process.now(), TraceKind.PROCESS_END, status=status, reason=str(process.failure or ""))
         is_expected = isinstance(process.failure, NodeError) and process.name in self.expected_ends
         if process.failure is not None and not self.disk.is_full and not is_expected:
             self._cluster.failures.append((process.name, process.failure))
