@@ -21,6 +21,7 @@ class BallotStates(ElectionBase):
     """Everybody canvasses; some nominate themselves; all vote."""
 
     def _init(self, now: Now) -> int:
+        # Differs from Aeron (docs/protocol.md, E2): the tail is cut here, before the canvass.
         if self._truncate_position is not None and not self._finish_truncation(now, self._truncate_position):
             return 0
         if now.ns < self._retry_at_ns:

@@ -54,7 +54,7 @@ class Elections:
     def enter(self, now: Now, reason: str, *, is_graceful: bool = False) -> None:
         """Give up the term. `is_graceful` tells that the leader ended its log in good order."""
         standing = self._standing
-        # Differs from Aeron: protocol.md#termination-and-elections
+        # Differs from Aeron (docs/protocol.md, E18): a TERMINATING member takes part in no election.
         if standing.election is not None or standing.state is ModuleState.TERMINATING:
             return
         graceful_leader_id = standing.leader_member_id if is_graceful else NULL_VALUE

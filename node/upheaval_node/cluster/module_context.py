@@ -148,8 +148,8 @@ def open_context(
     member_id: int,
     tracer: Tracer,
     errors: ErrorSink,
-    *,
     archive_control_stream_id: int = 10,
+    *,
     recording_log: RecordingLog | None = None,
 ) -> ModuleContext:
     """Open the files of a member and ask for its archive. Raises `UsageError` for settings that make no sense."""

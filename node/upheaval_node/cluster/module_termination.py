@@ -93,7 +93,7 @@ class Termination:
 
         One that ends the cluster may be gone before its followers have read as far as they must.
         """
-        # Differs from Aeron: protocol.md#a-follower-that-was-told-to-end
+        # Differs from Aeron (docs/protocol.md, E17): Aeron misses no leader any more.
         return self._timeout_ns if self.is_pending else 0
 
     def on_termination_position(
@@ -124,6 +124,7 @@ class Termination:
 
     def call_off(self) -> None:
         """An election begins."""
+        # Differs from Aeron (docs/protocol.md, E18): Aeron keeps it.
         if self._standing.state is not ModuleState.TERMINATING:
             self._position = NULL_POSITION
 
