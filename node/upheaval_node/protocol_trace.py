@@ -11,15 +11,16 @@ from typing import Final, NamedTuple
 from upheaval_node.ports import Tracer
 from upheaval_node.protocol.constants import STREAM_NAMES
 from upheaval_node.protocol.describe import MESSAGE_NAMES, describe
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 __all__ = ["FILE_NAME", "MESSAGE_EVENTS", "MESSAGE_NAMES", "Observation", "Observer"]
 
 FILE_NAME: Final = "protocol.jsonl"
-MESSAGE_EVENTS: Final = ("send", "receive")
+MESSAGE_EVENTS: Final = (TraceKind.SEND, TraceKind.RECEIVE)
 
 # Traced by whoever sends and receives; the protocol trace has them with all their fields from the streams themselves.
-_SEEN_AS_MESSAGES: Final = frozenset((*MESSAGE_EVENTS, "send_failed"))
+_SEEN_AS_MESSAGES: Final = frozenset((*MESSAGE_EVENTS, TraceKind.SEND_FAILED))
 
 FieldValue = int | str | bool | None
 
@@ -89,7 +90,7 @@ class Observer:
     ) -> None:
         """Keep one message; what was sent to a member's consensus endpoint gets that member's id."""
         now = self._clock()
-        to = self._members.get(peer) if direction == "send" else None
+        to = self._members.get(peer) if direction == TraceKind.SEND else None
         self._add(now, component, direction, stream_id, peer, to, position, payload, None)
 
     def tracer(self, tracer: Tracer, component: str) -> Tracer:
@@ -111,7 +112,7 @@ class _ObservedTracer:
         self._tracer = tracer
         self._show = show
 
-    def emit(self, now: Now, event: str, **fields: FieldValue) -> None:
+    def emit(self, now: Now, event: TraceKind, **fields: FieldValue) -> None:
         self._tracer.emit(now, event, **fields)
         if event not in _SEEN_AS_MESSAGES:
             self._show(now, event, fields)

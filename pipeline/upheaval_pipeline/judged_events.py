@@ -13,9 +13,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - its usual name
 
 from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TimerFired
-from upheaval.checkers.stalls import LOOP_STALL
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import Evidence, evidence
 from upheaval_pipeline.judged_history import Witness
 from upheaval_pipeline.run_tables import RunTables
@@ -71,7 +71,7 @@ def own_requests(run: RunTables, witness: Witness) -> DataFrame:
 def longest_stall(run: RunTables) -> DataFrame:
     """The longest stall that a member traced, and its line; of equally long ones the first."""
     duration = F.floor(F.get_json_object("fields", "$.stall_ns").cast("long") / 1_000_000)
-    traced = run.trace.where(F.col("event") == LOOP_STALL).withColumn("duration", duration)
+    traced = run.trace.where(F.col("event") == TraceKind.LOOP_STALL).withColumn("duration", duration)
     order = F.struct(F.col("duration").alias("duration"), -F.col("member"), -F.col("line"))
     place = F.format_string("member-%d/trace.jsonl:%d", "member", "line")
     longest = traced.dropna(subset=["duration"]).agg(

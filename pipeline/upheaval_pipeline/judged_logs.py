@@ -12,6 +12,7 @@ from pyspark.sql import functions as F  # noqa: N812 - its usual name
 from pyspark.sql.window import Window
 
 from upheaval.checkers import run as in_process
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import evidence
 from upheaval_pipeline.run_tables import RunTables
 
@@ -64,9 +65,7 @@ def missing(run: RunTables) -> DataFrame:
 
 def leaders(run: RunTables, ends: DataFrame) -> DataFrame:
     """Claims in the order of `upheaval.checkers.run`: the first one of each term, and the first of another leader."""
-    announced = (F.col("event") == in_process.LEADERSHIP_TERM_EVENT) | F.col("message").isin(
-        *in_process.LEADER_MESSAGES
-    )
+    announced = (F.col("event") == TraceKind.LEADERSHIP_TERM) | F.col("message").isin(*in_process.LEADER_MESSAGES)
     trace = run.trace.where("leadership_term_id IS NOT NULL").withColumn("term", F.col("leadership_term_id"))
     line = F.format_string("member-%d/trace.jsonl:%d", "member", "line")
     events = run.recording.where("type = 'NewLeadershipTermEvent'").join(F.broadcast(ends), "member")

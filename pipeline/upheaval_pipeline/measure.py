@@ -29,12 +29,19 @@ from upheaval.report import (
     snapshot_figures,
 )
 from upheaval_chaos.record import Proof, shown
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 from upheaval_pipeline import run_tables
 from upheaval_pipeline.judged_logs import member_ends
 from upheaval_pipeline.run_tables import RunTables
 
-_STATE_EVENTS = ("process-start", "process-end", "election_state", "role", "role_change", "leadership_term")
+_STATE_EVENTS = (
+    TraceKind.PROCESS_START,
+    TraceKind.PROCESS_END,
+    TraceKind.ELECTION_STATE,
+    TraceKind.ROLE,
+    TraceKind.LEADERSHIP_TERM,
+)
 _P50 = "percentile(latency, 0.5)"
 _P99 = "percentile(latency, 0.99)"
 
@@ -154,7 +161,9 @@ def _gaps(answered: DataFrame) -> list[tuple[int, int]]:
 
 def _terms(trace: DataFrame, start: int) -> list[tuple[int, int, int]]:
     entered = trace.where(
-        "event = 'leadership_term' AND leadership_term_id IS NOT NULL AND leader_member_id IS NOT NULL"
+        (F.col("event") == TraceKind.LEADERSHIP_TERM)
+        & F.col("leadership_term_id").isNotNull()
+        & F.col("leader_member_id").isNotNull()
     )
     first = entered.groupBy("leadership_term_id").agg(F.min(F.struct("ts", "leader_member_id")).alias("first"))
     rows = first.collect()
@@ -167,7 +176,8 @@ def _telling_events(trace: DataFrame, members: int) -> dict[int, list[TraceEvent
     telling = (
         trace.withColumn("following", following)
         .where(
-            F.col("event").isin(*_STATE_EVENTS) | (F.coalesce("following", F.lit("process-start")) == "process-start")
+            F.col("event").isin(*_STATE_EVENTS)
+            | (F.coalesce("following", F.lit(TraceKind.PROCESS_START)) == TraceKind.PROCESS_START)
         )
         .select("member", "line", "ts", "event", "fields")
         .orderBy("member", "line")

@@ -1,9 +1,12 @@
 """The rows of docs/protocol.md: what they name exists; at night, each is noticed when its code does nothing."""
 
+import re
+
 import pytest
 
 import check_protocol_rows as rows
 import protocol_row_noop
+from architecture.source_tree import python_files
 from upheaval_node.cluster.egress import EgressPublisher
 from upheaval_node.cluster.election_ballot import BallotStates
 from upheaval_node.protocol import cluster_messages as cm
@@ -14,6 +17,15 @@ TEXT = rows.PAGE.read_text(encoding="utf-8")
 
 def test_every_row_names_what_is_there_and_nothing_of_the_documents_is_left_out() -> None:
     assert rows.quick_problems(TEXT) == []
+
+
+def test_code_and_page_agree_on_the_election_rules_that_differ_from_aeron() -> None:
+    named = {
+        row
+        for file in python_files("node/upheaval_node")
+        for row in re.findall(r"# Differs from Aeron \(docs/protocol\.md, (\w+)\)", file.text)
+    }
+    assert named == set(re.findall(r"^\| (E\d+) \|", TEXT, re.MULTILINE)) != set()
 
 
 @pytest.mark.parametrize(

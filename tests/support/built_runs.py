@@ -153,7 +153,7 @@ def new_term(term: int, leader: int) -> bytes:
 
 
 def trace_line(member: int, term: int, role: str = "LEADER") -> str:
-    return f'{{"ts":1,"member":{member},"event":"role_change","role":"{role}","leadership_term_id":{term}}}'
+    return f'{{"ts":1,"member":{member},"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}}}'
 
 
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:

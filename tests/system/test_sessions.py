@@ -85,13 +85,13 @@ def test_ids_of_clients_that_were_refused_are_in_no_snapshot() -> None:
         assert refused.session is not None
         assert "concurrent session limit" in str(refused.session.error)
     leader = system.leader()
-    assert system.modules[leader]._sessions.next_session_id > 2
+    assert system.modules[leader]._state.sessions.next_session_id > 2
     system.snapshot()
-    assert {system.modules[each]._sessions.next_committed_session_id for each in system.live} == {2}
+    assert {system.modules[each]._state.sessions.next_committed_session_id for each in system.live} == {2}
     system.kill()
     system.start()
     system.leader()
-    assert {system.modules[each]._sessions.next_committed_session_id for each in system.live} == {2}
+    assert {system.modules[each]._state.sessions.next_committed_session_id for each in system.live} == {2}
 
 
 @pytest.mark.parity("CT-74")

@@ -18,6 +18,7 @@ from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.counters import Counter
 from upheaval_node.files import layout
 from upheaval_node.files.node_state import NodeState
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, ClusterRole
 
 _POSITION_UNKNOWN: Final = -1
@@ -54,6 +55,7 @@ class Invariants:
         self._read_lines: dict[int, int] = {}
         self.highest_commit = 0
         cluster.on_cycle = self.check
+        cluster.on_operation = self.check_acknowledged
 
     @property
     def terms(self) -> int:
@@ -107,9 +109,9 @@ class Invariants:
         term, candidate = fields["candidate_term_id"], fields["candidate_member_id"]
         log = fields["log_leadership_term_id"], fields["log_position"]
         asked = member.member_id, term, candidate
-        if event == "receive" and "vote" not in fields:
+        if event == TraceKind.RECEIVE and "vote" not in fields:
             self._asked[asked] = log
-        elif event == "send" and fields.get("vote", True):
+        elif event == TraceKind.SEND and fields.get("vote", True):
             if (
                 "vote" not in fields
                 and self._stood.setdefault((member.member_id, term), fields["pid"]) != fields["pid"]

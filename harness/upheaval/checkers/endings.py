@@ -22,13 +22,11 @@ from upheaval.records import (
     TraceEvent,
 )
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.trace_kinds import TraceKind
 
-_CLUSTER_END: Final = "cluster-end"
 _OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
-_DEADLY: Final = frozenset(
-    {"kill", "kill_leader", "power_cut", "power_cut_all", "die_in_change", "power_lost_in_change"}
-)
+_DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change"})
 """The kinds of faults after which no process of a member is left."""
 
 
@@ -105,7 +103,7 @@ def _names_an_end(trace: Path) -> bool:
     if not trace.exists():
         return False
     with trace.open("rb") as stream:
-        return any(_CLUSTER_END.encode() in line for line in stream)
+        return any(TraceKind.CLUSTER_END.encode() in line for line in stream)
 
 
 def lives_of(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
@@ -118,22 +116,22 @@ def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
     for event in events:
         fields = event.fields
         component = str(fields.get("component", ""))
-        if event.event == "process-start" and component in _OF_MODULE:
+        if event.event == TraceKind.PROCESS_START and component in _OF_MODULE:
             if life is not None:
                 life.next_ns = event.ns
                 yield life
             life = Life(member_id, module=component)
         elif life is None:
             continue
-        elif event.event == "service-terminate":
+        elif event.event == TraceKind.SERVICE_TERMINATE:
             life.ends.setdefault(_number(event, "service_id"), []).append(_number(event, "log_position"))
-        elif event.event == _CLUSTER_END:
+        elif event.event == TraceKind.CLUSTER_END:
             life.ended_ns = event.ns
             life.position = _number(event, "log_position")
             life.term_id = _number(event, "leadership_term_id")
             life.requested_term_id = _number(event, "requested_term_id")
             life.services = _number(event, "services")
-        elif event.event == "process-end":
+        elif event.event == TraceKind.PROCESS_END:
             life.statuses[component] = _number(event, "status")
     if life is not None:
         yield life

@@ -4,23 +4,21 @@
 had connections. This module knows no cluster.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.events import SessionFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict, trace_missing
-from upheaval.errors import UsageError
-from upheaval.records import FieldError, Manifest, RunFolder, TraceEvent, jsonfields
+from upheaval.records import Manifest, RunFolder, TraceEvent, jsonfields
 from upheaval_node.tls_files import member_name
+from upheaval_node.trace_kinds import TraceKind
 
 SECURITY_FILE: Final = "security.json"
 PRINCIPALS: Final = "principals"
 AUTHORITIES: Final = "authorities"
 
-_START: Final = "process-start"
-_READ: Final = "certificates-read"
-_PEER: Final = "tls-peer"
 _WITH_SOCKETS: Final = ("all", "archive")
 """The process of a member that has its connections."""
 
@@ -30,22 +28,19 @@ def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, 
     path = run.path / SECURITY_FILE
     if not path.exists():
         return []
-    try:
-        fields = jsonfields.parse_object(jsonfields.read_text(path))
-        principals = _texts(fields.get(PRINCIPALS), PRINCIPALS)
-        authorities = _texts(fields.get(AUTHORITIES), AUTHORITIES)
-    except FieldError as error:
-        raise UsageError(f"{path}: {error}") from None
-    found = [] if principals is None else [_judge_sessions(principals, sessions)]
-    return found if authorities is None else [*found, _judge_connections(run, manifest, authorities)]
+    policy = jsonfields.read_file(_Policy, path)
+    found = [] if policy.principals is None else [_judge_sessions(policy.principals, sessions)]
+    if policy.authorities is None:
+        return found
+    return [*found, _judge_connections(run, manifest, policy.authorities)]
 
 
-def _texts(value: object, name: str) -> list[str] | None:
-    if value is None:
-        return None
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise FieldError(f"field {name!r} must be a list of texts")
-    return [str(each) for each in value]
+@dataclass(frozen=True, slots=True)
+class _Policy:
+    """Who was to be let in; None for everybody."""
+
+    principals: tuple[str, ...] | None = None
+    authorities: tuple[str, ...] | None = None
 
 
 def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None) -> Finding:
@@ -68,7 +63,7 @@ def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFac
     )
 
 
-def _judge_connections(run: RunFolder, manifest: Manifest, authorities: list[str]) -> Finding:
+def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collection[str]) -> Finding:
     names: set[str] = set()
     count = 0
     for member_id in range(manifest.members):
@@ -80,7 +75,7 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: list[str
         if broken:
             detail = f"member-{member_id}/trace.jsonl:{broken}"
             return Finding(Promise.ONLY_AUTHORITY, Verdict.INVALID, detail, members=(member_id,))
-        peers = [str(event.fields.get("name")) for event in events if event.event == _PEER]
+        peers = [str(event.fields.get("name")) for event in events if event.event == TraceKind.TLS_PEER]
         if not peers:
             detail = f"member {member_id} had no connections at all"
             return Finding(Promise.ONLY_AUTHORITY, Verdict.UNKNOWN, detail, members=(member_id,))
@@ -90,20 +85,20 @@ def _judge_connections(run: RunFolder, manifest: Manifest, authorities: list[str
     return Finding(Promise.ONLY_AUTHORITY, Verdict.VALID, detail)
 
 
-def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: list[str]) -> str:
+def _first_broken(member_id: int, events: Iterable[TraceEvent], authorities: Collection[str]) -> str:
     """Line and reason of the first thing that should not be; empty when there is none."""
     has_read = False
     for event in _of_sockets(events):
         fields = event.fields
-        if event.event == _START:
+        if event.event == TraceKind.PROCESS_START:
             has_read = False
-        elif event.event == _READ:
+        elif event.event == TraceKind.CERTIFICATES_READ:
             has_read = True
             if fields.get("name") != member_name(member_id):
                 return f"{event.line}: it is {fields.get('name')!r}"
-        elif event.event == _PEER and fields.get("authority") not in authorities:
+        elif event.event == TraceKind.TLS_PEER and fields.get("authority") not in authorities:
             return f"{event.line}: {fields.get('name')!r} is of {fields.get('authority')!r}, not of our authority"
-        elif not has_read and event.event in (_PEER, "leadership_term"):
+        elif not has_read and event.event in (TraceKind.TLS_PEER, TraceKind.LEADERSHIP_TERM):
             return f"{event.line}: it had no certificate when it took part"
     return ""
 

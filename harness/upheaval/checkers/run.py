@@ -36,6 +36,7 @@ from upheaval.records import (
     load_companions,
     read_origin,
 )
+from upheaval_node.trace_kinds import TraceKind
 
 # Fewer acknowledged operations than this show nothing: a run that did almost nothing must not look good.
 ACKNOWLEDGED_MIN = 100
@@ -48,8 +49,6 @@ _OF_HISTORY = (
 )
 
 ROLE_LEADER = "LEADER"
-# What a member traces when it enters a term, with the leader's member id in it.
-LEADERSHIP_TERM_EVENT = "leadership_term"
 # What only a leader sends to the other members, with its own member id in it.
 LEADER_MESSAGES = ("NewLeadershipTerm", "CommitPosition")
 
@@ -259,6 +258,6 @@ def _traced_claim(member_id: int, event: TraceEvent) -> Iterator[LeaderClaim]:
     if fields.get("role") == ROLE_LEADER:
         yield LeaderClaim(term, member_id, source)
     leader = fields.get("leader_member_id")
-    is_announced = event.event == LEADERSHIP_TERM_EVENT or fields.get("message") in LEADER_MESSAGES
+    is_announced = event.event == TraceKind.LEADERSHIP_TERM or fields.get("message") in LEADER_MESSAGES
     if is_announced and type(leader) is int:
         yield LeaderClaim(term, leader, source)

@@ -6,12 +6,10 @@ one cycle, and the time by which it woke up too late, because the machine starve
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import Final
 
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import RunFolder
-
-LOOP_STALL: Final = "loop-stall"
+from upheaval_node.trace_kinds import TraceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +30,7 @@ def longest_stall(run: RunFolder, members: int) -> Stall | None:
         folder = run.member(member_id)
         for event in folder.read_trace() if folder.trace.exists() else ():
             stall_ns = event.fields.get("stall_ns")
-            if event.event == LOOP_STALL and isinstance(stall_ns, int):
+            if event.event == TraceKind.LOOP_STALL and isinstance(stall_ns, int):
                 stall = Stall(stall_ns // 1_000_000, f"member-{member_id}/{folder.trace.name}:{event.line}")
                 longest = stall if longest is None or stall.duration_ms > longest.duration_ms else longest
     return longest

@@ -16,7 +16,6 @@ from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.run import RESULT_FILE, SCENARIO_FILE, ScenarioResult
 from upheaval.records import (
-    SEND,
     Choice,
     Entry,
     FieldError,
@@ -41,6 +40,7 @@ from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.describe import describe
 from upheaval_node.protocol_trace import Observation
 from upheaval_node.settings import profile_settings
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 STEP_TIMEOUT_S: Final = 60.0
@@ -109,7 +109,7 @@ def _result(folder: Path) -> tuple[str, int]:
 def _sent(run: RunFolder, expected: Expected) -> Iterator[tuple[int, Entry]]:
     members = frozenset(() if expected.source is None else (expected.source,))
     entries = chosen(read_entries(run), Choice(members, frozenset((expected.message,))))
-    sent = ((ns, entry) for ns, entry in entries if entry.event == SEND)
+    sent = ((ns, entry) for ns, entry in entries if entry.event == TraceKind.SEND)
     return islice(sent, expected.first)
 
 
@@ -206,7 +206,9 @@ class _Performer:
         if leader is None:
             raise UnknownOutcome("nobody leads")
         appended = (
-            each for each in reversed(self._seen(leader)) if each.event == SEND and each.stream_id == LOG_STREAM_ID
+            each
+            for each in reversed(self._seen(leader))
+            if each.event == TraceKind.SEND and each.stream_id == LOG_STREAM_ID
         )
         return next(appended).position
 
@@ -236,7 +238,7 @@ class _Performer:
             for observation in reversed(seen):
                 if (observation.pid, observation.number) <= (incarnation, known):
                     break
-                if observation.event == SEND and observation.to == wanted.target:
+                if observation.event == TraceKind.SEND and observation.to == wanted.target:
                     name, fields = describe(observation.payload)
                     if name == wanted.message and all(str(fields.get(k)) == value for k, value in wanted.fields):
                         return

@@ -10,14 +10,14 @@ import fcntl
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from upheaval.errors import UsageError
 from upheaval.records import jsonfields
-from upheaval.records.jsonfields import FieldError, Json
+from upheaval.records.jsonfields import Within
 from upheaval.records.run_folder import write_atomically
 
 COMPANIONS_FILE: Final = "companions.json"
@@ -47,7 +47,7 @@ class CompanionConfig:
     name: str
     source: str = "ANY"
     replay_start: str = "BEGINNING"
-    base_port: int = 0
+    base_port: Annotated[int, Within(0, 65535)] = 0
     position: int = -1
     credentials: str = ""
 
@@ -110,28 +110,20 @@ def load_companions(folder: Path) -> list[CompanionConfig]:
     path = folder / COMPANIONS_FILE
     if not path.is_file():
         return []
-    try:
-        fields = jsonfields.parse_object(jsonfields.read_text(path))
-        found = [_parse_config(each) for each in jsonfields.objects(fields, "companions")]
-    except FieldError as error:
-        raise UsageError(f"{path}: {error}") from None
+    found = jsonfields.read_file(_Companions, path).companions
+    for config in found:
+        try:
+            check_companion(config)
+        except UsageError as error:
+            raise UsageError(f"{path}: {error}") from None
     return sorted(found, key=lambda config: config.name)
 
 
-def _parse_config(fields: Mapping[str, Json]) -> CompanionConfig:
-    config = CompanionConfig(
-        jsonfields.text(fields, "name"),
-        jsonfields.text(fields, "source"),
-        jsonfields.text(fields, "replay_start"),
-        jsonfields.integer_within(fields, "base_port", 0, 65535),
-        jsonfields.integer(fields, "position"),
-        jsonfields.optional_text(fields, "credentials") or "",
-    )
-    try:
-        check_companion(config)
-    except UsageError as error:
-        raise FieldError(str(error)) from None
-    return config
+@dataclass(frozen=True, slots=True)
+class _Companions:
+    """What the file holds."""
+
+    companions: tuple[CompanionConfig, ...]
 
 
 def note_companion(folder: Path, config: CompanionConfig) -> None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Final
+from typing import Annotated, Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
-from upheaval.records.jsonfields import FieldError, Json
+from upheaval.records.jsonfields import Called, FieldError, Json
 
 
 class Function(StrEnum):
@@ -79,7 +79,7 @@ class Operation:
 
     id: int
     process: int
-    f: Function
+    f: Annotated[Function, Called("operation")]
     key: str
     value: Json
     invoke_ns: int
@@ -115,24 +115,7 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 def parse_operation(fields: Mapping[str, Json]) -> Operation:
     """Build an operation from a decoded line. Raises `FieldError` with the reason."""
-    function = jsonfields.text(fields, "f")
-    if function not in _FUNCTIONS:
-        raise FieldError(f"unknown operation {function!r}")
-    outcome = jsonfields.text(fields, "outcome")
-    if outcome not in _OUTCOMES:
-        raise FieldError(f"unknown outcome {outcome!r}")
-    operation = Operation(
-        id=jsonfields.integer(fields, "id"),
-        process=jsonfields.integer(fields, "process"),
-        f=_FUNCTIONS[function],
-        key=jsonfields.text(fields, "key"),
-        value=fields.get("value"),
-        invoke_ns=jsonfields.integer(fields, "invoke_ns"),
-        complete_ns=jsonfields.optional_integer(fields, "complete_ns"),
-        outcome=_OUTCOMES[outcome],
-        result=fields.get("result"),
-        position=jsonfields.optional_integer(fields, "position"),
-    )
+    operation = jsonfields.decode(Operation, fields)
     _require_sense(operation)
     return operation
 
@@ -152,18 +135,12 @@ def _require_sense(operation: Operation) -> None:
 
 
 _DIGEST = re.compile("[0-9a-f]{64}")
-_FUNCTIONS = {function.value: function for function in Function}
-_OUTCOMES = {outcome.value: outcome for outcome in Outcome}
 
 
 def read_history(path: Path) -> Iterator[Operation]:
     """The operations of a history file. Raises `UsageError` with file, line and reason for a malformed line."""
     seen: set[int] = set()
-    for number, fields in jsonfields.read_lines(path):
-        try:
-            operation = parse_operation(fields)
-        except FieldError as error:
-            raise UsageError(f"{path}:{number}: {error}") from None
+    for number, operation in jsonfields.read_values(parse_operation, path):
         if operation.id in seen:
             raise UsageError(f"{path}:{number}: duplicate operation id {operation.id}")
         seen.add(operation.id)

@@ -1,11 +1,17 @@
-"""Typed access to decoded JSON, so that a malformed file becomes one clear line and never a traceback.
+"""From small JSON to values, so that a malformed file becomes one clear line and never a traceback.
 
+`decode` makes a dataclass of an object by the types of its fields; `integer`, `text` and their like take one field.
 This module knows nothing of what the fields mean.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from enum import Enum
+from functools import cache
 from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
 
 from upheaval.errors import EnvironmentFault, UsageError
 
@@ -32,86 +38,160 @@ def parse_object(text: str) -> dict[str, Json]:
     return value
 
 
-def integer(fields: Mapping[str, Json], name: str) -> int:
-    """An integer. Raises `FieldError` for anything else, true and false included."""
-    value = fields.get(name)
-    if type(value) is not int:
-        raise FieldError(f"field {name!r} must be an integer, not {_shown(fields, name)}")
-    return value
+@dataclass(frozen=True, slots=True)
+class Within:
+    """Of an integer, in `Annotated`: from `least` to `most`."""
+
+    least: int
+    most: int
 
 
-def integer_within(fields: Mapping[str, Json], name: str, least: int, most: int) -> int:
-    """An integer from `least` to `most`. Raises `FieldError` for anything else."""
-    value = integer(fields, name)
-    if not least <= value <= most:
-        raise FieldError(f"field {name!r} must be {least} to {most}, not {_shown(fields, name)}")
-    return value
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """Of a text, in `Annotated`: one of these."""
+
+    choices: tuple[str, ...]
 
 
-def one_of(fields: Mapping[str, Json], name: str, choices: Sequence[str]) -> str:
-    """One of the given texts. Raises `FieldError` for anything else."""
-    value = text(fields, name)
-    if value not in choices:
-        raise FieldError(f"field {name!r} must be {' or '.join(choices)}, not {_shown(fields, name)}")
-    return value
+@dataclass(frozen=True, slots=True)
+class Called:
+    """Of an enum, in `Annotated`: what an error calls its values, where that is not the name of the enum."""
+
+    noun: str
 
 
-def optional_integer(fields: Mapping[str, Json], name: str) -> int | None:
-    """An integer, or None where the field is missing or null."""
-    return None if fields.get(name) is None else integer(fields, name)
+T = TypeVar("T")
+_Reader = Callable[[str, object], Any]
 
 
-def text(fields: Mapping[str, Json], name: str) -> str:
-    """A text. Raises `FieldError` for anything else."""
-    value = fields.get(name)
-    if not isinstance(value, str):
-        raise FieldError(f"field {name!r} must be a string, not {_shown(fields, name)}")
-    return value
+def decode(kind: type[T], given: Mapping[str, Json], required: Collection[str] = ()) -> T:
+    """A dataclass from an object: each field by its name and type. Raises `FieldError` with the reason.
+
+    What has a default may be missing or null, unless it is `required`; other names are passed over.
+    """
+    found = {}
+    for name, read, has_default in _plan(kind):  # type: ignore[arg-type]
+        value = given.get(name, MISSING)
+        if not has_default or name in required or (value is not MISSING and value is not None):
+            found[name] = read(name, value)
+    return kind(**found)
 
 
-def optional_text(fields: Mapping[str, Json], name: str) -> str | None:
-    """A text, or None where the field is missing or null."""
-    return None if fields.get(name) is None else text(fields, name)
+def integer(given: Mapping[str, Json], name: str) -> int:
+    """A field of an object."""
+    return _SCALARS[int](name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
-def boolean(fields: Mapping[str, Json], name: str) -> bool:
-    """True or false. Raises `FieldError` for anything else."""
-    value = fields.get(name)
-    if not isinstance(value, bool):
-        raise FieldError(f"field {name!r} must be true or false, not {_shown(fields, name)}")
-    return value
+def integer_within(given: Mapping[str, Json], name: str, least: int, most: int) -> int:
+    """A field of an object."""
+    return _within(Within(least, most))(name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
-def objects(fields: Mapping[str, Json], name: str) -> list[dict[str, Json]]:
-    """A list of objects. Raises `FieldError` for anything else."""
-    value = fields.get(name)
-    if not isinstance(value, list):
-        raise FieldError(f"field {name!r} must be a list of objects, not {_shown(fields, name)}")
-    found = []
-    for item in value:
-        if not isinstance(item, dict):
-            raise FieldError(f"field {name!r} must hold objects only")
-        found.append(item)
-    return found
+def optional_integer(given: Mapping[str, Json], name: str) -> int | None:
+    """A field of an object; None for one that is missing or null."""
+    return None if given.get(name) is None else integer(given, name)
 
 
-def integers(fields: Mapping[str, Json], name: str) -> list[int]:
-    """A list of integers. Raises `FieldError` for anything else."""
-    value = fields.get(name)
-    if not isinstance(value, list):
-        raise FieldError(f"field {name!r} must be a list of integers, not {_shown(fields, name)}")
-    found = [item for item in value if type(item) is int]
-    if len(found) != len(value):
-        raise FieldError(f"field {name!r} must hold integers only")
-    return found
+def text(given: Mapping[str, Json], name: str) -> str:
+    """A field of an object."""
+    return _SCALARS[str](name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
-def mapping(fields: Mapping[str, Json], name: str) -> dict[str, Json]:
-    """An object. Raises `FieldError` for anything else."""
-    value = fields.get(name)
-    if not isinstance(value, dict):
-        raise FieldError(f"field {name!r} must be an object, not {_shown(fields, name)}")
-    return value
+def optional_text(given: Mapping[str, Json], name: str) -> str | None:
+    """A field of an object; None for one that is missing or null."""
+    return None if given.get(name) is None else text(given, name)
+
+
+@cache
+def _plan(kind: type) -> tuple[tuple[str, _Reader, bool], ...]:
+    return tuple(
+        (field.name, _reader(field.type), field.default is not MISSING or field.default_factory is not MISSING)
+        for field in fields(kind)
+    )
+
+
+def _reader(hint: Any) -> _Reader:
+    """What makes a value of this type of what JSON holds."""
+    if hint == Json:
+        return lambda _, value: None if value is MISSING else value
+    origin, args = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        rule = args[1]
+        if isinstance(rule, Within):
+            return _within(rule)
+        return _one_of(rule.choices) if isinstance(rule, OneOf) else _enum(args[0], rule.noun)
+    if origin in (Union, UnionType):
+        inner = _reader(next(each for each in args if each is not type(None)))
+        return lambda name, value: None if value is None or value is MISSING else inner(name, value)
+    if origin is tuple:
+        return _items(args[0])
+    if is_dataclass(hint):
+        return lambda name, value: decode(hint, _OBJECT(name, value))  # type: ignore[arg-type]
+    if isinstance(hint, type) and issubclass(hint, Enum):
+        return _enum(hint, hint.__name__.lower())
+    return _OBJECT if origin is Mapping else _SCALARS[hint]
+
+
+def _of_type(kind: type, what: str) -> _Reader:
+    def read(name: str, value: object) -> object:
+        if type(value) is not kind:
+            raise FieldError(f"field {name!r} must be {what}, not {_shown(value)}")
+        return value
+
+    return read
+
+
+_SCALARS: Final = {
+    int: _of_type(int, "an integer"),
+    str: _of_type(str, "a string"),
+    bool: _of_type(bool, "true or false"),
+}
+_LIST_OF: Final = {int: "integers", str: "texts"}
+_OBJECT: Final = _of_type(dict, "an object")
+
+
+def _within(rule: Within) -> _Reader:
+    def read(name: str, value: object) -> object:
+        number: int = _SCALARS[int](name, value)
+        if not rule.least <= number <= rule.most:
+            raise FieldError(f"field {name!r} must be {rule.least} to {rule.most}, not {_shown(value)}")
+        return number
+
+    return read
+
+
+def _one_of(choices: Collection[str]) -> _Reader:
+    def read(name: str, value: object) -> object:
+        if _SCALARS[str](name, value) not in choices:
+            raise FieldError(f"field {name!r} must be {' or '.join(choices)}, not {_shown(value)}")
+        return value
+
+    return read
+
+
+def _enum(kind: type[Enum], noun: str) -> _Reader:
+    known = {member.value: member for member in kind}
+
+    def read(name: str, value: object) -> object:
+        found = known.get(_SCALARS[str](name, value))
+        if found is None:
+            raise FieldError(f"unknown {noun} {value!r}")
+        return found
+
+    return read
+
+
+def _items(kind: Any) -> _Reader:
+    is_plain = kind in _LIST_OF
+    what = f"a list of {_LIST_OF[kind] if is_plain else 'objects'}"
+    wanted = kind if is_plain else dict
+
+    def read(name: str, value: object) -> object:
+        if type(value) is not list or not all(type(item) is wanted for item in value):
+            raise FieldError(f"field {name!r} must be {what}, not {_shown(value)}")
+        return tuple(value) if is_plain else tuple(decode(kind, item) for item in value)
+
+    return read
 
 
 def read_text(path: Path) -> str:
@@ -147,5 +227,31 @@ def read_lines(path: Path, *, torn_end_allowed: bool = False) -> Iterator[tuple[
         raise UsageError(f"{path}:{number}: {error}") from None
 
 
-def _shown(fields: Mapping[str, Json], name: str) -> str:
-    return json.dumps(fields[name])[:60] if name in fields else "missing"
+def _shown(value: object) -> str:
+    return "missing" if value is MISSING else json.dumps(value)[:60]
+
+
+def read_object(path: Path) -> dict[str, Json]:
+    """The object that a file holds. Raises `UsageError` with the file and the reason."""
+    try:
+        return parse_object(read_text(path))
+    except FieldError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def read_file(kind: type[T], path: Path) -> T:
+    """The dataclass that a file holds. Raises `UsageError` with file and reason."""
+    given = read_object(path)
+    try:
+        return decode(kind, given)
+    except FieldError as error:
+        raise UsageError(f"{path}: {error}") from None
+
+
+def read_values(make: Callable[[dict[str, Json]], T], path: Path) -> Iterator[tuple[int, T]]:
+    """What `make` makes of each line, with its number. Raises `UsageError` with file, line and reason."""
+    for number, given in read_lines(path):
+        try:
+            yield number, make(given)
+        except FieldError as error:
+            raise UsageError(f"{path}:{number}: {error}") from None

@@ -4,14 +4,11 @@ This module knows one file of the run folder, `origin.json`; it starts and copie
 """
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval.errors import UsageError
 from upheaval.records import jsonfields
-from upheaval.records.jsonfields import FieldError, Json
 from upheaval.records.run_folder import write_atomically
 
 ORIGIN_FILE: Final = "origin.json"
@@ -51,22 +48,4 @@ def read_origin(run: Path) -> Origin | None:
     path = run / ORIGIN_FILE
     if not path.is_file():
         return None
-    try:
-        return _parse(jsonfields.parse_object(jsonfields.read_text(path)))
-    except FieldError as error:
-        raise UsageError(f"{path}: {error}") from None
-
-
-def _parse(fields: Mapping[str, Json]) -> Origin:
-    snapshots = fields.get("snapshots", [])
-    if not isinstance(snapshots, list) or not all(type(each) is int for each in snapshots):
-        raise FieldError("field 'snapshots' must be a list of positions")
-    return Origin(
-        jsonfields.text(fields, "folder"),
-        jsonfields.optional_text(fields, "run_id") or "",
-        jsonfields.integer(fields, "start_position"),
-        jsonfields.integer(fields, "position"),
-        jsonfields.text(fields, "log_digest"),
-        tuple(each for each in snapshots if isinstance(each, int)),
-        jsonfields.integer(fields, "operations"),
-    )
+    return jsonfields.read_file(Origin, path)

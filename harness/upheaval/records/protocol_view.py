@@ -16,14 +16,13 @@ from upheaval.records import jsonfields
 from upheaval.records.jsonfields import FieldError, Json
 from upheaval.records.run_folder import RunFolder
 from upheaval_node.protocol_trace import MESSAGE_EVENTS
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 PLAIN: Final = "plain"
 COLUMNS: Final = "columns"
 NOTATIONS: Final = (PLAIN, COLUMNS)
 
-SEND: Final = "send"
-RECEIVE: Final = "receive"
 CONSENSUS: Final = "consensus"
 CLOSED: Final = "CLOSED"
 NS_MAX: Final = (1 << 63) - 1
@@ -121,7 +120,7 @@ def seed_lines(entries: Iterable[tuple[int, Entry]], *, masked: frozenset[str] =
 
     Values of one field stand under each other, as in the documents.
     """
-    sent = [entry for _, entry in entries if entry.event == SEND]
+    sent = [entry for _, entry in entries if entry.event == TraceKind.SEND]
     places = [f"member {entry.member_id}{_where(entry)}, to {_receiver(entry)}:" for entry in sent]
     payloads = [_seed_fields(entry, masked) for entry in sent]
     widths: dict[tuple[str, str], int] = {}
@@ -202,9 +201,11 @@ def _with_states(entries: Iterable[Entry]) -> Iterator[Entry]:
     for entry in entries:
         if entry.record.get("pid") != pid:
             pid, state = entry.record.get("pid"), UNKNOWN
-        if entry.event == "election_state":
+        if entry.event == TraceKind.ELECTION_STATE:
             state = str(entry.fields.get("state"))
-        elif entry.event == RECEIVE and entry.component == CONSENSUS:
+        elif entry.event == TraceKind.RECEIVE and entry.component == CONSENSUS:
             received, received_ns = entry.message, entry.ns
-        is_answer = state == CLOSED and entry.event == SEND and entry.to is not None and received_ns == entry.ns
+        is_answer = (
+            state == CLOSED and entry.event == TraceKind.SEND and entry.to is not None and received_ns == entry.ns
+        )
         yield replace(entry, state=f"on{received}" if is_answer else state)

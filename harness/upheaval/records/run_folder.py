@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.history import HistoryWriter, Operation, read_history
-from upheaval.records.jsonfields import FieldError, Json
+from upheaval.records.jsonfields import FieldError, Json, OneOf, Within
 from upheaval_chaos.record import FaultRecord, Proof
 
 FORMAT_VERSION = 2
@@ -23,6 +23,11 @@ SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")
 TOGETHER: Final = "together"
 SPLIT: Final = "split"
+
+MemberCount = Annotated[int, Within(1, MEMBERS_MAX)]
+SyncLevel = Annotated[int, Within(0, SYNC_LEVEL_MAX)]
+Profile = Annotated[str, OneOf(PROFILES)]
+Components = Annotated[str, OneOf((TOGETHER, SPLIT))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +60,10 @@ class Manifest:
 
     run_id: str
     runtime: str
-    members: int
-    profile: str
-    sync_level: int
-    components: str = TOGETHER
+    members: MemberCount
+    profile: Profile
+    sync_level: SyncLevel
+    components: Components = TOGETHER
     service: str = ""
     seed: int | None = None
     created: str = ""
@@ -212,11 +217,8 @@ class RunFolder:
         """The orders of the run; none when the file does not exist."""
         if not self.controls_file.exists():
             return
-        for number, fields in jsonfields.read_lines(self.controls_file):
-            try:
-                yield parse_control(fields)
-            except FieldError as error:
-                raise UsageError(f"{self.controls_file}:{number}: {error}") from None
+        for _, control in jsonfields.read_values(parse_control, self.controls_file):
+            yield control
 
     def heal_fault(self, healed: FaultRecord) -> None:
         """Write down a fault that was healed, in place of what was written down when it was put in."""
@@ -228,11 +230,8 @@ class RunFolder:
         """The faults of the run; none when the file does not exist."""
         if not self.faults_file.exists():
             return
-        for number, fields in jsonfields.read_lines(self.faults_file):
-            try:
-                yield parse_fault(fields)
-            except FieldError as error:
-                raise UsageError(f"{self.faults_file}:{number}: {error}") from None
+        for _, fault in jsonfields.read_values(parse_fault, self.faults_file):
+            yield fault
 
 
 def _append_line(path: Path, line: str) -> None:
@@ -258,90 +257,14 @@ def parse_manifest(fields: Mapping[str, Json]) -> Manifest:
     version = jsonfields.integer(fields, "format")
     if version != FORMAT_VERSION:
         raise FieldError(f"has format {version}, this version reads format {FORMAT_VERSION}")
-    workload = fields.get("workload", {})
-    if not isinstance(workload, dict):
-        raise FieldError("field 'workload' must be an object")
-    return Manifest(
-        run_id=jsonfields.text(fields, "run_id"),
-        runtime=jsonfields.text(fields, "runtime"),
-        members=jsonfields.integer_within(fields, "members", 1, MEMBERS_MAX),
-        profile=jsonfields.one_of(fields, "profile", PROFILES),
-        sync_level=jsonfields.integer_within(fields, "sync_level", 0, SYNC_LEVEL_MAX),
-        components=jsonfields.one_of({"components": TOGETHER, **fields}, "components", (TOGETHER, SPLIT)),
-        service=jsonfields.optional_text(fields, "service") or "",
-        seed=jsonfields.optional_integer(fields, "seed"),
-        created=jsonfields.optional_text(fields, "created") or "",
-        host=jsonfields.optional_text(fields, "host") or "",
-        boot_id=jsonfields.optional_text(fields, "boot_id") or "",
-        version=jsonfields.optional_text(fields, "version") or "",
-        planted=jsonfields.optional_text(fields, "planted"),
-        workload=workload,
-        converge=_parse_converge(fields.get("converge")),
-    )
-
-
-def _parse_converge(value: Json) -> Converge | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise FieldError("field 'converge' must be an object")
-    return Converge(
-        reached=jsonfields.boolean(value, "reached"),
-        completed_ns=jsonfields.integer(value, "completed_ns"),
-        members=tuple(
-            FinalPosition(
-                member_id=jsonfields.integer(member, "member_id"),
-                append_position=jsonfields.integer(member, "append_position"),
-                commit_position=jsonfields.integer(member, "commit_position"),
-                leadership_term_id=jsonfields.integer(member, "leadership_term_id"),
-            )
-            for member in jsonfields.objects(value, "members")
-        ),
-        why=jsonfields.optional_text(value, "why") or "",
-    )
-
-
-def _proof(fields: Mapping[str, Json], name: str) -> Proof:
-    value = jsonfields.mapping(fields, name)
-    return Proof(jsonfields.boolean(value, "holds"), jsonfields.text(value, "evidence"))
-
-
-def _optional_proof(fields: Mapping[str, Json], name: str) -> Proof | None:
-    return None if fields.get(name) is None else _proof(fields, name)
+    return jsonfields.decode(Manifest, fields)
 
 
 def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
     """Build a fault from a decoded line. Raises `FieldError` with the reason."""
-    return FaultRecord(
-        what=jsonfields.text(fields, "what"),
-        where=jsonfields.text(fields, "where"),
-        inject_begin_ns=jsonfields.integer(fields, "inject_begin_ns"),
-        inject_end_ns=jsonfields.integer(fields, "inject_end_ns"),
-        heal_begin_ns=jsonfields.optional_integer(fields, "heal_begin_ns"),
-        heal_end_ns=jsonfields.optional_integer(fields, "heal_end_ns"),
-        inject_proof=_optional_proof(fields, "inject_proof"),
-        heal_proof=_optional_proof(fields, "heal_proof"),
-        members=tuple(jsonfields.integers(fields, "members")),
-        component=jsonfields.optional_text(fields, "component"),
-        name=jsonfields.optional_text(fields, "name") or "",
-        statement=jsonfields.optional_text(fields, "statement") or "",
-        inject_operations=jsonfields.optional_integer(fields, "inject_operations"),
-        heal_operations=jsonfields.optional_integer(fields, "heal_operations"),
-        asked_ns=jsonfields.optional_integer(fields, "asked_ns"),
-    )
+    return jsonfields.decode(FaultRecord, fields, ("members",))
 
 
 def parse_control(fields: Mapping[str, Json]) -> ControlRecord:
     """Build an order from a decoded line. Raises `FieldError` with the reason."""
-    members = fields.get("members", {})
-    if not isinstance(members, dict):
-        raise FieldError("field 'members' must be an object")
-    return ControlRecord(
-        what=jsonfields.text(fields, "what"),
-        begin_ns=jsonfields.integer(fields, "begin_ns"),
-        end_ns=jsonfields.integer(fields, "end_ns"),
-        leader=jsonfields.integer(fields, "leader"),
-        members=members,
-        proof=_proof(fields, "proof"),
-        operations=jsonfields.integer(fields, "operations"),
-    )
+    return jsonfields.decode(ControlRecord, fields, ("operations",))

@@ -24,6 +24,7 @@ from upheaval.records import (
     TraceEvent,
 )
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 TIMERS_SERVICE: Final = "timers"
@@ -249,7 +250,7 @@ def _terms(traces: Iterable[Sequence[TraceEvent]], start: int) -> list[tuple[int
     for events in traces:
         for event in events:
             term, leader = event.fields.get("leadership_term_id"), event.fields.get("leader_member_id")
-            if event.event == "leadership_term" and type(term) is int and type(leader) is int:
+            if event.event == TraceKind.LEADERSHIP_TERM and type(term) is int and type(leader) is int:
                 first[term] = min(first.get(term, (event.ns, leader)), (event.ns, leader))
     return sorted((ns - start, term, leader) for term, (ns, leader) in first.items())
 
@@ -269,20 +270,20 @@ def member_spans(events: Sequence[TraceEvent], start: int, end: int) -> list[Spa
             since, state = ns, new
 
     for event in events:
-        if event.event == "process-start":
+        if event.event == TraceKind.PROCESS_START:
             change(last, DOWN)  # the one before it was killed: nothing was traced after that
             role, closed = FOLLOWER, False
             change(event.ns, ELECTION)
-        elif event.event == "process-end":
+        elif event.event == TraceKind.PROCESS_END:
             change(event.ns, DOWN)
-        elif event.event == "election_state":
+        elif event.event == TraceKind.ELECTION_STATE:
             closed = event.fields.get("state") == "CLOSED"
             change(event.ns, role if closed or role == LEADER else ELECTION)
-        elif event.event in ("role", "role_change"):
-            role = str(event.fields.get("new", event.fields.get("role"))).lower()
+        elif event.event == TraceKind.ROLE:
+            role = str(event.fields.get("new")).lower()
             change(event.ns, role if closed or role == LEADER else ELECTION)
         entered = event.fields.get("leadership_term_id")
-        if event.event in ("leadership_term", "role_change") and type(entered) is int:
+        if event.event == TraceKind.LEADERSHIP_TERM and type(entered) is int:
             term = entered
         last = event.ns
     change(last if state != DOWN and last < end else end, DOWN)
@@ -300,10 +301,10 @@ def catch_ups(traces: Mapping[int, Iterable[TraceEvent]], start: int) -> list[Ca
 def _catch_ups_of(member: int, events: Iterable[TraceEvent], start: int) -> Iterator[CatchUp]:
     since: tuple[int, int] | None = None
     for event in events:
-        if event.event == "process-start":
+        if event.event == TraceKind.PROCESS_START:
             since = None
         position = event.fields.get("append_position")
-        if event.event != "election_state" or type(position) is not int:
+        if event.event != TraceKind.ELECTION_STATE or type(position) is not int:
             continue
         if event.fields.get("state") in CATCHING_UP:
             since = since or (event.ns - start, position)

@@ -13,9 +13,7 @@ from typing import Final
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import (
     MEMBERS_MAX,
-    PROFILES,
     SPLIT,
-    SYNC_LEVEL_MAX,
     TOGETHER,
     FieldError,
     Json,
@@ -24,14 +22,15 @@ from upheaval.records import (
 )
 from upheaval.runtimes.ports import LOWEST_PORT, highest_base_port
 from upheaval.security import policy as security
-from upheaval.system import SYSTEM, ClusterSpec
+from upheaval.system import ClusterSpec, SystemUnderTest
 from upheaval_node import __version__
 
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
+_REQUIRED: Final = ("run_id", "members", "components", "profile", "sync_level", "service", "base_port")
 
 
-def check(spec: ClusterSpec) -> None:
+def check(spec: ClusterSpec, system: SystemUnderTest) -> None:
     """Raises `UsageError` for anything that could never start: one clear line before any process is made."""
     if not 1 <= spec.members <= MEMBERS_MAX:
         raise UsageError(f"--members {spec.members}: a cluster has 1 to {MEMBERS_MAX} members")
@@ -41,7 +40,7 @@ def check(spec: ClusterSpec) -> None:
         security.require_certificates(Path(spec.tls), security.names_needed(spec.members))
     if spec.credentials:
         security.require_book(Path(spec.credentials))
-    SYSTEM.check(spec)
+    system.check(spec)
 
 
 def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:
@@ -67,24 +66,9 @@ def load(folder: Path) -> ClusterSpec:
     try:
         fields = jsonfields.parse_object(jsonfields.read_text(path))
         _require_version(path, fields)
-        members = jsonfields.integer_within(fields, "members", 1, MEMBERS_MAX)
-        return ClusterSpec(
-            run_id=jsonfields.text(fields, "run_id"),
-            members=members,
-            components=jsonfields.one_of(fields, "components", (TOGETHER, SPLIT)),
-            profile=jsonfields.one_of(fields, "profile", PROFILES),
-            sync_level=jsonfields.integer_within(fields, "sync_level", 0, SYNC_LEVEL_MAX),
-            service=jsonfields.text(fields, "service"),
-            base_port=jsonfields.integer_within(fields, "base_port", LOWEST_PORT, highest_base_port(members)),
-            source=jsonfields.optional_text(fields, "source") or "",
-            image=jsonfields.optional_text(fields, "image") or "",
-            python_path=_texts(fields, "python_path"),
-            max_sessions=jsonfields.optional_integer(fields, "max_sessions") or 0,
-            protocol_trace=jsonfields.optional_integer(fields, "protocol_trace") or 0,
-            tls=jsonfields.optional_text(fields, "tls") or "",
-            credentials=jsonfields.optional_text(fields, "credentials") or "",
-            planted=jsonfields.optional_text(fields, "planted"),
-        )
+        spec = jsonfields.decode(ClusterSpec, fields, _REQUIRED)
+        jsonfields.integer_within(fields, "base_port", LOWEST_PORT, highest_base_port(spec.members))
+        return spec
     except FieldError as error:
         raise UsageError(f"{path}: {error}") from None
 
@@ -120,10 +104,3 @@ def _require_version(path: Path, fields: Mapping[str, Json]) -> None:
             f"{path.parent} was made by upheaval {version} (format {found}), this is {__version__} (format {FORMAT}): "
             "use that version or a new folder"
         )
-
-
-def _texts(fields: Mapping[str, Json], name: str) -> tuple[str, ...]:
-    value = fields.get(name, [])
-    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-        raise FieldError(f"field {name!r} must be a list of strings")
-    return tuple(str(item) for item in value)

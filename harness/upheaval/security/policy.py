@@ -81,7 +81,7 @@ def note_policy(run: Path, folder: str, book: str, members: int) -> None:
     if not folder and not book:
         return
     path = run / SECURITY_FILE
-    before = jsonfields.parse_object(jsonfields.read_text(path)) if path.exists() else {}
+    before = jsonfields.read_object(path) if path.exists() else {}
     fields: dict[str, Json] = {AUTHORITIES: None, PRINCIPALS: None}
     if folder:
         made = {TlsIdentity(files_of(folder, name)).authority for name in names_needed(members)}

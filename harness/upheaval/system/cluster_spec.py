@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from upheaval.records import TOGETHER
+from upheaval.records import TOGETHER, Components, MemberCount, Profile, SyncLevel
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node import __version__
 
@@ -16,10 +16,10 @@ class ClusterSpec:
     Paths are texts, absolute in one that was made, because any later process has to find them.
     """
 
-    members: int = 3
-    components: str = TOGETHER
-    profile: str = "test"
-    sync_level: int = 0
+    members: MemberCount = 3
+    components: Components = TOGETHER
+    profile: Profile = "test"
+    sync_level: SyncLevel = 0
     service: str = WORKBENCH_SERVICE
     """A shipped one, or `module:Class`."""
     source: str = ""

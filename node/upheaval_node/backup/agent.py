@@ -39,6 +39,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.steps import Steps
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 TICK_NS: Final = 10 * MS
@@ -275,7 +276,7 @@ class BackupAgent:
         member_id, leader_id = offer.supplier.id, offer.leader_member_id
         self._tracer.emit(
             now,
-            "backup_response",
+            TraceKind.BACKUP_RESPONSE,
             member_id=member_id,
             leader_member_id=leader_id,
             leadership_term_id=offer.log_leadership_term_id,
@@ -396,7 +397,7 @@ class BackupAgent:
         if is_named and last is not None:
             self._tracer.emit(
                 now,
-                "backup_term",
+                TraceKind.BACKUP_TERM,
                 recording_id=recording_id,
                 leadership_term_id=last.leadership_term_id,
                 term_base_log_position=last.term_base_log_position,
@@ -481,4 +482,4 @@ class BackupAgent:
         self._states.enter(state)
         self._queries.forget()
         self.published.state.set(state)
-        self._tracer.emit(now, "backup_state", state=state.name, reason=reason, supplier_id=self.supplier_id)
+        self._tracer.emit(now, TraceKind.BACKUP_STATE, state=state.name, reason=reason, supplier_id=self.supplier_id)

@@ -8,13 +8,14 @@ Aeron Cluster, backup-type sessions. Knows nothing of elections, nor how message
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from upheaval_node.cluster.authentication import Authenticator, AuthorisationService
 from upheaval_node.cluster.egress import AuthenticationProxy, EgressPublisher
 from upheaval_node.cluster.members import encode_members
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.session import ClusterSession, SessionState
+from upheaval_node.cluster.sessions import Leadership
 from upheaval_node.errors import NodeError
 from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
@@ -37,15 +38,6 @@ ACTIONS: Final[dict[type[Request], str]] = {
     cm.StandbySnapshot: "StandbySnapshot",
 }
 """What a request is called in answers."""
-
-
-class Leadership(Protocol):
-    """What an answer says of the cluster."""
-
-    @property
-    def leadership_term_id(self) -> int: ...
-    @property
-    def leader_member_id(self) -> int: ...
 
 
 @dataclass(slots=True, eq=False)

@@ -4,76 +4,27 @@ Bytes that are no message cost their sender the image, and nothing else. Knows n
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from upheaval_node.cluster.claimed_names import contradiction
 from upheaval_node.cluster.module_context import ModuleContext, trace_fields
+from upheaval_node.cluster.module_messages import ConsensusMessages
 from upheaval_node.errors import DecodeError
 from upheaval_node.media import api
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 FRAGMENT_LIMIT: Final = 10
 
 
-class ConsensusHandler(Protocol):
-    """One method a message of the consensus stream. Raises `NodeError` for what goes wrong.
-
-    `peer` is where the message comes from that is being handled.
-    """
-
-    peer: str
-
-    def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
-        """A member in its canvass says where its log ends, as it does again and again."""
-
-    def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
-        """A candidate asks for a vote in its term."""
-
-    def on_vote(self, now: Now, message: cm.Vote) -> None:
-        """The answer to a request for a vote."""
-
-    def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
-        """A leader announces its term, or which term comes after that of the receiver's log."""
-
-    def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
-        """A follower says how far it has recorded the log."""
-
-    def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
-        """The leader says how far a quorum has recorded the log."""
-
-    def on_catchup_position(self, now: Now, message: cm.CatchupPosition) -> None:
-        """A follower asks for a replay of the log from its position on."""
-
-    def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None:
-        """The leader has ended the replay: the follower has the live log."""
-
-    def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
-        """The leader says at which position members end."""
-
-    def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
-        """A follower has reached the position at which it ends."""
-
-    def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
-        """The answer of a backup or a standby that was challenged."""
-
-    def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None:
-        """A backup asks what there is to copy."""
-
-    def on_heartbeat_request(self, now: Now, message: cm.HeartbeatRequest) -> None:
-        """A standby asks for a sign of life."""
-
-    def on_standby_snapshot(self, now: Now, message: cm.StandbySnapshot) -> None:
-        """A standby tells of snapshots that it has taken."""
-
-
 class ConsensusAdapter:
     """Polls the consensus subscription."""
 
-    def __init__(self, context: ModuleContext, handler: ConsensusHandler) -> None:
+    def __init__(self, context: ModuleContext, handler: ConsensusMessages) -> None:
         self._context = context
         self._handler = handler
         channel = Channel("tcp", {"endpoint": context.own.endpoints.consensus, "alias": "consensus"})
@@ -122,6 +73,6 @@ class ConsensusAdapter:
         elif wrong := contradiction(received.image.source_identity, message):
             self._context.ignored.note(now, received.image.source_identity, "messages under another name", wrong)
         else:
-            self._context.tracer.emit(now, "receive", **trace_fields(message))
+            self._context.tracer.emit(now, TraceKind.RECEIVE, **trace_fields(message))
             self._handler.peer = received.image.source_identity
             handle(now, message)

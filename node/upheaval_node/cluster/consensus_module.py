@@ -8,11 +8,9 @@ holds its parts, each of which owns and writes its own state: where the module s
 (`module_messages`). It tells one what another found. Source: Aeron Cluster, consensus module agent.
 """
 
-from collections.abc import Sequence
 from random import Random
-from typing import Final
+from typing import Final, NamedTuple
 
-from upheaval_node.archive.whole_recordings import WholeRecording
 from upheaval_node.cluster.authentication import (
     Authenticator,
     AuthorisationService,
@@ -45,13 +43,14 @@ from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
 from upheaval_node.cluster.standby_notices import StandbyNotices
 from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
-from upheaval_node.files.recording_log import Entry
 from upheaval_node.media.api import Media
 from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.settings import MemberSettings
 from upheaval_node.steps import StepGenerator, Steps
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
@@ -75,8 +74,26 @@ _STEPPING_STATES: Final = frozenset(
 """Election states that wait for counters of other components, which nothing announces."""
 
 
+class _Order(NamedTuple):
+    """What a value of the control toggle brings into the log, and what the module's state becomes by it, if another."""
+
+    taken_in: ModuleState
+    action: cm.ClusterAction
+    leads_to: ModuleState | None
+    flags: int = 0
+
+
+_ORDERS: Final[dict[int, _Order]] = {
+    ControlToggle.SUSPEND: _Order(ModuleState.ACTIVE, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED),
+    ControlToggle.RESUME: _Order(ModuleState.SUSPENDED, cm.ClusterAction.RESUME, ModuleState.ACTIVE),
+    ControlToggle.SNAPSHOT: _Order(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT),
+    ControlToggle.SHUTDOWN: _Order(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT),
+    ControlToggle.STANDBY_SNAPSHOT: _Order(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, None, STANDBY_FLAG),
+}
+
+
 class ConsensusModule:
-    """Implements `ports.Agent`, and hears of its parts what concerns several of them.
+    """Implements `ports.Agent`.
 
     `do_work` raises `TerminationError` when the member must end: its archive is gone, a service acts out of turn, the
     log is of another kind. `StorageError` leaves it too, because nothing that this member would say could be trusted.
@@ -84,6 +101,14 @@ class ConsensusModule:
 
     ingress_extension: IngressExtension | None = None
     """Set before the first turn: takes what clients send in messages of another schema."""
+
+    bell: Bell | None = None
+    _ingress: IngressAdapter | None = None
+    _recovery: Steps[Recovered] | None = None
+    _consensus: ConsensusAdapter | None = None
+    _service_adapter: ServiceAdapter | None = None
+    _slow_tick_deadline_ns = 0
+    _deadline_ns = 0
 
     def __init__(
         self,
@@ -97,21 +122,13 @@ class ConsensusModule:
         random: Random,
         errors: ErrorSink,
         *,
-        archive_control_stream_id: int = 10,
+        archive_control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
     ) -> None:
         """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
         context = self._context = open_context(
-            media,
-            storage,
-            counters,
-            settings,
-            members,
-            member_id,
-            tracer,
-            errors,
-            archive_control_stream_id=archive_control_stream_id,
+            media, storage, counters, settings, members, member_id, tracer, errors, archive_control_stream_id
         )
         self.members: Final = context.members
         self.membership: Final = context.membership
@@ -127,11 +144,24 @@ class ConsensusModule:
         recording = LogRecording(context)
         leader_log = LeaderLog(context, recording, services)
         standing = self._standing = Standing(context, leader_log, publisher)
-        state = self._state = ReplicatedState(context, standing, services, self, authenticator, authorisation)
+        state = self._state = ReplicatedState(
+            context, standing, services, authenticator, authorisation, self._on_term_event, self._on_snapshot_request
+        )
         reader = LogAdapter(state, max_block_length=cluster.log_fragment_limit * cluster.log_mtu)
-        self._log = MemberLog(context, standing, publisher, services, recording, reader, leader_log, self)
-        self._snapshots = Snapshots(context, standing, state, acks, self)
+        self._log = MemberLog(
+            context,
+            standing,
+            publisher,
+            services,
+            recording,
+            reader,
+            leader_log,
+            on_leave=self._on_term_left,
+            on_roll_back=self._roll_back,
+            on_commit=self._on_committed,
+        )
         self._termination = Termination(context, standing, publisher, services, acks)
+        self._snapshots = Snapshots(context, standing, state, acks, on_end=self._termination.on_snapshot_ended)
         self._leader = LeaderContact()
         self._elections = Elections(context, standing, self._log, self._leader, publisher, random)
         self._notices = StandbyNotices(context, context.recording_log)
@@ -148,13 +178,6 @@ class ConsensusModule:
             self._backups,
         )
         self._node_control = NodeControl(context)
-        self._ingress: IngressAdapter | None = None
-        self._recovery: Steps[Recovered] | None = None
-        self._consensus: ConsensusAdapter | None = None
-        self._service_adapter: ServiceAdapter | None = None
-        self._slow_tick_deadline_ns = 0
-        self._deadline_ns = 0
-        self.bell: Bell | None = None
 
     # --- what others see ---
 
@@ -318,7 +341,7 @@ class ConsensusModule:
         self._log.begin_term(now, position)
         self._context.tracer.emit(
             now,
-            "leadership_term",
+            TraceKind.LEADERSHIP_TERM,
             leadership_term_id=election.leadership_term_id,
             leader_member_id=election.leader_member_id,
             log_position=position,
@@ -344,7 +367,7 @@ class ConsensusModule:
             extension=self.ingress_extension,
         )
 
-    def on_term_left(self, now: Now) -> None:
+    def _on_term_left(self, now: Now) -> None:
         """An election has begun: nothing is taken from clients and operators."""
         self._standing.become(now, Role.FOLLOWER)
         self._close_ingress()
@@ -355,7 +378,7 @@ class ConsensusModule:
             self._ingress.close()
             self._ingress = None
 
-    def on_rolled_back(self, now: Now, position: int) -> None:
+    def _roll_back(self, now: Now, position: int) -> None:
         """Undo what stands in the log after `position`: another leader may write something else there."""
         self._context.latency.abandon()
         self._context.durations.abandon()
@@ -404,51 +427,38 @@ class ConsensusModule:
     def _check_control_toggle(self, now: Now) -> int:
         """Serve what an operator asked for; a value that does not suit the state stays where it is."""
         toggle = self.counters.control_toggle
-        value = toggle.get()
-        is_active = self.state is ModuleState.ACTIVE
-        if value == ControlToggle.SUSPEND and is_active:
-            return self._append_action(now, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED)
-        if value == ControlToggle.SNAPSHOT and is_active:
-            return self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
-        if value == ControlToggle.SHUTDOWN and is_active:
-            work = self._append_action(now, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT)
-            if work:
-                self._termination.announce(now, self._snapshots.position)
-            return work
-        if value == ControlToggle.ABORT and is_active:
+        value, state = toggle.get(), self.state
+        if value == ControlToggle.ABORT and state is ModuleState.ACTIVE:
             self._termination.abort(now, self._log.publisher.position)
             return 1
-        if value == ControlToggle.STANDBY_SNAPSHOT and is_active:
-            work = self._append_action(now, cm.ClusterAction.SNAPSHOT, self.state, flags=STANDBY_FLAG)
-            if work:
-                toggle.set(ControlToggle.NEUTRAL)
-            return work
-        if value == ControlToggle.RESUME and self.state is ModuleState.SUSPENDED:
-            work = self._append_action(now, cm.ClusterAction.RESUME, ModuleState.ACTIVE)
-            if work:
-                toggle.set(ControlToggle.NEUTRAL)
-            return work
-        return 0
+        order = _ORDERS.get(value)
+        if order is None or order.taken_in is not state or not self._append_action(now, order):
+            return 0
+        if value == ControlToggle.SHUTDOWN:
+            self._termination.announce(now, self._snapshots.position)
+        elif order.leads_to in (None, ModuleState.ACTIVE):
+            toggle.set(ControlToggle.NEUTRAL)
+        return 1
 
-    def _append_action(self, now: Now, action: cm.ClusterAction, state: ModuleState, *, flags: int = 0) -> int:
+    def _append_action(self, now: Now, order: _Order) -> bool:
         def request(position: int) -> cm.ClusterActionRequest:
             return cm.ClusterActionRequest(
                 leadership_term_id=self.leadership_term_id,
                 log_position=position,
                 timestamp=self._context.cluster_time(now),
-                action=action,
-                flags=flags,
+                action=order.action,
+                flags=order.flags,
             )
 
         end = self._log.publisher.append_with_end(request)
         if end <= 0:
-            return 0
+            return False
         self._state.on_action_appended(end)
-        if state is ModuleState.SNAPSHOT:
+        if order.leads_to is ModuleState.SNAPSHOT:
             self._snapshots.begin(now, end, is_timed=True)
-        else:
-            self._standing.enter(now, state)
-        return 1
+        elif order.leads_to is not None:
+            self._standing.enter(now, order.leads_to)
+        return True
 
     # --- leading and following ---
 
@@ -462,7 +472,7 @@ class ConsensusModule:
             self._context.latency.on_append(now, position, log.position)
         return work + self._log.lead(now)
 
-    def on_committed(self, now: Now, position: int) -> None:
+    def _on_committed(self, now: Now, position: int) -> None:
         """A quorum has recorded the log up to there."""
         self._context.latency.on_commit(now, position)
         self._state.on_committed(position)
@@ -497,12 +507,12 @@ class ConsensusModule:
 
     # --- what the log and the services say ---
 
-    def on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
+    def _on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
         """An election that replays names the term."""
         if self.election is not None:
             self.election.on_replay_new_leadership_term_event(now, event)
 
-    def on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
+    def _on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
         """What is for standbys alone is none of a member's."""
         if is_for_all(request):
             self._snapshots.begin(now, request.log_position)
@@ -510,17 +520,6 @@ class ConsensusModule:
     def _on_service_ack(self, now: Now, message: cm.ServiceAck) -> None:
         self._snapshots.on_service_ack(now, message)
         self._termination.on_service_ack()
-
-    def base_of_term(self, leadership_term_id: int) -> int:
-        """As the recording log names it."""
-        return self.recording_log.get_term_entry(leadership_term_id).term_base_log_position
-
-    def on_snapshot_recorded(self, log_position: int, named: Sequence[tuple[WholeRecording, Entry]]) -> None:
-        """The entries are all that counts."""
-
-    def on_snapshot_ended(self, now: Now) -> None:
-        """It may have been the one before the end."""
-        self._termination.on_snapshot_ended(now)
 
     # --- end ---
 

@@ -11,6 +11,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 
@@ -39,10 +40,10 @@ class ConsensusPublisher:
         if message is not self._encoded_message:
             self._encoded = cm.SCHEMA.encode(message)
             self._encoded_message = message
-        context.tracer.emit(now, "send", to=member_id, **trace_fields(message))
+        context.tracer.emit(now, TraceKind.SEND, to=member_id, **trace_fields(message))
         if publication.offer(self._encoded) > 0:
             return True
-        context.tracer.emit(now, "send_failed", to=member_id, message=type(message).__name__)
+        context.tracer.emit(now, TraceKind.SEND_FAILED, to=member_id, message=type(message).__name__)
         if publication.is_closed:
             del self._publications[member_id]
         return False

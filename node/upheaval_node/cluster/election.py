@@ -59,6 +59,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
             if self.state is ElectionState.FOLLOWER_LOG_REPLICATION:
                 self._replication_deadline_ns = now.ns + self._timeouts.leader_heartbeat_ns
         elif message.leadership_term_id > self.leadership_term_id and self.state in AWAITING_QUORUM:
+            # Differs from Aeron (docs/protocol.md, E4): Aeron ignores it in LEADER_LOG_REPLICATION.
             raise PeerError("unexpected commit position from new leader")
 
 

@@ -20,9 +20,6 @@ from upheaval_node.settings import ClusterSettings
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import LONG_AGO_NS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
-PROTOCOL_VERSION = 1 << 16
-"""Consensus protocol version 1.0.0, carried by CanvassPosition and RequestVote."""
-
 SHORTEST_WAIT_NS = 1_000_000
 """A deadline that a failed send left in the past is looked at again after this long, so that the loop cannot spin."""
 
@@ -90,7 +87,7 @@ class ElectionBase:
         self.is_leader_startup = False
         # A member that granted its vote in a term, or followed its leader, follows nobody of an earlier one: with two
         # leaders alive, what it acknowledged to the earlier one would be lost to the later one. After a restart only
-        # the highest term that was persisted is known. (Aeron follows whoever announces itself first.)
+        # the highest term that was persisted is known.
         self._promised_term_id = leadership_term_id
         if is_node_startup:
             self._promised_term_id = max(leadership_term_id, context.node_state.candidate_term_id)
@@ -206,17 +203,20 @@ class ElectionBase:
     @property
     def named_term_id(self) -> int:
         """The last term that the recording log names, though it may have no entry yet: what votes compare."""
+        # Differs from Aeron (docs/protocol.md, E9): Aeron compares the term last joined or replayed.
         last = self._context.recording_log.find_last_term()
         known = self.log_leadership_term_id
         return known if last is None else max(known, last.leadership_term_id)
 
     def _quorum_position(self, now: Now) -> int:
+        # Differs from Aeron (docs/protocol.md, E7): Aeron counts any position of an active member.
         # A log that ends in the same term as ours is a part of it or goes on from it; one that is reported under our
         # new term was copied from ours. Nobody else's position says anything about our log.
         terms = (self.log_leadership_term_id, self.leadership_term_id)
         position = min(self._membership.quorum_position(now, terms), self.append_position)
         if self.state is not ElectionState.LEADER_LOG_REPLICATION or position < self.append_position:
             return position
+        # Differs from Aeron (docs/protocol.md, E8): Aeron commits the old log when a quorum has copies.
         # Whoever reports the whole log under the new term has named that term. Only then does no log of a term between
         # the last one and the new one beat it, and only then is the old log committed.
         named = self._membership.has_quorum_at(now, self.leadership_term_id, self.append_position)

@@ -89,12 +89,14 @@ class FollowerStates(ElectionBase):
         is_leader_waiting = self.notified_commit_position < max(self._term_base, 1)
         has_nothing_to_replay = self.log_position >= self.append_position
         work = 0
+        # Differs from Aeron (docs/protocol.md, E10): it is also sent with nothing to replay.
         if is_recorded and (is_leader_waiting or not has_nothing_to_replay):
             work = int(self._publish_append_position(now, self.append_position))
         if has_nothing_to_replay:
             self._enter_catchup_or_log(now, "nothing to replay")
             return 1
         if is_leader_waiting:
+            # Differs from Aeron (docs/protocol.md, E12): Aeron waits.
             self._check_await_timeout(now, "no commit position")
         elif self.log_position >= self.notified_commit_position:
             self._canvass_again(now, "log replay rejected")
@@ -106,6 +108,7 @@ class FollowerStates(ElectionBase):
 
     def _canvass_again(self, now: Now, reason: str) -> None:
         """The replay may have gone back to an earlier term; the log goes on to the last one that it names."""
+        # Differs from Aeron (docs/protocol.md, E11): Aeron takes that of the last entry read.
         self.log_leadership_term_id = self.named_term_id
         self._enter(ElectionState.CANVASS, now, reason)
 
@@ -215,8 +218,10 @@ class FollowerStates(ElectionBase):
         if self.state is ElectionState.INIT or leader_id not in self._membership.by_id or is_own_echo:
             return
         self._heard_from(leader_id)
+        # Differs from Aeron (docs/protocol.md, E4): Aeron ignores it.
         if self.state in AWAITING_QUORUM and message.leadership_term_id > self.leadership_term_id:
             raise PeerError("unexpected new leadership term")
+        # Differs from Aeron (docs/protocol.md, E3): a vote binds.
         if self.state is ElectionState.CANVASS and message.leadership_term_id < self._promised_term_id:
             if self._barred_since_ns is None:
                 self._barred_since_ns = now.ns
@@ -266,6 +271,7 @@ class FollowerStates(ElectionBase):
 
     def _begin_truncation(self, position: int) -> None:
         """The tail after `position` was never committed: cut it in INIT, then canvass with the shorter log."""
+        # Differs from Aeron (docs/protocol.md, E6): Aeron truncates.
         if position < self._log.commit_position:
             raise TerminationError(
                 f"a new leader's log ends at {position}, below the commit position {self._log.commit_position}",

@@ -66,6 +66,7 @@ class LeaderStates(ElectionBase):
 
     def _check_not_passed(self, now: Now) -> None:
         """Members that voted in a later term do not follow this one: without a quorum in time, be elected anew."""
+        # Differs from Aeron (docs/protocol.md, E5): Aeron stays in the state.
         is_passed = self.candidate_term_id > self.leadership_term_id
         if is_passed and now.ns >= self._state_change_ns + self._timeouts.leader_heartbeat_ns:
             raise TimeoutExpired(f"no quorum in time, and a candidate of term {self.candidate_term_id} was seen")

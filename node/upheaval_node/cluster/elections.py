@@ -12,6 +12,7 @@ from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_standing import Standing
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.cluster.recovery import Recovered
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 
@@ -53,7 +54,7 @@ class Elections:
     def enter(self, now: Now, reason: str, *, is_graceful: bool = False) -> None:
         """Give up the term. `is_graceful` tells that the leader ended its log in good order."""
         standing = self._standing
-        # Differs from Aeron: protocol.md#termination-and-elections
+        # Differs from Aeron (docs/protocol.md, E18): a TERMINATING member takes part in no election.
         if standing.election is not None or standing.state is ModuleState.TERMINATING:
             return
         graceful_leader_id = standing.leader_member_id if is_graceful else NULL_VALUE
@@ -88,7 +89,7 @@ class Elections:
         self._context.published.election_state.set(state)
         self._context.tracer.emit(
             now,
-            "election_state",
+            TraceKind.ELECTION_STATE,
             state=state.name,
             reason=reason,
             leadership_term_id=election.leadership_term_id,

@@ -88,6 +88,7 @@ class FollowerLog:
 
         The live log is only accepted where it meets what was received; from then on the replay adds nothing.
         """
+        # Differs from Aeron (docs/protocol.md, E15): Aeron waits for StopCatchup.
         if self._catchup is not None and self._live is not None:
             image = self.image
             if image is not None and image.active_transport_count >= _MERGED_TRANSPORTS:

@@ -74,6 +74,7 @@ class LogPublisher:
         Fragments are recorded one by one, so a quorum may hold a part of an entry. That must not count as committed:
         who reads on from there would never see the entry whole.
         """
+        # Differs from Aeron (docs/protocol.md, E16): Aeron commits any frame.
         fragmented = self._fragmented
         while fragmented and fragmented[0][1] <= position:
             fragmented.popleft()

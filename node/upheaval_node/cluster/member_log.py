@@ -7,7 +7,7 @@ tell positions.
 """
 
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 from upheaval_node.cluster.catchup_replays import CatchupReplays
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
@@ -35,24 +35,12 @@ LIVE_JOIN_WINDOW: Final = 32 * 1024 * 1024
 """A follower that catches up adds the live log once it is at most this far behind, or a quarter of a term."""
 
 
-class TermListener(Protocol):
-    """Who ends what depends on a term, and learns what is committed in it."""
-
-    def on_term_left(self, now: Now) -> None:
-        """Nothing may be appended or taken from clients any more."""
-        ...
-
-    def on_rolled_back(self, now: Now, position: int) -> None:
-        """What stands in the log after `position` may become something else."""
-        ...
-
-    def on_committed(self, now: Now, position: int) -> None:
-        """A leader: everything before `position` stays."""
-        ...
-
-
 class MemberLog:
-    """One log, whoever writes it."""
+    """One log, whoever writes it.
+
+    `on_leave` is called when a term ends, `on_roll_back` when what stands after a position may become something else,
+    `on_commit` on a leader when everything before a position stays.
+    """
 
     def __init__(
         self,
@@ -63,13 +51,18 @@ class MemberLog:
         recording: LogRecording,
         reader: LogAdapter,
         leader_log: LeaderLog,
-        listener: TermListener,
+        *,
+        on_leave: Callable[[Now], None],
+        on_roll_back: Callable[[Now, int], None],
+        on_commit: Callable[[Now, int], None],
     ) -> None:
         self._context = context
         self._standing = standing
         self._publisher = publisher
         self._services = services
-        self._listener = listener
+        self._on_leave = on_leave
+        self._on_roll_back = on_roll_back
+        self._on_commit = on_commit
         self._interval_ns = context.settings.timeouts.leader_heartbeat_interval_ns
         self.recording: Final = recording
         self.reader: Final = reader
@@ -149,7 +142,7 @@ class MemberLog:
         return stop_position
 
     def _leave_term(self, now: Now, log_position: int) -> StepGenerator[int]:
-        self._listener.on_term_left(now)
+        self._on_leave(now)
         self._backtrack_reported_at = NULL_POSITION
         self.follower_log.remove_destinations()
         # Services that were told to join a log must find one.
@@ -171,7 +164,7 @@ class MemberLog:
             if self._replays or self._replications:
                 yield
         stop_position = yield from self.recording.stop()
-        self._listener.on_rolled_back(now, log_position)
+        self._on_roll_back(now, log_position)
         self.begin_at(log_position)
         self.follower_log.close()
         return stop_position
@@ -209,6 +202,7 @@ class MemberLog:
         return self._has_joined(now)
 
     def _has_joined(self, now: Now) -> bool:
+        # Differs from Aeron (docs/protocol.md, E1): polled, where Aeron waits inside one tick.
         assert self._joining is not None
         if not self._joining.poll(now):
             return False
@@ -234,7 +228,7 @@ class MemberLog:
         self._last_commit_send_ns = now.ns
         if reached > commit:
             self.begin_at(reached)
-            self._listener.on_committed(now, reached)
+            self._on_commit(now, reached)
         return 1
 
     def lead(self, now: Now) -> int:

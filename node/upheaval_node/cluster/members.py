@@ -109,7 +109,7 @@ def quorum_position(
     """The highest position that a quorum of members has reported; silent members count as position 0.
 
     With `log_terms`, so do members that reported another term: their log may be longer and still hold something else
-    from some position on. (Aeron counts them all.)
+    from some position on.
     """
     positions = sorted(
         (

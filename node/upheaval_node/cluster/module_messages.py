@@ -27,7 +27,7 @@ MAX_TERM_GAP = 1 << 16
 
 
 class ConsensusMessages:
-    """Implements `consensus_adapter.ConsensusHandler`."""
+    """One method a message. Raises `NodeError` for what goes wrong."""
 
     peer = ""
     """Where the message comes from that is being handled."""
@@ -63,6 +63,7 @@ class ConsensusMessages:
         self._context.ignored.note(now, self.peer, kind, text, may_be_late=may_be_late)
 
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
+        """A member in its canvass says where its log ends, as it does again and again."""
         member = self._other_member(now, message.follower_member_id, message)
         if member is None:
             return
@@ -81,7 +82,7 @@ class ConsensusMessages:
         """Tell a member that looks for a leader about this term, or about the next one that its log misses."""
         publisher = self._log.publisher
         recording_log, term_id = self._context.recording_log, self._term_id
-        base = recording_log.get_term_entry(term_id).term_base_log_position
+        base = recording_log.base_of_term(term_id)
         following = next_term_when_running(recording_log, log_term_id, term_id, base)
         self._publisher.send(
             now,
@@ -120,6 +121,7 @@ class ConsensusMessages:
         """
         if self._other_member(now, member_id, message) is None:
             return False
+        # Differs from Aeron (docs/protocol.md, E14): Aeron believes any.
         known = max(self._term_id, self._context.node_state.candidate_term_id)
         if term_id <= known + MAX_TERM_GAP:
             return True
@@ -127,6 +129,7 @@ class ConsensusMessages:
         return False
 
     def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
+        """A candidate asks for a vote in its term."""
         if not self._is_believable(now, message.candidate_member_id, message.candidate_term_id, message):
             return
         if self._standing.election is not None:
@@ -137,6 +140,7 @@ class ConsensusMessages:
             self._ignore(now, "RequestVote of no later term", message, may_be_late=True)
 
     def on_vote(self, now: Now, message: cm.Vote) -> None:
+        """The answer to a request for a vote."""
         if self._other_member(now, message.follower_member_id, message) is None:
             return
         if self._standing.election is not None:
@@ -145,6 +149,7 @@ class ConsensusMessages:
             self._ignore(now, "Vote without an election", message, may_be_late=True)
 
     def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
+        """A leader announces its term, or which term comes after that of the receiver's log."""
         terms = (message.leadership_term_id, message.next_leadership_term_id, message.log_leadership_term_id)
         if not self._is_believable(now, message.leader_member_id, max(terms), message):
             return
@@ -166,6 +171,7 @@ class ConsensusMessages:
             self._elections.enter(now, f"unexpected new leadership term event: {message}")
 
     def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
+        """A follower says how far it has recorded the log."""
         member = self._other_member(now, message.follower_member_id, message)
         if member is None:
             return
@@ -204,6 +210,7 @@ class ConsensusMessages:
             self._log.catchups.stop(follower_id)
 
     def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
+        """The leader says how far a quorum has recorded the log."""
         if not self._is_believable(now, message.leader_member_id, message.leadership_term_id, message):
             return
         self._note_leader_update(now, message.leadership_term_id)
@@ -218,6 +225,7 @@ class ConsensusMessages:
             self._ignore(now, "CommitPosition of no leader of this or a later term", message, may_be_late=True)
 
     def on_catchup_position(self, now: Now, message: cm.CatchupPosition) -> None:
+        """A follower asks for a replay of the log from its position on."""
         if self._other_member(now, message.follower_member_id, message) is None:
             return
         log, is_of_term = self._log, message.leadership_term_id <= self._term_id
@@ -228,15 +236,18 @@ class ConsensusMessages:
             self._ignore(now, "CatchupPosition to no leader that can serve it", message, may_be_late=True)
 
     def on_stop_catchup(self, now: Now, message: cm.StopCatchup) -> None:
+        """The leader has ended the replay: the follower has the live log."""
         if message.follower_member_id == self._context.member_id and message.leadership_term_id == self._term_id:
             self._log.follower_log.remove_catchup_destination()
         else:
             self._ignore(now, "StopCatchup of another member or term", message, may_be_late=True)
 
     def on_termination_position(self, now: Now, message: cm.TerminationPosition) -> None:
+        """The leader says at which position members end."""
         self._termination.on_termination_position(now, self.peer, message, self._log.commit_position)
 
     def on_termination_ack(self, now: Now, message: cm.TerminationAck) -> None:
+        """A follower has reached the position at which it ends."""
         self._termination.on_termination_ack(now, self.peer, message)
 
     def on_challenge_response(self, now: Now, message: cm.ChallengeResponse) -> None:
@@ -248,12 +259,15 @@ class ConsensusMessages:
             self._sessions.on_challenge_response(now, message)
 
     def on_backup_query(self, now: Now, message: cm.BackupQuery) -> None:
+        """A backup asks what there is to copy."""
         self._take_request(now, message)
 
     def on_heartbeat_request(self, now: Now, message: cm.HeartbeatRequest) -> None:
+        """A standby asks for a sign of life."""
         self._take_request(now, message)
 
     def on_standby_snapshot(self, now: Now, message: cm.StandbySnapshot) -> None:
+        """A standby tells of snapshots that it has taken."""
         self._take_request(now, message)
 
     def _take_request(self, now: Now, message: Request) -> None:

@@ -7,8 +7,8 @@ recording log, by which they count. A failure leaves the member without this sna
 Cluster, snapshots. Knows nothing of elections.
 """
 
-from collections.abc import Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from upheaval_node.archive.whole_recordings import WholeRecording, describe_recording, write_recording
 from upheaval_node.cluster.module_context import ModuleContext
@@ -28,24 +28,12 @@ from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 MODULE_ID: Final = -1
 
 
-class SnapshotListener(Protocol):
-    """What a member and a standby do differently."""
-
-    def base_of_term(self, leadership_term_id: int) -> int:
-        """Where the log of a term begins."""
-        ...
-
-    def on_snapshot_recorded(self, log_position: int, named: Sequence[tuple[WholeRecording, Entry]]) -> None:
-        """The recordings of a snapshot are complete, and the recording log has these entries of them."""
-        ...
-
-    def on_snapshot_ended(self, now: Now) -> None:
-        """The log goes on, whatever came of the snapshot."""
-        ...
-
-
 class Snapshots:
-    """One snapshot at a time."""
+    """One snapshot at a time.
+
+    `base_of_term` tells where a term begins if the recording log need not, `on_recorded` gets the recordings of a
+    snapshot and their entries, `on_end` is called when the log goes on, whatever came of the snapshot.
+    """
 
     def __init__(
         self,
@@ -53,13 +41,18 @@ class Snapshots:
         standing: Standing,
         state: ReplicatedState,
         acks: ServiceAcks,
-        listener: SnapshotListener,
+        *,
+        base_of_term: Callable[[int], int] | None = None,
+        on_recorded: Callable[[Sequence[tuple[WholeRecording, Entry]]], None] = lambda _: None,
+        on_end: Callable[[Now], None] = lambda _: None,
     ) -> None:
         self._context = context
         self._standing = standing
         self._state = state
         self._acks = acks
-        self._listener = listener
+        self._base_of_term = base_of_term or context.recording_log.base_of_term
+        self._on_recorded = on_recorded
+        self._on_end = on_end
         self._recording: Steps[None] | None = None
         self.position = NULL_POSITION
         """Where the entry ends that asked for the last one."""
@@ -120,7 +113,7 @@ class Snapshots:
     def _record(self, state: ModuleSnapshot, recording_ids: Sequence[int], timestamp: int) -> StepGenerator[None]:
         """Record the module's part and, when everything is complete, say so in the recording log."""
         context = self._context
-        term_base = self._listener.base_of_term(state.leadership_term_id)
+        term_base = self._base_of_term(state.leadership_term_id)
         channel = Channel("ipc", {"alias": "snapshot", "term-length": str(context.settings.snapshot_term_length)})
         own = yield from write_recording(
             context.media,
@@ -153,7 +146,7 @@ class Snapshots:
             for service_id, recording in [*reversed(recordings[1:]), recordings[0]]
         ]
         context.published.snapshot_count.increment()
-        self._listener.on_snapshot_recorded(state.log_position, named)
+        self._on_recorded(named)
 
     def _end(self, now: Now) -> None:
         self._context.durations.end(now)
@@ -161,4 +154,4 @@ class Snapshots:
         self._standing.enter(now, ModuleState.ACTIVE)
         if self._standing.is_leader:
             self._context.published.control_toggle.set(ControlToggle.NEUTRAL)
-        self._listener.on_snapshot_ended(now)
+        self._on_end(now)

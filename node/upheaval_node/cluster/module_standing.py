@@ -13,6 +13,7 @@ from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import LEGAL_MOVES, READS_LOG, ModuleState
 from upheaval_node.protocol.codec import Message
 from upheaval_node.state_machine import StateMachine
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import NULL_VALUE, Now
 
 
@@ -77,13 +78,13 @@ class Standing:
         old = self.state
         if state is not old:
             self._states.enter(state)
-            self._context.tracer.emit(now, "module_state", old=old.name, new=state.name)
+            self._context.tracer.emit(now, TraceKind.MODULE_STATE, old=old.name, new=state.name)
             self._context.published.module_state.set(state)
 
     def become(self, now: Now, role: Role) -> None:
         """The only writer of the role."""
         if role is not self.role:
-            self._context.tracer.emit(now, "role", old=self.role.name, new=role.name)
+            self._context.tracer.emit(now, TraceKind.ROLE, old=self.role.name, new=role.name)
             self.role = role
             self._context.published.role.set(role)
 

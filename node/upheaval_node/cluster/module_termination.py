@@ -18,6 +18,7 @@ from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE, Now
 
 
@@ -92,7 +93,7 @@ class Termination:
 
         One that ends the cluster may be gone before its followers have read as far as they must.
         """
-        # Differs from Aeron: protocol.md#a-follower-that-was-told-to-end
+        # Differs from Aeron (docs/protocol.md, E17): Aeron misses no leader any more.
         return self._timeout_ns if self.is_pending else 0
 
     def on_termination_position(
@@ -123,6 +124,7 @@ class Termination:
 
     def call_off(self) -> None:
         """An election begins."""
+        # Differs from Aeron (docs/protocol.md, E18): Aeron keeps it.
         if self._standing.state is not ModuleState.TERMINATING:
             self._position = NULL_POSITION
 
@@ -159,7 +161,7 @@ class Termination:
         self._context.recording_log.commit_log_position(term_id, position)
         self._context.tracer.emit(
             now,
-            "cluster-end",
+            TraceKind.CLUSTER_END,
             log_position=position,
             leadership_term_id=term_id,
             requested_term_id=self._term_id,

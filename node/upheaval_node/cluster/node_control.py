@@ -11,6 +11,7 @@ from upheaval_node.cluster.module_state import NodeToggle
 from upheaval_node.cluster.standby_replicator import replicate_standby_snapshot
 from upheaval_node.errors import PeerError
 from upheaval_node.steps import StepGenerator, Steps
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 
@@ -63,7 +64,7 @@ class NodeControl:
         except PeerError as error:
             self._context.report(now, "node control", f"no standby snapshot is replicated: {error}")
         else:
-            self._context.tracer.emit(now, "standby_snapshot_replicated", endpoint=self._replication.result)
+            self._context.tracer.emit(now, TraceKind.STANDBY_SNAPSHOT_REPLICATED, endpoint=self._replication.result)
         self._replication = None
         return 1
 
@@ -76,7 +77,7 @@ class NodeControl:
         except PeerError as error:
             self._context.report(now, "node control", f"the recording log is not validated: {error}")
         else:
-            self._context.tracer.emit(now, "recording_log_validated", invalid=self._validation.result)
+            self._context.tracer.emit(now, TraceKind.RECORDING_LOG_VALIDATED, invalid=self._validation.result)
         self._validation = None
         return 1
 

@@ -72,6 +72,7 @@ def _extent(recording_log: RecordingLog, recording: LogRecording) -> StepGenerat
 
 def _forget_lost_terms(recording_log: RecordingLog, stop_position: int) -> None:
     """Without syncs a power cut may take the end of the log and leave its terms: this log does not reach them."""
+    # Differs from Aeron (docs/protocol.md, E13): Aeron keeps them.
     last = recording_log.find_last_term()
     if last is not None and max(last.term_base_log_position, last.log_position) > stop_position:
         recording_log.cut_terms(stop_position)

@@ -6,7 +6,7 @@ follower log consumption, service to module messages. Knows nothing of elections
 """
 
 from collections import deque
-from typing import Protocol
+from collections.abc import Callable
 
 from upheaval_node.cluster.authentication import Authenticator, AuthorisationService
 from upheaval_node.cluster.log_publisher import LogPublisher
@@ -23,19 +23,8 @@ from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
-
-
-class LogListener(Protocol):
-    """Who acts on what a read log says of terms and snapshots."""
-
-    def on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
-        """A term begins; it is the standing's term already."""
-        ...
-
-    def on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
-        """A snapshot is asked for in this term: `is_for_all` says whether members take it."""
-        ...
 
 
 def is_for_all(request: cm.ClusterActionRequest) -> bool:
@@ -44,21 +33,26 @@ def is_for_all(request: cm.ClusterActionRequest) -> bool:
 
 
 class ReplicatedState:
-    """Implements `log_adapter.LogHandler` and `service_proxy.ServiceHandler`."""
+    """Implements `log_adapter.LogHandler` and `service_proxy.ServiceHandler`.
+
+    `on_term` is told when the log has come to a new term, `on_snapshot` when it asks for a snapshot in this term.
+    """
 
     def __init__(
         self,
         context: ModuleContext,
         standing: Standing,
         services: ServiceProxy,
-        listener: LogListener,
         authenticator: Authenticator,
         authorisation: AuthorisationService,
+        on_term: Callable[[Now, cm.NewLeadershipTermEvent], None],
+        on_snapshot: Callable[[Now, cm.ClusterActionRequest], None],
     ) -> None:
         self._context = context
         self._standing = standing
         self._services = services
-        self._listener = listener
+        self._on_term = on_term
+        self._on_snapshot = on_snapshot
         self.timers = Timers()
         self.sessions = SessionManager(context, standing, authenticator, authorisation)
         self.pending_messages = [PendingMessages(service_id) for service_id in range(context.settings.service_count)]
@@ -106,14 +100,14 @@ class ReplicatedState:
         self._standing.enter_term(event.leadership_term_id)
         self._context.tracer.emit(
             now,
-            "leadership_term",
+            TraceKind.LEADERSHIP_TERM,
             leadership_term_id=event.leadership_term_id,
             leader_member_id=event.leader_member_id,
             log_position=event.log_position,
             term_base_log_position=event.term_base_log_position,
             source="log",
         )
-        self._listener.on_term_event(now, event)
+        self._on_term(now, event)
 
     def _on_cluster_action(self, now: Now, request: cm.ClusterActionRequest) -> None:
         standing = self._standing
@@ -125,7 +119,7 @@ class ReplicatedState:
             case cm.ClusterAction.RESUME if standing.state is ModuleState.SUSPENDED:
                 standing.enter(now, ModuleState.ACTIVE)
             case cm.ClusterAction.SNAPSHOT:
-                self._listener.on_snapshot_request(now, request)
+                self._on_snapshot(now, request)
             case _:
                 pass
 

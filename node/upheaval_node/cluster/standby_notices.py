@@ -15,6 +15,7 @@ from upheaval_node.files.recording_log import EntryType, RecordingLog
 from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel, split_endpoint
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NULL_POSITION, Now
 
 MAX_NOTICES: Final = 64
@@ -119,7 +120,7 @@ class StandbyNotices:
                 )
         self._context.published.standby_snapshots.increment()
         position, endpoint = head.log_position, head.archive_endpoint
-        self._context.tracer.emit(now, "standby_snapshot", log_position=position, endpoint=endpoint)
+        self._context.tracer.emit(now, TraceKind.STANDBY_SNAPSHOT, log_position=position, endpoint=endpoint)
 
     def _problem_in_log(self, head: cm.StandbySnapshotSnapshot) -> str:
         """Why a notice does not fit the log that is committed here; empty if it does."""

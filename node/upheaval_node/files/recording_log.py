@@ -92,6 +92,10 @@ class RecordingLog:
             raise UsageError(f"unknown leadership term {leadership_term_id}")
         return entry
 
+    def base_of_term(self, leadership_term_id: int) -> int:
+        """Where the term begins. Raises `UsageError` when it is unknown."""
+        return self.get_term_entry(leadership_term_id).term_base_log_position
+
     def get_term_timestamp(self, leadership_term_id: int) -> int:
         """When the term began, -1 when it is unknown."""
         entry = self._terms.get(leadership_term_id)

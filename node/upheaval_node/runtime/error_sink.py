@@ -8,6 +8,7 @@ from typing import Final
 from upheaval_node.errors import StorageError
 from upheaval_node.ports import Tracer
 from upheaval_node.runtime import log_lines
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 MAX_KINDS: Final = 1000  # kinds are named in the code; the limit is against a kind made of peer input
@@ -49,7 +50,7 @@ class ProcessErrorSink:
                 with contextlib.suppress(OSError):
                     print(f"{self._name}: {kind}: {text}", file=sys.stderr, flush=True)
             if self._tracer is not None:
-                self._tracer.emit(now, "error", kind=kind, text=text)
+                self._tracer.emit(now, TraceKind.ERROR, kind=kind, text=text)
         if self._record is not None:
             with contextlib.suppress(StorageError):
                 self._record(now, f"{kind}: {text}")

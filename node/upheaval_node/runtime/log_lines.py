@@ -13,6 +13,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from upheaval_node.trace_kinds import TraceKind
+
 VARIABLE: Final = "UPHEAVAL_LOG"
 JSON: Final = "json"
 
@@ -20,9 +22,19 @@ INFO: Final = "info"
 WARNING: Final = "warning"
 ERROR: Final = "error"
 
-OF_CONSENSUS: Final = frozenset({"role", "module_state", "election_state", "leadership_term", "cluster-end"})
-OF_SERVICES: Final = frozenset({"service-state", "service-role", "service-terminate"})
-OF_PROCESSES: Final = frozenset({"process-start", "process-end", "terminated", "loop-stall", "error"})
+OF_CONSENSUS: Final = frozenset(
+    {
+        TraceKind.ROLE,
+        TraceKind.MODULE_STATE,
+        TraceKind.ELECTION_STATE,
+        TraceKind.LEADERSHIP_TERM,
+        TraceKind.CLUSTER_END,
+    }
+)
+OF_SERVICES: Final = frozenset({TraceKind.SERVICE_STATE, TraceKind.SERVICE_ROLE, TraceKind.SERVICE_TERMINATE})
+OF_PROCESSES: Final = frozenset(
+    {TraceKind.PROCESS_START, TraceKind.PROCESS_END, TraceKind.TERMINATED, TraceKind.LOOP_STALL, TraceKind.ERROR}
+)
 SHOWN: Final = OF_CONSENSUS | OF_SERVICES | OF_PROCESSES
 """The events of the trace that become lines."""
 
@@ -63,7 +75,7 @@ class LoggedEvents:
         if event in OF_CONSENSUS:
             return "consensus"
         kind = str(fields.get("kind", "")).split("-")
-        if event == "error" and kind[0] in ("service", "media"):
+        if event == TraceKind.ERROR and kind[0] in ("service", "media"):
             return "-".join(kind[:2]) if kind[0] == "service" else kind[0]
         return self._origin.get("component")
 
@@ -96,6 +108,10 @@ def show_failure(program: str, error: BaseException, status: int, trace: str) ->
 
 
 def _level(event: str, fields: Mapping[str, object]) -> str:
-    if event == "error" or fields.get("expected") is False or (event == "process-end" and fields.get("status")):
+    if (
+        event == TraceKind.ERROR
+        or fields.get("expected") is False
+        or (event == TraceKind.PROCESS_END and fields.get("status"))
+    ):
         return ERROR
-    return WARNING if event == "loop-stall" else INFO
+    return WARNING if event == TraceKind.LOOP_STALL else INFO

@@ -30,6 +30,7 @@ from upheaval_node.runtime.protocol_file import ProtocolFile
 from upheaval_node.runtime.tls import TlsRules
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.tls_files import TlsFiles
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, Now
 
 DRAIN_TIMEOUT_NS: Final = 500 * MS
@@ -129,25 +130,25 @@ class ProcessParts:
 
     def tell_start(self) -> None:
         """The first line of the trace: version and seed."""
-        self.tracer.emit(self.now(), "process-start", version=__version__, seed=self._seed)
+        self.tracer.emit(self.now(), TraceKind.PROCESS_START, version=__version__, seed=self._seed)
 
     def tell_termination(self, error: TerminationError) -> None:
         """Of the whole process."""
-        self.tracer.emit(self.now(), "terminated", reason=str(error), expected=error.expected)
+        self.tracer.emit(self.now(), TraceKind.TERMINATED, reason=str(error), expected=error.expected)
 
     def tell_ended(self, agent: Agent, error: TerminationError) -> None:
         """Of one agent, as expected."""
-        self.tracer.emit(self.now(), "terminated", reason=str(error), expected=True, agent=type(agent).__name__)
+        self.tracer.emit(self.now(), TraceKind.TERMINATED, reason=str(error), expected=True, agent=type(agent).__name__)
 
     def tell_stall(self, now: Now, stall_ns: int, longest_ns: int) -> None:
         """The loop was held up for `stall_ns`: what a missed bound is explained by."""
-        self.tracer.emit(now, "loop-stall", stall_ns=stall_ns, longest_stall_ns=longest_ns)
+        self.tracer.emit(now, TraceKind.LOOP_STALL, stall_ns=stall_ns, longest_stall_ns=longest_ns)
 
     def tell_end(self, status: ExitStatus, reason: str, longest_stall_ns: int) -> None:
         """The last line."""
         self.tracer.emit(
             self.now(),
-            "process-end",
+            TraceKind.PROCESS_END,
             status=int(status),
             status_name=status.name,
             reason=reason,

@@ -14,6 +14,7 @@ from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.runtime.tls import Peer, Refusal, TlsIdentity, TlsRules
 from upheaval_node.tls_files import BACKUP, MEMBER, STANDBY, TlsFiles
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 NODES: Final = (MEMBER, BACKUP, STANDBY)
@@ -55,7 +56,7 @@ class ProcessTls:
         """Show how many connections were refused."""
         if self._identity is not None:
             self._counter = counters.allocate(TLS_REFUSED, b"", "Upheaval TLS connections refused")
-            self._tell("certificates-read")
+            self._tell(TraceKind.CERTIFICATES_READ)
 
     def reload(self, others: Sequence[Callable[[], None]] = ()) -> None:
         """Read certificates, and whatever `others` read, again.
@@ -64,10 +65,10 @@ class ProcessTls:
         """
         self._reloads += 1
         if self._identity is not None and self._try("certificates", self._identity.reload):
-            self._tell("certificates-read")
+            self._tell(TraceKind.CERTIFICATES_READ)
         for number, other in enumerate(others):
             if self._try(f"credentials {number}", other):
-                self._tracer.emit(self._now(), "credentials-read", number=number)
+                self._tracer.emit(self._now(), TraceKind.CREDENTIALS_READ, number=number)
 
     def _try(self, what: str, read: Callable[[], None]) -> bool:
         try:
@@ -79,14 +80,14 @@ class ProcessTls:
             return False
         return True
 
-    def _tell(self, event: str) -> None:
+    def _tell(self, event: TraceKind) -> None:
         assert self._identity is not None
         self._tracer.emit(self._now(), event, name=self._identity.name, not_after=self._identity.not_after)
 
     def _on_secured(self, peer: Peer) -> None:
         self._tracer.emit(
             self._now(),
-            "tls-peer",
+            TraceKind.TLS_PEER,
             name=peer.name,
             peer=peer.address,
             dialled=peer.is_dialled,

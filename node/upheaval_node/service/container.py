@@ -29,6 +29,7 @@ from upheaval_node.settings import ClusterSettings
 from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.steps import Steps
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S
 
 COUNTER_CHECK_INTERVAL_NS: Final = 10 * MS
@@ -459,7 +460,7 @@ class ServiceContainer:
         if view.role is role:
             return
         view.role = role
-        self._tracer.emit(self._now, "service-role", service_id=self.service_id, role=role.name)
+        self._tracer.emit(self._now, TraceKind.SERVICE_ROLE, service_id=self.service_id, role=role.name)
         try:
             with view.during("on_role_change"):
                 self._service.on_role_change(role)
@@ -532,7 +533,7 @@ class ServiceContainer:
             return False
         self._tracer.emit(
             self._now,
-            "service-ack",
+            TraceKind.SERVICE_ACK,
             service_id=self.service_id,
             ack_id=self._next_ack_id,
             log_position=log_position,
@@ -543,7 +544,7 @@ class ServiceContainer:
 
     def _call_on_terminate(self) -> None:
         position = self.view.log_position
-        self._tracer.emit(self._now, "service-terminate", service_id=self.service_id, log_position=position)
+        self._tracer.emit(self._now, TraceKind.SERVICE_TERMINATE, service_id=self.service_id, log_position=position)
         try:
             with self.view.during("on_terminate"):
                 self._service.on_terminate(self.view)
@@ -568,12 +569,12 @@ class ServiceContainer:
         self._errors.report(self._now, f"service-{self.service_id}-{kind}", text)
 
     def _on_move(self, old: ContainerState, new: ContainerState) -> None:
-        self._tracer.emit(self._now, "service-state", service_id=self.service_id, old=old.name, new=new.name)
+        self._tracer.emit(self._now, TraceKind.SERVICE_STATE, service_id=self.service_id, old=old.name, new=new.name)
 
     def _on_log_move(self, old: LogState, new: LogState) -> None:
         self._tracer.emit(
             self._now,
-            "service-log",
+            TraceKind.SERVICE_LOG,
             service_id=self.service_id,
             old=old.name,
             new=new.name,

@@ -35,6 +35,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import MemberSettings
 from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MAX_POSITION, MS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 STANDBY_FLAG: Final = 1
@@ -75,15 +76,7 @@ class StandbyModule:
     ) -> None:
         """`recording_log` is written by the backup agent too; `members` is what `standby_members` makes."""
         context = self._context = open_context(
-            media,
-            storage,
-            counters,
-            settings,
-            members,
-            NULL_VALUE,
-            tracer,
-            errors,
-            recording_log=recording_log,
+            media, storage, counters, settings, members, NULL_VALUE, tracer, errors, recording_log=recording_log
         )
         self.counters: Final = context.published
         self.recording_log: Final = context.recording_log
@@ -92,11 +85,24 @@ class StandbyModule:
         self._services = ServiceProxy(context, self._acks, is_standby=True)
         standing = self._standing = Standing(context)
         self._state = ReplicatedState(
-            context, standing, self._services, self, authenticator_named(""), authorisation_named("")
+            context,
+            standing,
+            self._services,
+            authenticator_named(""),
+            authorisation_named(""),
+            self._on_term_event,
+            self._on_snapshot_request,
         )
         self._recording = LogRecording(context)
         self._reader = LogAdapter(self._state, max_block_length=cluster.log_fragment_limit * cluster.log_mtu)
-        self._snapshots = Snapshots(context, standing, self._state, self._acks, self)
+        self._snapshots = Snapshots(
+            context,
+            standing,
+            self._state,
+            self._acks,
+            base_of_term=self._base_of_term,
+            on_recorded=self._on_snapshot_recorded,
+        )
         self.bell: Bell | None = None
         self._news = notices
         self._service_adapter = ServiceAdapter(context, self._state, self._acks, self._snapshots.on_service_ack)
@@ -256,7 +262,7 @@ class StandbyModule:
         except (PeerError, TimeoutExpired) as error:
             # The recording was stopped: the agent follows another member, or the same one anew.
             is_paused = self._reader.is_attached and self._reader.is_image_closed
-            self._context.tracer.emit(now, "standby_replay_ended", log_position=before, reason=str(error))
+            self._context.tracer.emit(now, TraceKind.STANDBY_REPLAY_ENDED, log_position=before, reason=str(error))
             if not is_paused:
                 self._context.report(now, "standby", str(error))
             self._position = self._replay.position
@@ -299,12 +305,12 @@ class StandbyModule:
 
     # --- what the log says ---
 
-    def on_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:  # noqa: ARG002 - of the protocol
+    def _on_term_event(self, _now: Now, event: cm.NewLeadershipTermEvent) -> None:
         """The leader is known from the log alone."""
         self._standing.enter_term(event.leadership_term_id, event.leader_member_id)
         self._term_base = event.term_base_log_position
 
-    def on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
+    def _on_snapshot_request(self, now: Now, request: cm.ClusterActionRequest) -> None:
         """As on a member; what those leave to standbys is taken as well."""
         self._is_for_members = request.flags == STANDBY_FLAG
         if self._is_for_members or is_for_all(request):
@@ -312,12 +318,12 @@ class StandbyModule:
 
     # --- snapshots ---
 
-    def base_of_term(self, leadership_term_id: int) -> int:
+    def _base_of_term(self, leadership_term_id: int) -> int:
         """That of the log, or of the snapshot that was started from: the copy of a log need not name every term."""
         assert leadership_term_id == self.leadership_term_id
         return self._term_base
 
-    def on_snapshot_recorded(self, log_position: int, named: Sequence[tuple[WholeRecording, Entry]]) -> None:
+    def _on_snapshot_recorded(self, named: Sequence[tuple[WholeRecording, Entry]]) -> None:
         """Tell the members.
 
         The backup agent may have named the copy of a member's snapshot meanwhile, which is as good.
@@ -327,7 +333,9 @@ class StandbyModule:
                 self._context.archive.purge_recording(recording.recording_id)
         if self._is_for_members:
             entries = self.recording_log.entries
-            taken = [each for each in entries if each.is_valid_snapshot and each.log_position == log_position]
+            taken = [
+                each for each in entries if each.is_valid_snapshot and each.log_position == self._snapshots.position
+            ]
             self._news.tell(
                 tuple(
                     cm.StandbySnapshotSnapshot(
@@ -342,9 +350,6 @@ class StandbyModule:
                     for entry in sorted(taken, key=lambda entry: entry.service_id)
                 )
             )
-
-    def on_snapshot_ended(self, now: Now) -> None:
-        """The log is read on."""
 
     # --- end ---
 

@@ -32,7 +32,7 @@ MESSAGES: list[Message] = [
 
 
 class Heard:
-    """A `ConsensusHandler` that keeps what it gets under the name of the method."""
+    """A handler that keeps what it gets under the name of the method."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Message]] = []

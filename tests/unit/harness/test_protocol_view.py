@@ -11,6 +11,7 @@ from upheaval.records import Choice, Manifest, RunFolder, chosen, plain_lines, r
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol_trace import Observation, Observer
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 ENDPOINTS = {"a:1": 0, "b:1": 1, "c:1": 2}
@@ -89,7 +90,7 @@ class Writer:
         self._observer.on_message("consensus", "send", stream_id, "", 96, cm.SCHEMA.encode(message))
 
     def state(self, state: str) -> None:
-        self._tracer.emit(self.now, "election_state", state=state)
+        self._tracer.emit(self.now, TraceKind.ELECTION_STATE, state=state)
 
     def done(self) -> None:
         self._path.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from upheaval_node.protocol_trace import Observation
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 OBSERVATIONS_KEPT: Final = 100_000
@@ -80,4 +81,4 @@ class ErrorLog:
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self.texts.append(f"{now.ns} {kind}: {text}")
         if self.counts[kind] == 1:
-            self._tracer.emit(now, "error", kind=kind, text=text)
+            self._tracer.emit(now, TraceKind.ERROR, kind=kind, text=text)

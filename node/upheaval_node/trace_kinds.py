@@ -1,0 +1,44 @@
+"""The kinds of events in a member's trace, by their ids: what writes a trace and what reads one share them.
+
+Fields of each are told where it is written, and in docs/run-folder.md as far as checkers read them. A reader passes
+over a kind that is not here: another version may write more.
+"""
+
+from enum import StrEnum
+
+
+class TraceKind(StrEnum):
+    """What an event of the trace says."""
+
+    PROCESS_START = "process-start"
+    PROCESS_END = "process-end"
+    TERMINATED = "terminated"
+    LOOP_STALL = "loop-stall"
+    ERROR = "error"
+    CERTIFICATES_READ = "certificates-read"
+    CREDENTIALS_READ = "credentials-read"
+    TLS_PEER = "tls-peer"
+
+    SEND = "send"
+    RECEIVE = "receive"
+    SEND_FAILED = "send_failed"
+
+    ROLE = "role"
+    MODULE_STATE = "module_state"
+    ELECTION_STATE = "election_state"
+    LEADERSHIP_TERM = "leadership_term"
+    CLUSTER_END = "cluster-end"
+    RECORDING_LOG_VALIDATED = "recording_log_validated"
+    STANDBY_SNAPSHOT = "standby_snapshot"
+    STANDBY_SNAPSHOT_REPLICATED = "standby_snapshot_replicated"
+    STANDBY_REPLAY_ENDED = "standby_replay_ended"
+
+    SERVICE_ROLE = "service-role"
+    SERVICE_STATE = "service-state"
+    SERVICE_TERMINATE = "service-terminate"
+    SERVICE_ACK = "service-ack"
+    SERVICE_LOG = "service-log"
+
+    BACKUP_STATE = "backup_state"
+    BACKUP_RESPONSE = "backup_response"
+    BACKUP_TERM = "backup_term"
