@@ -27,10 +27,12 @@ class Injection(Protocol):
     """A fault that is put into a cluster, with the members that it was aimed at."""
 
     @property
-    def what(self) -> str: ...
+    def what(self) -> str:
+        """The kind of fault, by its name in scenarios."""
 
     @property
-    def where(self) -> str: ...
+    def where(self) -> str:
+        """Whom it hit, for people: members and components, or links."""
 
     @property
     def statement(self) -> str:
@@ -69,7 +71,8 @@ class Injection(Protocol):
         """What shows of its effect now, without waiting; None while nothing shows whether there is one."""
         ...
 
-    def heal(self) -> None: ...
+    def heal(self) -> None:
+        """Take it away."""
 
     def prove_healed(self) -> Proof:
         """That it is over: waits until that shows."""
@@ -125,6 +128,8 @@ def awaited(target: Target, seen: Callable[[], Proof | None], timeout_s: float, 
 
 
 class Selector(StrEnum):
+    """Whom a fault hits, in the words of scenarios."""
+
     LEADER = "leader"
     FOLLOWER = "follower"
     FOLLOWERS = "followers"
@@ -137,11 +142,14 @@ class Roster(Protocol):
     """What whom a fault hits depends on."""
 
     @property
-    def member_ids(self) -> Sequence[int]: ...
+    def member_ids(self) -> Sequence[int]:
+        """The ids of all members, whether they run or not."""
 
-    def leader(self) -> int | None: ...
+    def leader(self) -> int | None:
+        """The member that leads and serves now, if it can be told."""
 
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]: ...
+    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        """The names of the processes that a member, or one component of it, runs as now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +196,9 @@ class Members:
     member_id: int = -1
 
     def select(self, target: Roster) -> list[int]:
+        """The members' ids now.
+
+        Raises `UnknownOutcome` when that cannot be told, `UsageError` when there can be none."""
         if self.selector is Selector.CLIENTS:
             return [CLIENTS]
         everyone = list(target.member_ids)
@@ -223,6 +234,7 @@ class Group:
     parts: tuple[Members, ...]
 
     def select(self, target: Roster) -> list[int]:
+        """Each member once, in the order of the parts."""
         return list(dict.fromkeys(member_id for part in self.parts for member_id in part.select(target)))
 
     def __str__(self) -> str:
@@ -244,6 +256,8 @@ def has_clients(who: Who) -> bool:
 
 
 class MemberFaultKind(StrEnum):
+    """What can be done to members, by the names of scenarios."""
+
     KILL = "kill"
     STOP = "stop"
     PAUSE = "pause"
@@ -263,9 +277,11 @@ class MemberFault:
             raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
 
     def require_possible(self, members: int) -> None:
+        """There must be so many members, whoever leads."""
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try
+        """At the members as they are selected now."""
         return self.found(target, self.members.select(target))
 
     def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
@@ -316,6 +332,7 @@ class MemberInjection:
             self._failure = Proof(False, str(error))
 
     def prove(self) -> Proof:
+        """Waits until a paused member has taken no turns for a while, or what ran of any other is gone."""
         if self._failure is not None:
             return self._failure
         if not self._is_pause:
@@ -326,11 +343,13 @@ class MemberInjection:
         return self.seen() or Proof(False, f"{self.where} is not running any more")
 
     def seen(self) -> Proof | None:
+        """A paused member takes no turns, any other is gone."""
         if self._failure is not None:
             return self._failure
         return self._seen_paused() if self._is_pause else self._seen_gone()
 
     def heal(self) -> None:
+        """A paused member goes on, any other is started."""
         for member_id in self.member_ids:
             if self._is_pause:
                 self._target.resume(member_id, self._fault.component)
@@ -339,6 +358,7 @@ class MemberInjection:
         self._begin_watch()
 
     def prove_healed(self) -> Proof:
+        """Waits until each shows it, see `seen_healed`."""
         return awaited(self._target, self.seen_healed, COMES_BACK_S, f"return of {self.where}")
 
     def seen_healed(self) -> Proof | None:

@@ -30,6 +30,8 @@ SLOWEST_DISK_MS: Final = 10_000
 
 
 class HostFaultKind(StrEnum):
+    """What can be done to the machines of members, by the names of scenarios."""
+
     POWER_CUT = "power-cut"
     CLOCK_JUMP = "clock-jump"
     DISK_FULL = "disk-full"
@@ -87,9 +89,11 @@ class HostFault:
         return HOST_OPTIONS.get(self.kind)
 
     def require_possible(self, members: int) -> None:
+        """There must be so many members, whoever leads."""
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "HostInjection":  # noqa: ARG002 - there is nothing to try
+        """At the machines of the members as they are selected now. Raises `UsageError` where the runtime makes none."""
         return HostInjection(target, self, self.members.select(target))
 
 
@@ -125,6 +129,7 @@ class HostInjection:
         self._healed = self._before
 
     def act(self) -> None:
+        """Every machine in turn. Raises `UnknownOutcome` when one of them cannot be hit now."""
         self._require_possible()
         hosts, amount = self._hosts, self._fault.amount
         for member_id in self.member_ids:
@@ -143,9 +148,11 @@ class HostInjection:
                     hosts.end_in_change(member_id, amount, loses_power=True)
 
     def prove(self) -> Proof:
+        """Waits until every machine shows it."""
         return awaited(self._target, self.seen, TAKES_EFFECT_S, f"effect of {self.what} of {self.where}")
 
     def seen(self) -> Proof | None:
+        """What each machine and its member show; None while one of them shows nothing."""
         try:
             shown = [self._seen_of(member_id, before) for member_id, before in self._before.items()]
         except UnknownOutcome as error:
@@ -153,6 +160,7 @@ class HostInjection:
         return Proof(True, "; ".join(shown)) if all(shown) else None
 
     def heal(self) -> None:
+        """Undo what was done, and start the members that it has ended."""
         hosts = self._hosts
         for member_id in self.member_ids:
             match self._fault.kind:
@@ -171,9 +179,11 @@ class HostInjection:
         self._healed = {member_id: self._look_at(member_id) for member_id in self.member_ids}
 
     def prove_healed(self) -> Proof:
+        """Waits until every machine shows it."""
         return awaited(self._target, self.seen_healed, COMES_BACK_S, f"end of {self.what} of {self.where}")
 
     def seen_healed(self) -> Proof | None:
+        """What each machine and its member show; None while one of them shows nothing."""
         shown = [self._seen_healed_of(member_id, before) for member_id, before in self._before.items()]
         return Proof(True, "; ".join(shown)) if all(shown) else None
 

@@ -72,15 +72,18 @@ class LinkFault:
                 raise UsageError(f"{name} is at most {LONGEST_MS}, not {value}")
 
     def require_possible(self, members: int) -> None:
+        """There must be such links, whoever leads."""
         require_some_leader(
             members, lambda roster: _links(self, self.sources.select(roster), self.targets.select(roster))
         )
 
     @property
     def effect(self) -> LinkEffect:
+        """What is done to each link."""
         return LinkEffect(self.kind, self.latency_ms, self.bytes_per_second, self.timeout_ms, self.means)
 
     def aim(self, target: Target, *, tries: bool = True) -> "LinkInjection":
+        """At the links between the ends as they are selected now; with `tries` they are tried as they are."""
         return LinkInjection(target, self, self.sources.select(target), self.targets.select(target), tries=tries)
 
 
@@ -132,9 +135,11 @@ class LinkInjection:
         self._traffic = {} if tries else {link: target.hosts(BEGIN).watch(link) for link in links}
 
     def act(self) -> None:
+        """Impose the effect on every link."""
         self._target.impose(self._links, self._fault.effect)
 
     def prove(self) -> Proof:
+        """What is sent over the links comes late, comes to an end, or does not come, and the way back as usual."""
         match self._fault.kind:
             case LinkFaultKind.SLOW:
                 return proof_of(self._look_slow)
@@ -144,11 +149,13 @@ class LinkInjection:
                 return proof_of(self._look_cut)
 
     def heal(self) -> None:
+        """Take the effect off every link."""
         for traffic in self._traffic.values():
             traffic.end()
         self._target.lift(self._links, self._fault.effect)
 
     def prove_healed(self) -> Proof:
+        """What is sent over the links comes as it did before."""
         return proof_of(self._look_healed)
 
     # --- what is sent anyway ---

@@ -31,10 +31,12 @@ class Link:
 
     @property
     def reverse(self) -> "Link":
+        """The other direction of the same connections."""
         return Link(self.target, self.source, self.channel)
 
     @property
     def is_of_clients(self) -> bool:
+        """Whether one of its ends are the clients."""
         return CLIENTS in (self.source, self.target)
 
     @property
@@ -61,6 +63,8 @@ class Means(StrEnum):
 
 
 class LinkFaultKind(StrEnum):
+    """What can be done to links, by the names of scenarios."""
+
     BLACKHOLE = "blackhole"
     RESET = "reset"
     SLOW = "slow"
@@ -107,27 +111,34 @@ class Ping:
 class Clock(Protocol):
     """Time of the runtime. It passes in `wait_until` and in `let_pass`."""
 
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """Monotonic time of the runtime."""
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Raises `UnknownOutcome` when `condition` does not hold in time."""
         ...
 
-    def let_pass(self, seconds: float) -> None: ...
+    def let_pass(self, seconds: float) -> None:
+        """Let so much time pass."""
 
 
 class MemberHands(Protocol):
     """What can be done to a member, or to one component of it where components are processes of their own."""
 
-    def kill(self, member_id: int, component: str | None) -> None: ...
+    def kill(self, member_id: int, component: str | None) -> None:
+        """End it without any notice, as SIGKILL does."""
 
-    def stop(self, member_id: int, component: str | None) -> None: ...
+    def stop(self, member_id: int, component: str | None) -> None:
+        """Have it end in good order, as SIGTERM does."""
 
-    def start(self, member_id: int) -> None: ...
+    def start(self, member_id: int) -> None:
+        """Start what is not running of the member."""
 
-    def pause(self, member_id: int, component: str | None) -> None: ...
+    def pause(self, member_id: int, component: str | None) -> None:
+        """Let it not run, as SIGSTOP does."""
 
-    def resume(self, member_id: int, component: str | None) -> None: ...
+    def resume(self, member_id: int, component: str | None) -> None:
+        """Let it go on, as SIGCONT does."""
 
 
 class MemberEyes(Protocol):
@@ -181,9 +192,11 @@ class HostHands(Protocol):
         """Set the wall clock so much ahead, or back."""
         ...
 
-    def fill_disk(self, member_id: int) -> None: ...
+    def fill_disk(self, member_id: int) -> None:
+        """Let the disk have no room for anything more."""
 
-    def free_disk(self, member_id: int) -> None: ...
+    def free_disk(self, member_id: int) -> None:
+        """Let the disk have room again."""
 
     def slow_disk(self, member_id: int, latency_ms: int) -> None:
         """Let each sync take longer by so much; 0 ends that."""
@@ -215,10 +228,12 @@ class Traffic(Protocol):
     """What is sent along a link after it began to be watched, and what of that comes out at the far end."""
 
     @property
-    def sent(self) -> int: ...
+    def sent(self) -> int:
+        """Bytes that were sent along the link."""
 
     @property
-    def came_out(self) -> int: ...
+    def came_out(self) -> int:
+        """Those of them that have come out at the far end."""
 
     @property
     def fastest_ns(self) -> int | None:
@@ -258,7 +273,8 @@ class HostEyes(Protocol):
         """
         ...
 
-    def disk_work(self, member_id: int) -> DiskWork: ...
+    def disk_work(self, member_id: int) -> DiskWork:
+        """What the disk of the member has done and refused so far."""
 
     def watch(self, link: Link) -> Traffic:
         """Begin to watch what is sent along a link anyway."""
@@ -277,9 +293,11 @@ class Target(Clock, MemberHands, MemberEyes, LinkHands, LinkEyes, Protocol):
         ...
 
     @property
-    def member_ids(self) -> Sequence[int]: ...
+    def member_ids(self) -> Sequence[int]:
+        """The ids of all members, whether they run or not."""
 
-    def leader(self) -> int | None: ...
+    def leader(self) -> int | None:
+        """The member that leads and serves now, if it can be told."""
 
     def acknowledged(self) -> int:
         """How many operations of the load were acknowledged so far."""

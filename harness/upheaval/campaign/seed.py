@@ -60,6 +60,7 @@ class SeedOutcome:
 
     @property
     def is_valid(self) -> bool:
+        """Whether nothing was broken."""
         return self.verdict == Verdict.VALID.text
 
     @property
@@ -73,6 +74,7 @@ class SeedOutcome:
         )
 
     def to_fields(self) -> dict[str, Json]:
+        """As a line of JSON holds it, with what the cluster was made of."""
         return {
             **self.swarm.to_fields(),
             "verdict": self.verdict,

@@ -54,6 +54,7 @@ class Life:
 
     @property
     def has_ended(self) -> bool:
+        """Whether this start of the member came to the orderly end."""
         return self.position >= 0
 
     def broken(self, what: str, verdict: Verdict = Verdict.INVALID) -> Broken:

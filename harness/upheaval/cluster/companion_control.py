@@ -26,9 +26,11 @@ class Companion(Protocol):
     """One companion of one runtime."""
 
     @property
-    def config(self) -> CompanionConfig: ...
+    def config(self) -> CompanionConfig:
+        """What it was asked for as."""
 
-    def status(self) -> CompanionStatus: ...
+    def status(self) -> CompanionStatus:
+        """What it says about itself now."""
 
     def incarnation(self) -> frozenset[str]:
         """Names of what runs now, which never come back; empty when nothing runs."""
@@ -50,13 +52,17 @@ class Companion(Protocol):
 class Keeper(Protocol):
     """A cluster that can have companions; times and waits are those of its runtime."""
 
-    def status(self) -> list[MemberStatus]: ...
+    def status(self) -> list[MemberStatus]:
+        """What each member says of itself now."""
 
-    def acknowledged(self) -> int: ...
+    def acknowledged(self) -> int:
+        """How many operations of the load were acknowledged so far."""
 
-    def now_ns(self) -> int: ...
+    def now_ns(self) -> int:
+        """Monotonic time of the runtime."""
 
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None: ...
+    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
+        """Raises `UnknownOutcome` when `condition` does not hold in time."""
 
     def companion(self, name: str) -> Companion:
         """Raises `UsageError` for one that was never started here."""
@@ -66,7 +72,8 @@ class Keeper(Protocol):
         """A handle to start one with; one that is there already goes on with what it has."""
         ...
 
-    def record_control(self, record: ControlRecord) -> None: ...
+    def record_control(self, record: ControlRecord) -> None:
+        """Write down what was done, with its proof."""
 
 
 def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIMEOUT_S) -> ControlRecord:

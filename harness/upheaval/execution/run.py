@@ -71,9 +71,11 @@ class ScenarioResult:
 
     @property
     def verdict(self) -> Verdict:
+        """The worst verdict of all promises."""
         return self.report.verdict
 
     def to_json(self) -> str:
+        """As it stands in the run folder and as `--json` prints it."""
         fields = {
             "scenario": self.scenario,
             "runtime": self.runtime,

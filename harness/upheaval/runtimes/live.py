@@ -62,7 +62,8 @@ Result = TypeVar("Result")
 class Links(LinkHands, LinkEyes, Protocol):
     """The links of one live cluster. To be made before its members start, and closed after them."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Let go of what breaks the links."""
 
 
 class LiveMember(LiveNode[Node_co]):
@@ -219,6 +220,7 @@ class LiveCluster(ABC, Generic[Member_co]):
 
     @property
     def links(self) -> Links:
+        """What breaks the links. Raises `UsageError` where links have neither proxies nor filters."""
         if self._links is None:
             raise UsageError(
                 "this cluster has no proxies in its links, which faults of links need: make it with links=True"
@@ -261,6 +263,7 @@ class LiveCluster(ABC, Generic[Member_co]):
             companion.note_position()
 
     def status(self) -> list[MemberStatus]:
+        """What each member says of itself, and who leads."""
         return with_leaders(self.for_all(_status))
 
     def for_all(self, action: Callable[[Member_co], Result]) -> list[Result]:
@@ -336,9 +339,11 @@ class LiveCluster(ABC, Generic[Member_co]):
 
     @property
     def member_ids(self) -> Sequence[int]:
+        """The ids of all members, whether they run or not."""
         return range(self.config.members)
 
     def now_ns(self) -> int:
+        """Monotonic time of this machine."""
         return time.monotonic_ns()
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
@@ -361,6 +366,7 @@ class LiveCluster(ABC, Generic[Member_co]):
         )
 
     def let_pass(self, seconds: float) -> None:
+        """Ends early, by `EnvironmentFault`, when a member ends by its own fault."""
         end_ns = self.now_ns() + int(seconds * S)
         self.wait_until(lambda: self.now_ns() >= end_ns, seconds + 60, "time")
 
@@ -369,36 +375,47 @@ class LiveCluster(ABC, Generic[Member_co]):
         return is_caught_up(self.status(), member_id)
 
     def kill(self, member_id: int, component: str | None) -> None:
+        """End it without any notice; returns when it is gone."""
         self.member(member_id).node.kill(component)
 
     def stop(self, member_id: int, component: str | None) -> None:
+        """Have it end in good order; returns when it has."""
         self.member(member_id).node.stop(component)
 
     def start(self, member_id: int) -> None:
+        """Start what is not running of the member."""
         self.member(member_id).node.start()
 
     def pause(self, member_id: int, component: str | None) -> None:
+        """Let it not run; returns when it does not."""
         self.member(member_id).node.pause(component)
 
     def resume(self, member_id: int, component: str | None) -> None:
+        """Let it go on."""
         self.member(member_id).node.resume(component)
 
     def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        """Names of what runs now, which never come back."""
         return self.member(member_id).incarnation(component)
 
     def turns(self, member_id: int, component: str | None) -> int:
+        """What grows while it runs and does not while it is paused."""
         return self.member(member_id).node.turns(component)
 
     def order(self, member_id: int, order: str) -> str:
+        """Set the member's control toggle; why it was not taken, empty when it was."""
         return self.member(member_id).order(order)
 
     def control_statuses(self) -> Sequence[ControlStatus]:
+        """What each member says of its module and snapshots, in order of their ids."""
         return self.for_all(_control_status)
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
+        """With which status that incarnation ended; None when it runs, or nobody knows."""
         return self.member(member_id).exit_status(incarnation)
 
     def record_control(self, record: ControlRecord) -> None:
+        """Written to the run folder at once."""
         self.run.add_control(record)
 
     def hosts(self, purpose: str) -> NoReturn:
@@ -406,15 +423,19 @@ class LiveCluster(ABC, Generic[Member_co]):
         raise UsageError(f"the {self.runtime} runtime cannot {purpose}: use --runtime simulated")
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Done by the cluster's links."""
         self.links.impose(links, effect)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Done by the cluster's links."""
         self.links.lift(links, effect)
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        """As the cluster's links count it."""
         return self.links.delivered_by_stream(link)
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        """Done by the cluster's links."""
         return self.links.ping(link, timeout_s, extra_length)
 
     # --- faults by hand ---

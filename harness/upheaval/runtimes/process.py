@@ -90,6 +90,7 @@ class ProcessMember(LiveMember[ProcessNode]):
         return [f"{ports.HOST}:{port}" for port in ports.member_ports(self._cluster.config.base_port, self.member_id)]
 
     def plan(self, component: str) -> MemberPlan:
+        """What a process of the member is started with."""
         spec = self._cluster.config
         return MemberPlan(
             spec,
@@ -115,17 +116,21 @@ class ProcessMember(LiveMember[ProcessNode]):
     # --- eyes ---
 
     def status(self) -> MemberStatus:
+        """Read from the member's counters and mark files."""
         return self._cluster.system.read_status(self.folder, self.member_id, self._cluster.config.run_id)
 
     def control_status(self) -> ControlStatus:
+        """Read from the member's counters, and from its files when it is down."""
         return self._cluster.system.read_control(self.folder)
 
     def exit_status(self, incarnation: str) -> int | None:
+        """As the kernel or the process's own trace tells it."""
         return self._cluster.exit_status_of(self.member_id, int(incarnation.rpartition(" ")[2]))
 
     # --- hands ---
 
     def order(self, order: str) -> str:
+        """Set the member's control toggle; why it was not taken, empty when it was."""
         return self._cluster.system.give_order(self.folder, order)
 
     def collect(self) -> None:
@@ -146,10 +151,12 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
         self._cluster = cluster
 
     def status(self) -> CompanionStatus:
+        """Read from its counters and its recording log."""
         pid = next((found.pid for found in self.node.processes()), None)
         return status_in_folder(self.name, self.folder, pid)
 
     def start(self) -> None:
+        """Start its process, unless it runs."""
         self.node.start()
 
     def collect(self) -> None:
@@ -226,12 +233,15 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     # --- handles ---
 
     def ingress_endpoints(self) -> dict[int, str]:
+        """On loopback, by member id."""
         return {each.member_id: each.endpoints[0] for each in self.members}
 
     def resolver(self) -> StaticResolver:
+        """The proxies of the clients where links have some, else the endpoints themselves."""
         return StaticResolver(self._client_names)
 
     def dial_through(self, source: int, names: Mapping[str, str]) -> None:
+        """Into the member's configuration, which is read at its start; for clients at once."""
         if source == CLIENTS:
             self._client_names = names
             return
@@ -240,9 +250,11 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         write_atomically(path, json.dumps({**fields, "names": dict(names)}, indent=2) + "\n")
 
     def is_running(self) -> bool:
+        """Whether any process of the run lives, member or companion."""
         return bool(processes_of(self.config.run_id))
 
     def make_companion(self, config: CompanionConfig) -> ProcessCompanion:
+        """The handle of a process, with ports of its own."""
         return ProcessCompanion(self, with_ports(config, self.config))
 
     # --- life ---

@@ -194,7 +194,7 @@ class _Parser:
         if not any(isinstance(step, WaitOperations | WaitMoment) for step in self._steps):
             raise UsageError(f"{self._where}:{last}:1: the scenario never waits for operations, so it judges nothing")
         if self._ended_by:
-            raise UsageError(f"{self._where}:{last}:1: the cluster ends by {self._ended_by}: write `start` behind it")
+            raise UsageError(f"{self._where}:{last}:1: the cluster ends by {self._ended_by}: write `start` after it")
         return Scenario(
             name,
             self._title,
@@ -339,7 +339,7 @@ class _Parser:
         return fault
 
     def _require_one_means(self, line: _Line, fault: LinkFault) -> None:
-        """Members behind proxies do not send each other packets."""
+        """Members whose links have proxies do not send each other packets."""
         if self._means not in (None, fault.means):
             line.fail(f"the links of one cluster are broken by {self._means} or by {fault.means}, not by both")
         self._means = fault.means

@@ -161,6 +161,7 @@ class Scenario:
 
     @property
     def link_faults(self) -> tuple[LinkFault, ...]:
+        """The faults of links among its steps."""
         return tuple(
             step.fault for step in self.steps if isinstance(step, Inject) and isinstance(step.fault, LinkFault)
         )

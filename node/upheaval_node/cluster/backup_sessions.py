@@ -128,6 +128,7 @@ class BackupSessions:
         return work
 
     def close(self) -> None:
+        """Give up what waits; nobody is answered."""
         for each in self._waiting:
             each.session.close()
         self._waiting.clear()

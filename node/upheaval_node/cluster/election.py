@@ -30,6 +30,9 @@ class Election(BallotStates, LeaderStates, FollowerStates):
         return work + (self.state is not before)
 
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
+        """Notes where the member's log ends; a leader names its term to a member of an earlier one.
+
+        Raises `PeerError` for a later term while this member awaits a quorum."""
         follower_id = message.follower_member_id
         if self.state is ElectionState.INIT:
             return
@@ -45,6 +48,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
             raise PeerError("potential new election in progress")
 
     def on_append_position(self, now: Now, message: cm.AppendPosition) -> None:
+        """Notes how far the member has recorded the log."""
         member = self._membership.by_id.get(message.follower_member_id)
         if self.state is ElectionState.INIT or member is None:
             return
@@ -52,6 +56,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
             member.record(message.leadership_term_id, message.log_position, now.ns)
 
     def on_commit_position(self, now: Now, message: cm.CommitPosition) -> None:
+        """The leader's is followed. Raises `PeerError` for one of a later term while this member awaits a quorum."""
         if self.state is ElectionState.INIT:
             return
         if self.leader_member_id != NULL_VALUE and message.leader_member_id == self.leader_member_id:

@@ -213,6 +213,9 @@ class FollowerStates(ElectionBase):
         )
 
     def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
+        """Follow the leader, or copy a term that is missed.
+
+        Raises `PeerError` for a later term while this member awaits a quorum."""
         leader_id = message.leader_member_id
         is_own_echo = leader_id == self._self.id and message.leadership_term_id == self.leadership_term_id
         if self.state is ElectionState.INIT or leader_id not in self._membership.by_id or is_own_echo:

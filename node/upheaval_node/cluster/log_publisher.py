@@ -18,6 +18,8 @@ from upheaval_node.protocol.session_header import pack_session_header
 
 
 class LogPublisher:
+    """The publication of one leader's term."""
+
     def __init__(self, publication: Publication) -> None:
         self._publication = publication
         # Start and end positions of entries in several fragments, oldest first.
@@ -25,26 +27,32 @@ class LogPublisher:
 
     @property
     def session_id(self) -> int:
+        """The session id of the log's stream."""
         return self._publication.session_id
 
     @property
     def position(self) -> int:
+        """Where the log ends: the next entry begins there."""
         return self._publication.position
 
     @property
     def mtu(self) -> int:
+        """The longest frame of the log, in bytes."""
         return self._publication.mtu
 
     @property
     def term_length(self) -> int:
+        """Bytes of a term of the log's stream."""
         return self._publication.term_length
 
     @property
     def initial_term_id(self) -> int:
+        """The stream's term id at position 0 of the log."""
         return self._publication.initial_term_id
 
     @property
     def max_message_length(self) -> int:
+        """Bytes of the longest entry."""
         return self._publication.max_message_length
 
     def append_frames(self, run: bytearray, count: int) -> bool:

@@ -16,6 +16,8 @@ from upheaval_node.types import Now
 
 
 class NodeControl:
+    """One order at a time, taken from the node control toggle and carried out over many ticks."""
+
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
         self._validation: Steps[int] | None = None

@@ -62,6 +62,7 @@ class ReplicatedState:
     # --- log entries ---
 
     def on_log_messages(self, timestamps: dict[int, int]) -> None:
+        """Sessions have been active, and messages of services are in the log."""
         self.sessions.on_log_activity(timestamps)
         for message_id in timestamps:
             if message_id < 0:
@@ -70,6 +71,7 @@ class ReplicatedState:
                     self.pending_messages[service_id].on_log_message(message_id)
 
     def on_log_entry(self, now: Now, entry: Message, end_position: int) -> bool:
+        """A ClusterActionRequest stops the reading for this turn: it changes the module's state."""
         match entry:
             case cm.SessionOpenEvent():
                 self.sessions.on_log_open(now, entry, end_position)
@@ -87,6 +89,7 @@ class ReplicatedState:
         return False
 
     def on_bad_log_entry(self, now: Now, end_position: int, error: DecodeError) -> None:
+        """Reported; the log goes on after it, as on every other member."""
         self._context.report(now, "log entry", f"entry that ends at {end_position}: {error}")
 
     def _on_new_leadership_term_event(self, now: Now, event: cm.NewLeadershipTermEvent) -> None:
@@ -134,12 +137,15 @@ class ReplicatedState:
         self.pending_messages[service_id].enqueue(payload)
 
     def on_close_session(self, now: Now, message: cm.CloseSession) -> None:
+        """The session closes with the leader's entry in the log."""
         self.sessions.close_by_service(now, message.cluster_session_id)
 
     def on_schedule_timer(self, now: Now, message: cm.ScheduleTimer) -> None:  # noqa: ARG002 - of the protocol
+        """A timer of the same correlation id is replaced."""
         self.timers.request(message.correlation_id, message.deadline)
 
     def on_cancel_timer(self, now: Now, message: cm.CancelTimer) -> None:  # noqa: ARG002 - of the protocol
+        """An expiry that is in the log already is not taken back."""
         self.timers.cancel(message.correlation_id)
 
     def on_cluster_members_query(self, now: Now, message: cm.ClusterMembersQuery) -> None:

@@ -81,9 +81,11 @@ class DockerMember(LiveMember[DockerNode]):
         return system.parse_status(self.member_id, text)
 
     def control_status(self) -> ControlStatus:
+        """As the member answers to a command inside its container."""
         return self._ask(None)[1]
 
     def exit_status(self, incarnation: str) -> int | None:
+        """As the engine tells it; None when it runs, or was made anew since."""
         return self.node.exit_status(incarnation)
 
     def _ask(self, order: str | None) -> tuple[str, ControlStatus]:
@@ -101,6 +103,7 @@ class DockerMember(LiveMember[DockerNode]):
     # --- hands ---
 
     def order(self, order: str) -> str:
+        """Set the member's control toggle by a command inside; why it was not taken, empty when it was."""
         return self._ask(order)[0]
 
     def _bring_copies(self, container: Any) -> None:
@@ -221,6 +224,7 @@ class DockerCluster(LiveCluster[DockerMember]):
 
     @property
     def note(self) -> str:
+        """How leftovers of this cluster are cleaned."""
         return self.engine_run.cleaning.text
 
     @classmethod
@@ -247,6 +251,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         return StaticResolver({endpoints[member.member_id]: member.ingress_address for member in self.members})
 
     def dial_through(self, source: int, names: Mapping[str, str]) -> None:
+        """In force for containers that are made from now on."""
         self.names[source] = dict(names)
 
     def for_all(self, action: Callable[[DockerMember], Result]) -> list[Result]:
@@ -261,12 +266,15 @@ class DockerCluster(LiveCluster[DockerMember]):
         self.engine_run.make_networks()
 
     def companions(self) -> Sequence[DockerCompanion]:
+        """The handles of the containers and volumes beside the members, running or not."""
         return [self.make_companion(config) for config in load_companions(self.folder)]
 
     def make_companion(self, config: CompanionConfig) -> DockerCompanion:
+        """The handle of a container in the members' network."""
         return DockerCompanion(self.run, self.config, config, self.engine_run, self.system)
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
+        """Of all members and companions, or of one member."""
         members = self.members if member_id is None else [self.member(member_id)]
         for member in members:
             member.node.raise_if_ended(self.system.expected_exit_statuses)
@@ -274,6 +282,7 @@ class DockerCluster(LiveCluster[DockerMember]):
             companion.node.raise_if_ended()
 
     def collect(self) -> None:
+        """Copy what members and companions have written into the run folder."""
         self.for_all(DockerMember.collect)
         for companion in self.companions():
             companion.collect()

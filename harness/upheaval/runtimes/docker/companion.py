@@ -44,6 +44,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
     # --- eyes ---
 
     def status(self) -> CompanionStatus:
+        """As a command inside its container answers; one that is down says nothing."""
         command = [*companion_system.HEALTH_COMMAND, "--json", str(self._system.folder)]
         try:
             _, text = self.node.run_inside(command, stderr=False)
@@ -71,6 +72,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
         put_copies(container, self._spec.tls, self.name, self.config.credentials, self._system.folder)
 
     def collect(self) -> None:
+        """Copy its folder and what it printed."""
         container = self.node.container()
         if container is not None:
             collect.collect_folder(container, str(self._system.folder), self.folder)

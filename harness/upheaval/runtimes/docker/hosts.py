@@ -13,6 +13,8 @@ from upheaval.runtimes.docker.engine import engine_errors, require_image
 
 
 class DockerHosts:
+    """The hosts of one cluster: containers, and the volumes that outlive them."""
+
     def __init__(self, cluster: DockerCluster) -> None:
         self._cluster = cluster
 

@@ -78,10 +78,12 @@ class DockerLinks(ToxicHands):
     # --- eyes ---
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
+        """Bytes that the receiver's kernel has counted, on connections that live and that have ended."""
         self._look(link.target)
         return {str(stream): self._delivered[stream] for stream in streams_of(link)}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        """Dials inside the source's network, through its Toxiproxy; what no member has heard counts as refused."""
         if link.target == CLIENTS:
             raise UsageError(f"no connection uses {link}")
         channel = self._cluster.system.ping_channel(link.channels)

@@ -56,12 +56,16 @@ class PacketLinks:
     # --- hands ---
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """A rule that two faults want is there until both are gone.
+
+        Raises `UsageError` for effects that are no filters."""
         verdict = _verdict(links, effect)
         rules = _rules(links)
         self._change("-A", verdict, [rule for rule in rules if not self._held[rule, verdict]])
         self._held.update((rule, verdict) for rule in rules)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Take away the rules that no other fault wants."""
         verdict = _verdict(links, effect)
         rules = _rules(links)
         self._held.subtract((rule, verdict) for rule in rules)
@@ -88,6 +92,7 @@ class PacketLinks:
         return found
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        """Dials inside the source's network; a connection that is refused counts as reset."""
         _require_members([link])
         channel = self._cluster.system.ping_channel(link.channels)
         text = self._cluster.system.ping_text(channel, extra_length)

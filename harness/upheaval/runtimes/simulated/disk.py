@@ -38,9 +38,11 @@ class Owner(Protocol):
     """The process that holds handles: completions run in its loop while it lives."""
 
     @property
-    def alive(self) -> bool: ...
+    def alive(self) -> bool:
+        """Whether the process lives: completions for a dead one are dropped."""
 
-    def post(self, action: Action) -> None: ...
+    def post(self, action: Action) -> None:
+        """Run a completion in the loop of the process."""
 
 
 class _Generation:
@@ -63,6 +65,7 @@ class Inode:
         self.generations = [_Generation()]
 
     def read(self, offset: int, length: int) -> bytes:
+        """Up to `length` bytes of the visible content; holes are zeros."""
         end = min(offset + length, self.size)
         if end <= offset:
             return b""
@@ -70,6 +73,7 @@ class Inode:
         return found + bytes(end - offset - len(found))
 
     def write(self, offset: int, block: Buffer) -> None:
+        """Visible at once; what was there is kept until a sync, as a power cut may bring it back."""
         end = offset + len(block)
         if end == offset:
             return
@@ -80,6 +84,7 @@ class Inode:
         self.size = max(self.size, end)
 
     def truncate(self, length: int) -> None:
+        """Visible at once; what was there is kept until a sync."""
         if length < self.size:
             self._save(length, self.size)
             # One page after a cut must read as zeros when the file grows again.
@@ -101,6 +106,7 @@ class Inode:
 
     @property
     def dirty(self) -> bool:
+        """Whether a power cut could change the file."""
         return any(generation.size is not None for generation in self.generations)
 
     def begin_sync(self) -> _Generation:
@@ -110,6 +116,7 @@ class Inode:
         return closed
 
     def end_sync(self, closed: _Generation) -> None:
+        """What was written before `begin_sync` of this span is durable."""
         if closed in self.generations:
             del self.generations[: self.generations.index(closed) + 1]
 
@@ -119,7 +126,7 @@ class Inode:
         size = random.choice([*sizes, self.size])
         for index in sorted({index for generation in self.generations for index in generation.pages}):
             versions = [g.pages[index] for g in self.generations if index in g.pages]
-            # A cut that did not happen took no page: behind the present end there is only what was there before.
+            # A cut that did not happen took no page: past the present end there is only what was there before.
             if index * PAGE < self.size:
                 versions.append(bytes(self.data[index * PAGE : (index + 1) * PAGE]))
             self._put_page(index, _survivor(versions, random))
@@ -187,6 +194,7 @@ class Disk:
         return inode.read(0, inode.size)
 
     def find(self, path: str) -> Inode:
+        """The visible file of that name. Raises `StorageError` where there is none."""
         inode = self._visible.get(_clean(path))
         if inode is None:
             raise StorageError(f"no such file: {path}")
@@ -198,6 +206,7 @@ class Disk:
         return path in self._visible or any(name.startswith(path + "/") for name in self._visible)
 
     def create(self, path: str) -> Inode:
+        """A new empty file in the place of whatever has the name."""
         inode = Inode()
         self._change(path, inode)
         return inode
@@ -210,15 +219,18 @@ class Disk:
         self._visible[_clean(path)] = self._durable[_clean(path)] = inode
 
     def rename(self, path: str, new_path: str) -> None:
+        """Visible at once. Raises `StorageError` where there is no such file."""
         inode = self.find(path)
         self._change(new_path, inode)
         self._change(path, None)
 
     def remove(self, path: str) -> None:
+        """Visible at once. Raises `StorageError` where there is no such file."""
         self.find(path)
         self._change(path, None)
 
     def names(self, directory: str) -> list[str]:
+        """Sorted visible names in a folder."""
         prefix = _clean(directory) + "/" if _clean(directory) else ""
         return sorted({name[len(prefix) :].split("/")[0] for name in self._visible if name.startswith(prefix)})
 
@@ -262,6 +274,7 @@ class Disk:
         return self._random.randint(0, length)
 
     def require_room(self) -> None:
+        """Raise `StorageError` while the disk is full, and count that."""
         if self.is_full:
             self.refused += 1
             raise StorageError("no space left on device")
@@ -289,6 +302,7 @@ class Disk:
             self._durable[path] = inode
 
     def sync_latency_ns(self) -> int:
+        """How long a sync that begins now takes; a drawn time, longer on a slow disk."""
         self.sync_count += 1
         return SYNC_LATENCY_MIN_NS + int(self._random.random() * SYNC_LATENCY_SPREAD_NS) + self.extra_latency_ns
 
@@ -332,9 +346,11 @@ class SimulatedFile:
         self._inode = inode
 
     def read(self, offset: int, length: int) -> bytes:
+        """Up to `length` bytes; fewer at the end of the file."""
         return self._inode.read(offset, length)
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
+        """What makes the file longer fails on a full disk; of the write in which its process dies a part is done."""
         if self._disk.begin_change(self._owner):
             whole = b"".join(parts)
             self._inode.write(offset, whole[: self._disk.torn_length(len(whole))])
@@ -349,9 +365,11 @@ class SimulatedFile:
         self._disk.grown += len(inode.data) - length
 
     def size(self) -> int:
+        """As it is visible."""
         return self._inode.size
 
     def truncate(self, length: int) -> None:
+        """Never fails for want of room."""
         self._may_die()
         self._inode.truncate(length)
 
@@ -360,12 +378,14 @@ class SimulatedFile:
             self._disk.die()
 
     def sync(self, level: int) -> None:
+        """Takes no virtual time."""
         self._may_die()
         if level > 0:
             self._disk.sync_count += 1
             self._complete(self._inode.begin_sync())
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
+        """Takes the disk's latency; a process that has died in between hears nothing."""
         self._may_die()
         if level == 0:
             self._owner.post(lambda: done(None))
@@ -397,6 +417,7 @@ class SimulatedStorage:
         self._owner = owner
 
     def open(self, path: str, *, create: bool = False) -> SimulatedFile:
+        """A new file needs room. Raises `StorageError` for a missing one without `create`."""
         if create and not self._disk.has(path):
             self._may_die()
             self._disk.require_room()
@@ -404,9 +425,11 @@ class SimulatedStorage:
         return SimulatedFile(self._disk, self._world, self._owner, self._disk.find(path))
 
     def exists(self, path: str) -> bool:
+        """Whether a file or a folder of this name is visible."""
         return self._disk.has(path)
 
     def names(self, directory: str) -> list[str]:
+        """Sorted visible names in a folder."""
         return self._disk.names(directory)
 
     def _may_die(self) -> None:
@@ -414,14 +437,17 @@ class SimulatedStorage:
             self._disk.die()
 
     def remove(self, path: str) -> None:
+        """Raises `StorageError` where there is no such file."""
         self._may_die()
         self._disk.remove(path)
 
     def rename(self, path: str, new_path: str) -> None:
+        """Raises `StorageError` where there is no such file."""
         self._may_die()
         self._disk.rename(path, new_path)
 
     def sync_directory(self, directory: str) -> None:
+        """The name changes in this folder, and not those below it, are durable."""
         self._may_die()
         folder = _clean(directory)
         self._disk.commit_names(lambda path, _inode: path.rpartition("/")[0] == folder)

@@ -19,7 +19,8 @@ class Breakable(Protocol):
     """One end of a connection."""
 
     @property
-    def is_broken(self) -> bool: ...
+    def is_broken(self) -> bool:
+        """Whether the connection is over at this end."""
 
 
 class LinkTraffic:
@@ -36,10 +37,12 @@ class LinkTraffic:
 
     @property
     def connections(self) -> int:
+        """How many connections the link had when the watch began."""
         return len(self._ends)
 
     @property
     def connections_left(self) -> int:
+        """How many of those still live."""
         return sum(not end.is_broken for end in self._ends)
 
     def count(self, length: int, sent_ns: int, now_ns: int) -> None:
@@ -50,6 +53,7 @@ class LinkTraffic:
             self.fastest_ns = took_ns if self.fastest_ns is None else min(self.fastest_ns, took_ns)
 
     def end(self) -> None:
+        """Watch no more."""
         self._link.watches.remove(self)
 
 
@@ -93,17 +97,21 @@ class Link:
 
     @property
     def is_cut(self) -> bool:
+        """Whether it, or the whole link of which it is a channel, is a black hole."""
         return self.cut_since_ns is not None or (self.whole is not None and self.whole.cut_since_ns is not None)
 
     @property
     def is_refusing(self) -> bool:
+        """Whether new connections are answered with a reset."""
         return self.refuses or (self.whole is not None and self.whole.refuses)
 
     @property
     def timeout_ns(self) -> int | None:
+        """After how long a silence its connections end; None for never."""
         return self.silence_ns if self.silence_ns is not None or self.whole is None else self.whole.silence_ns
 
     def belongs_to(self, link: "Link") -> bool:
+        """Whether it is that link, or a channel of it."""
         return self is link or self.whole is link
 
     def push(self, length: int) -> None:

@@ -51,12 +51,15 @@ class Owner(Protocol):
     """The process that holds a socket: its input is delivered in its loop."""
 
     @property
-    def host(self) -> str: ...
+    def host(self) -> str:
+        """The host that the process runs on."""
 
     @property
-    def alive(self) -> bool: ...
+    def alive(self) -> bool:
+        """Whether the process lives."""
 
-    def deliver(self, action: Action) -> None: ...
+    def deliver(self, action: Action) -> None:
+        """Run a delivery in the loop of the process."""
 
 
 class Pipe:
@@ -192,6 +195,7 @@ class Pipe:
             self._fabric.world.at(time_ns, self.arrive)
 
     def heal_reverse(self) -> None:
+        """The way back works again: the sender hears what was taken."""
         if not self._is_dead:
             self.stalled_since_ns = None
         if self.freed:
@@ -229,10 +233,12 @@ class StreamEnd:
 
     @property
     def peer(self) -> str:
+        """The address of the other end."""
         return self._peer
 
     @property
     def has_unread(self) -> bool:
+        """Whether bytes have arrived that its owner has not taken."""
         return bool(self._inbox)
 
     @property
@@ -241,6 +247,7 @@ class StreamEnd:
         return self.is_closed or bool(self._end_reason)
 
     def send(self, parts: Sequence[Buffer]) -> int:
+        """Accepts as much as fits between the two ends; nothing before the handshake is over."""
         if self.is_closed or self._end_reason:
             return 0
         pipe = self.outgoing
@@ -257,11 +264,13 @@ class StreamEnd:
         return len(data)
 
     def pause_reading(self, paused: bool) -> None:
+        """What arrives meanwhile waits here, and the sender when that is too much."""
         self._is_paused = paused
         if not paused:
             self.post_delivery()
 
     def close(self) -> None:
+        """What was accepted still arrives at the other end."""
         if not self.is_closed:
             self.is_lingering = True
             self._fabric.close_end(self)
@@ -297,6 +306,7 @@ class StreamEnd:
         self.post_delivery()
 
     def writable(self) -> None:
+        """Tell the handler that the connection accepts bytes again."""
         self.owner.deliver(self._deliver_writable)
 
     def _deliver_writable(self) -> None:
@@ -304,6 +314,7 @@ class StreamEnd:
             self.handler.on_writable()
 
     def post_delivery(self) -> None:
+        """Have what arrived delivered in the owner's loop."""
         if not self._is_posted and not self.is_closed:
             self._is_posted = True
             self.owner.deliver(self._deliver)
@@ -342,9 +353,11 @@ class ProcessNetwork:
         self._owner = owner
 
     def listen(self, address: str, accept: Callable[[Connection], ConnectionHandler]) -> _Listener:
+        """Raises `NetworkError` for an address of another host and one that is in use."""
         return self._fabric.listen(self._owner, address, accept)
 
     def dial(self, address: str, handler: ConnectionHandler) -> StreamEnd:
+        """Never fails at once: what becomes of it the handler hears."""
         return self._fabric.dial(self._owner, address, handler)
 
 
@@ -427,6 +440,7 @@ class Fabric:
                 end.incoming.watch_silence()
 
     def heal(self, source: str, target: str, port: str = "") -> None:
+        """What waited arrives with a retransmission, later the longer the link was cut."""
         link = self._links.channel(source, target, port)
         if link.cut_since_ns is None:
             return
@@ -439,6 +453,7 @@ class Fabric:
                 end.incoming.heal_reverse()
 
     def heal_all(self) -> None:
+        """Heal every link that is cut."""
         for source, target, port in self._links.cut_ones():
             self.heal(source, target, port)
 
@@ -453,6 +468,7 @@ class Fabric:
     # --- connections -----------------------------------------------------------------------------------------------
 
     def listen(self, owner: Owner, address: str, accept: Callable[[Connection], ConnectionHandler]) -> _Listener:
+        """Raises `NetworkError` for an address of another host and one that is in use."""
         host, port = self._split(owner.host, address)
         if host != owner.host:
             raise NetworkError(f"cannot bind {address}: {owner.host} has no such address")
@@ -467,6 +483,7 @@ class Fabric:
         return listener
 
     def dial(self, owner: Owner, address: str, handler: ConnectionHandler) -> StreamEnd:
+        """Begin a handshake; tried again for a while when nothing answers."""
         host, port = self._split(owner.host, address)
         self._next_port += 1
         there, back = self._links.channel(owner.host, host, port), self._links.channel(host, owner.host, port)
