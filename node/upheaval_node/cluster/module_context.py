@@ -24,7 +24,7 @@ from upheaval_node.ports import ErrorSink, Storage, Tracer
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterSettings, MemberSettings
 from upheaval_node.snapshot_durations import SnapshotDurations
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_VALUE, MemberId, Now
 
 RESPONSE_STREAM_ID: Final = 120
 """Stream of the archive's answers to the consensus module of cluster 0."""
@@ -93,7 +93,7 @@ class ModuleContext:
     counters: Counters
     published: ModuleCounters
     settings: ClusterSettings
-    member_id: int
+    member_id: MemberId
     members: dict[int, ClusterMember]
     new_archive_client: Callable[[], ArchiveClient]
     tracer: Tracer
@@ -145,7 +145,7 @@ def open_context(
     counters: Counters,
     settings: MemberSettings,
     members: str,
-    member_id: int,
+    member_id: MemberId,
     tracer: Tracer,
     errors: ErrorSink,
     archive_control_stream_id: int = 10,
