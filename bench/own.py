@@ -177,7 +177,7 @@ def measure_start(profile: str = "aeron") -> float:
 def measure_idle(seconds: float = 5.0) -> dict[str, float]:
     """Share of one core that an idle three-member cluster takes, and the largest member's memory after some load."""
     with running_cluster(profile="aeron", sync_level=0) as cluster:
-        members = [psutil.Process(f.pid) for m in cluster.members for f in m.processes()]
+        members = [psutil.Process(f.pid) for m in cluster.members for f in m.node.processes()]
         begin_cpu, begin = cpu_seconds(members), time.monotonic()
         time.sleep(seconds)
         idle = (cpu_seconds(members) - begin_cpu) / (time.monotonic() - begin)

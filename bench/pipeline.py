@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 
 from upheaval.checkers.model import Model
 from upheaval.records import Converge, FinalPosition, Function, Json, Manifest, encode_operation
+from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.fragments import append_message, padding_header
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_pipeline import tables
@@ -222,7 +223,9 @@ def make_recording(folder: Path, length: int) -> None:
             append_message(block, [payload], max_payload_length=1376, **where)
             number += 1
         rest = TERM_LENGTH - len(block)
-        block += padding_header(length=rest, term_offset=len(block), session_id=1, stream_id=100, term_id=term)
+        block += padding_header(
+            length=rest, term_offset=len(block), session_id=1, stream_id=LOG_STREAM_ID, term_id=term
+        )
         (member / "archive" / f"0-{term * TERM_LENGTH}.rec").write_bytes(bytes(block).ljust(TERM_LENGTH, b"\0"))
 
 

@@ -60,7 +60,7 @@ def profile(window: int, sync_level: int, seconds: float) -> dict[str, tuple[flo
     ):
         client = own.LoadClient(cluster, window)
         leader = client.session.leader_member_id
-        pids = {m.member_id: m.processes()[0].pid for m in cluster.members}
+        pids = {m.member_id: m.node.processes()[0].pid for m in cluster.members}
         watched = {
             "leader": psutil.Process(pids[leader]),
             "follower": psutil.Process(pids[(leader + 1) % len(pids)]),

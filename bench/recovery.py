@@ -49,7 +49,7 @@ def span(states: Sequence[tuple[str, float]], first: str) -> float:
 
 
 def cpu_seconds(cluster: ProcessCluster, member_id: int) -> float:
-    times = [psutil.Process(found.pid).cpu_times() for found in cluster.member(member_id).processes()]
+    times = [psutil.Process(found.pid).cpu_times() for found in cluster.member(member_id).node.processes()]
     return sum(each.user + each.system for each in times)
 
 

@@ -32,7 +32,7 @@ HANDSHAKES = 200
 def one_round(window: int, seconds: float, tls: Path | None) -> tuple[Figures, float]:
     """Throughput and latency, and microseconds of processor time of the members for each answer."""
     with own.running_cluster(profile="aeron", sync_level=0, tls=tls) as cluster:
-        members = [psutil.Process(found.pid) for member in cluster.members for found in member.processes()]
+        members = [psutil.Process(found.pid) for member in cluster.members for found in member.node.processes()]
         client = own.LoadClient(cluster, window)
         before = own.cpu_seconds(members)
         client.run(seconds)

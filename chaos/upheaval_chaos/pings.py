@@ -6,7 +6,7 @@ connection and reports one malformed frame. This module knows bytes, no sockets.
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from random import SystemRandom
 from typing import Final
@@ -44,7 +44,7 @@ class PingText:
         return self.padding * self.repeats + self.hello
 
 
-def channel_of_ping(channels: tuple[str, ...]) -> str:
+def channel_of_ping(channels: Sequence[str]) -> str:
     """The channel on which to try a link that consists of these."""
     return _OF_LINK if _OF_LINK in channels else channels[0]
 

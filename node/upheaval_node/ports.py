@@ -10,6 +10,7 @@ thread and never from inside the call that started it.
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 Buffer = bytes | bytearray | memoryview
@@ -171,7 +172,7 @@ class Storage(Protocol):
 class Tracer(Protocol):
     """Protocol events and state changes of one member, for people and checkers."""
 
-    def emit(self, now: Now, event: str, **fields: int | str | bool | None) -> None:
+    def emit(self, now: Now, event: TraceKind, **fields: int | str | bool | None) -> None:
         """Record one event. It is on its way to the file before anything that happens after the call is sent."""
         ...
 

@@ -112,7 +112,7 @@ class _ObservedTracer:
         self._tracer = tracer
         self._show = show
 
-    def emit(self, now: Now, event: str, **fields: FieldValue) -> None:
+    def emit(self, now: Now, event: TraceKind, **fields: FieldValue) -> None:
         self._tracer.emit(now, event, **fields)
         if event not in _SEEN_AS_MESSAGES:
             self._show(now, event, fields)

@@ -29,7 +29,7 @@ class Shouting(ClusteredService):
 
 def test_members_are_confined_and_labelled(cluster: DockerCluster) -> None:
     for member in cluster.members:
-        container = member.container()
+        container = member.node.container()
         assert container is not None
         host = container.attrs["HostConfig"]
         assert host["ReadonlyRootfs"]
@@ -72,7 +72,7 @@ def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: Docker
 
 def test_a_signal_ends_a_member_in_an_orderly_way(cluster: DockerCluster) -> None:
     member = cluster.member(0)
-    member.send_signal(signal.SIGTERM)
+    member.node.send_signal(signal.SIGTERM)
     wait_until(lambda: not member.is_running(), timeout_s=20, describe=lambda: "member 0 does not end")
     member.collect()
     last = list(cluster.run.member(0).read_trace())[-1]
@@ -110,17 +110,17 @@ def test_a_users_service_is_copied_in(tmp_path: Path, node_image: str, engine: C
 
 
 def test_what_fails_ends_what_it_started_and_nothing_else(cluster: DockerCluster) -> None:
-    cluster.member(0).end_now()
+    cluster.member(0).node.kill()
     kept = [cluster.member(member_id).incarnation() for member_id in (1, 2)]
     started: list[bool] = []
     with contextlib.suppress(KeyboardInterrupt), cluster.all_or_nothing():
-        cluster.member(0).launch()
+        cluster.member(0).node.start()
         started.append(cluster.member(0).is_running())
         raise KeyboardInterrupt
     assert started == [True]
     assert not cluster.member(0).is_running()
     assert [cluster.member(member_id).incarnation() for member_id in (1, 2)] == kept
-    cluster.member(0).launch()
+    cluster.member(0).node.start()
     cluster.wait_until_caught_up(0)
 
 

@@ -54,7 +54,7 @@ def test_a_member_whose_answer_got_lost_is_not_dead(tmp_path: Path, node_image: 
         cluster.up()
         cluster.system = Forgetful()
         assert cluster.status()[0].alive
-        container = cluster.member(0).container()
+        container = cluster.member(0).node.container()
         cluster.member(0).pause()
         assert not cluster.status()[0].alive
         with pytest.raises(ContainerEnded):

@@ -95,7 +95,7 @@ def reached(cluster: DockerCluster, member_id: int, *addresses: tuple[str, int])
     texts = [f"{host}|{port}" for host, port in addresses]
     # The member itself is there in any case, so that something is said.
     own = f"127.0.0.1|{cluster.system.metrics_port}"
-    status, output = cluster.member(member_id).run_inside(["python3", "-c", DIAL, *texts, own])
+    status, output = cluster.member(member_id).node.run_inside(["python3", "-c", DIAL, *texts, own])
     assert status == 0, output
     *found, last = output.split()
     assert last == own
@@ -104,7 +104,7 @@ def reached(cluster: DockerCluster, member_id: int, *addresses: tuple[str, int])
 
 def test_members_are_reached_through_proxies_only(proxied: LiveStage) -> None:
     cluster = cluster_of(proxied)
-    container = cluster.member(1).container()
+    container = cluster.member(1).node.container()
     assert container is not None
     assert not any(container.attrs["NetworkSettings"]["Ports"].values())
     (network,) = container.attrs["NetworkSettings"]["Networks"].values()
@@ -117,9 +117,11 @@ def test_members_are_reached_through_proxies_only(proxied: LiveStage) -> None:
 def test_members_have_no_rights_and_no_network_but_their_own(proxied: LiveStage) -> None:
     cluster = cluster_of(proxied)
     for member in cluster.members:
-        container = member.container()
+        container = member.node.container()
         assert container is not None
-        assert list(container.attrs["NetworkSettings"]["Networks"]) == [cluster.member_network(member.member_id)]
+        assert list(container.attrs["NetworkSettings"]["Networks"]) == [
+            cluster.engine_run.member_network(member.member_id)
+        ]
         assert container.attrs["HostConfig"]["CapDrop"] == ["ALL"]
         assert not container.attrs["HostConfig"]["CapAdd"]
 

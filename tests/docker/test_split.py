@@ -33,15 +33,17 @@ def split(shared_split: DockerCluster) -> DockerCluster:
 
 def test_a_paused_service_is_seen_to_take_no_turns(split: DockerCluster) -> None:
     member = split.member(0)
-    member.freeze("service")
-    frozen = member.turns("service")
-    moving = member.turns("archive")
+    member.node.pause("service")
+    frozen = member.node.turns("service")
+    moving = member.node.turns("archive")
     wait_until(
-        lambda: member.turns("archive") > moving, timeout_s=10, describe=lambda: "the archive takes no turns either"
+        lambda: member.node.turns("archive") > moving,
+        timeout_s=10,
+        describe=lambda: "the archive takes no turns either",
     )
-    assert member.turns("service") == frozen
-    member.thaw("service")
-    wait_until(lambda: member.turns("service") > frozen, timeout_s=10, describe=lambda: "it does not go on")
+    assert member.node.turns("service") == frozen
+    member.node.resume("service")
+    wait_until(lambda: member.node.turns("service") > frozen, timeout_s=10, describe=lambda: "it does not go on")
 
 
 def test_an_unknown_component_is_named(split: DockerCluster) -> None:

@@ -32,7 +32,7 @@ def test_the_tool_works_in_the_containers_of_members(
     assert (status, members["leaderMemberId"], members["memberId"]) == (0, leader, follower)
     # The same by hand, inside.
     words = ["python3", "-m", "upheaval_node.tool", "cluster", "describe-latest-cm-snapshot"]
-    status, text = run_silent(cluster.member(leader).container(), words, "looking at the snapshot")
+    status, text = run_silent(cluster.member(leader).node.container(), words, "looking at the snapshot")
     assert status == 0
     assert text.startswith("Snapshot: appVersion=1 timeUnit=MILLISECONDS\n")
     status, out, error = tool(leader, "sort-recording-log", "--json")

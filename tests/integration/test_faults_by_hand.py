@@ -9,7 +9,8 @@ from support.live_clusters import end_without_trace
 from upheaval.cli.main import main
 from upheaval.errors import UnknownOutcome
 from upheaval.records import RunFolder
-from upheaval.runtimes.process import ProcessCluster, ProcessMember
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_node import ProcessNode
 from upheaval.system import ClusterSpec
 from upheaval_chaos import faults
 
@@ -41,13 +42,13 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def paralyse(monkeypatch: pytest.MonkeyPatch, *hands: str) -> None:
     for hand in hands:
-        monkeypatch.setattr(ProcessMember, hand, lambda *_: None)
+        monkeypatch.setattr(ProcessNode, hand, lambda *_: None)
 
 
 def test_commands_whose_hands_do_nothing_fail_and_leave_faults_that_are_not_proved(
     cluster: ProcessCluster, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], impatient: None
 ) -> None:
-    paralyse(monkeypatch, "end_now", "stop_now")
+    paralyse(monkeypatch, "kill", "stop")
     for command in ("kill", "stop"):
         assert main([command, "--dir", str(cluster.folder), "0"]) == 3
         out, err = capsys.readouterr()
@@ -79,7 +80,7 @@ def test_what_does_not_come_back_is_not_healed(
 ) -> None:
     cluster.member(0).kill()
     with monkeypatch.context() as patch:
-        paralyse(patch, "launch")
+        paralyse(patch, "start")
         assert main(["start", "--dir", str(cluster.folder), "0"]) == 3
     (record,) = RunFolder(cluster.folder).read_faults()
     assert record.heal_proof is not None
@@ -93,7 +94,7 @@ def test_a_pause_is_proved_by_the_turns_that_are_not_taken(
     member.pause()
     member.resume()
     with monkeypatch.context() as patch:
-        paralyse(patch, "freeze")
+        paralyse(patch, "pause")
         with pytest.raises(UnknownOutcome, match="pause of member-1, not proved: member 1 goes on running"):
             member.pause()
     assert [record.is_proved for record in cluster.run.read_faults()] == [True, False]

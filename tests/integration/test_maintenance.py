@@ -93,7 +93,7 @@ def test_a_member_that_a_majority_needs_is_not_replaced(tmp_path: Path, capsys: 
     """An empty member and one that was behind would elect a leader without what was committed."""
     cluster = ProcessCluster.create(tmp_path / "c")
     try:
-        cluster.member(2).launch()
+        cluster.member(2).node.start()
         archive = cluster.folder / "member-0" / "archive"
         archive.mkdir(exist_ok=True)
         assert main(["replace", "--dir", str(cluster.folder), "0"]) == 2

@@ -87,7 +87,7 @@ def test_a_backup_reads_its_certificates_again_with_the_members(tmp_path: Path) 
     try:
         cluster.up()
         backup = cluster.add_companion(CompanionConfig("backup-0"))
-        backup.launch()
+        backup.start()
         wait_until(
             lambda: backup.status().state is not None,
             timeout_s=flows.SESSION_S,

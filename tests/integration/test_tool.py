@@ -207,12 +207,12 @@ def test_a_module_that_is_silent_is_given_up(tmp_path: Path) -> None:
     try:
         cluster.up()
         member = cluster.member(0)
-        member.freeze()
+        member.node.pause()
         with DiskNode(str(member.folder / "cluster")) as node:
             mark = find_mark(node)
             assert mark is not None
             assert node.query_members(mark.header, 300) is None
-        member.thaw()
+        member.node.resume()
         with DiskNode(str(member.folder / "cluster")) as node:
             assert node.query_members(mark.header, 20_000) is not None
     finally:

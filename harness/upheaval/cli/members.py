@@ -73,7 +73,7 @@ def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mappi
         raise UsageError(f"{options.dir} holds a cluster without --credentials: remove --credentials")
     if options.trace and not cluster.config.protocol_trace:
         raise UsageError(f"{options.dir} holds a cluster without --trace: remove --trace")
-    cluster_file.check(cluster.config)
+    cluster_file.check(cluster.config, cluster.system)
 
 
 def kill(folder: Path, member_id: int, component: str | None) -> int:

@@ -34,15 +34,15 @@ class Companion(Protocol):
         """Names of what runs now, which never come back; empty when nothing runs."""
         ...
 
-    def launch(self) -> None:
+    def start(self) -> None:
         """Start it, unless it runs. Returns at once."""
         ...
 
-    def end_now(self) -> None:
+    def kill(self) -> None:
         """SIGKILL. Returns when it is gone."""
         ...
 
-    def stop_now(self) -> None:
+    def stop(self) -> None:
         """Ask for an orderly end, and wait for it."""
         ...
 
@@ -77,7 +77,7 @@ def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIM
         raise UsageError(f"{config.name} is running already")
 
     def act() -> str:
-        companion.launch()
+        companion.start()
         keeper.wait_until(lambda: companion.status().state is not None, timeout_s, f"sign of life of {config.name}")
         return f"{config.name} runs: {_shown(companion.incarnation())}"
 
@@ -87,13 +87,13 @@ def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIM
 def stop(keeper: Keeper, name: str) -> ControlRecord:
     """Let a companion end in an orderly way. Raises `UsageError` when it does not run."""
     companion = _require_running(keeper, name, STOP)
-    return _end(keeper, companion, STOP, companion.stop_now, "ended by itself")
+    return _end(keeper, companion, STOP, companion.stop, "ended by itself")
 
 
 def kill(keeper: Keeper, name: str) -> ControlRecord:
     """SIGKILL. Raises `UsageError` when it does not run."""
     companion = _require_running(keeper, name, KILL)
-    return _end(keeper, companion, KILL, companion.end_now, "gone")
+    return _end(keeper, companion, KILL, companion.kill, "gone")
 
 
 def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TIMEOUT_S) -> CompanionStatus:

@@ -14,9 +14,8 @@ from upheaval.runtimes.live import AnyCluster, Links
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.system import SYSTEM
 from upheaval_chaos import connections
-from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
+from upheaval_chaos.pings import PingText
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.target import CLIENTS, Answer, Link, Means, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
@@ -88,13 +87,13 @@ class ProxiedLinks(ToxicHands):
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """Dials through the proxy that the source would dial through; what no member has heard counts as refused."""
-        channel = channel_of_ping(link.channels)
+        channel = self._cluster.system.ping_channel(link.channels)
         place = ProxyPlace(link.source, link.target, channel)
         if place not in self._listen:
             raise UsageError(f"no connection uses {link}")
         stream = (place.name, UPSTREAM)
         before = self._api.sent_bytes().get(stream, 0)
-        ping = ping_address(self._listen[place], ping_text(channel, extra_length), timeout_s)
+        ping = ping_address(self._listen[place], self._cluster.system.ping_text(channel, extra_length), timeout_s)
         if ping.answer is Answer.ENDED and self._api.sent_bytes().get(stream, 0) == before:
             # It ended, but not because a member had heard it.
             return replace(ping, answer=Answer.REFUSED)
@@ -111,7 +110,7 @@ class ProxiedLinks(ToxicHands):
         }
 
     def _endpoint(self, member_id: int, channel: str) -> str:
-        port = member_ports(self._cluster.config.base_port, member_id)[SYSTEM.channels.index(channel)]
+        port = member_ports(self._cluster.config.base_port, member_id)[self._cluster.system.channels.index(channel)]
         return f"{HOST}:{port}"
 
 

@@ -21,8 +21,8 @@ from upheaval.checkers.recordings import LogMissing, RecordedLog, data_extents
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import Function, Manifest, MemberFolder, Operation, Origin, Outcome, RunFolder, write_origin
 from upheaval.runtimes.cluster_file import has_cluster
-from upheaval.runtimes.companions import LiveCompanion
-from upheaval.runtimes.live import AnyCluster, LiveMember
+from upheaval.runtimes.live import AnyCluster
+from upheaval.runtimes.node import LiveNode, Node
 from upheaval.runtimes.opening import create_cluster, open_cluster
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval_node.errors import DecodeError
@@ -106,7 +106,7 @@ def bring(folder: Path) -> None:
     if not has_cluster(run):
         return
     with open_cluster(run) as cluster:
-        nodes: list[LiveMember | LiveCompanion] = [*cluster.members, *cluster.companions()]
+        nodes: list[LiveNode[Node]] = [*cluster.members, *cluster.companions()]
         node = next((each for each in nodes if each.folder == folder), None)
         if node is None:
             return

@@ -22,7 +22,7 @@ from upheaval.records import (
 )
 from upheaval.runtimes.ports import LOWEST_PORT, highest_base_port
 from upheaval.security import policy as security
-from upheaval.system import SYSTEM, ClusterSpec
+from upheaval.system import ClusterSpec, SystemUnderTest
 from upheaval_node import __version__
 
 FORMAT: Final = 1
@@ -30,7 +30,7 @@ CLUSTER_FILE: Final = "cluster.json"
 _REQUIRED: Final = ("run_id", "members", "components", "profile", "sync_level", "service", "base_port")
 
 
-def check(spec: ClusterSpec) -> None:
+def check(spec: ClusterSpec, system: SystemUnderTest) -> None:
     """Raises `UsageError` for anything that could never start: one clear line before any process is made."""
     if not 1 <= spec.members <= MEMBERS_MAX:
         raise UsageError(f"--members {spec.members}: a cluster has 1 to {MEMBERS_MAX} members")
@@ -40,7 +40,7 @@ def check(spec: ClusterSpec) -> None:
         security.require_certificates(Path(spec.tls), security.names_needed(spec.members))
     if spec.credentials:
         security.require_book(Path(spec.credentials))
-    SYSTEM.check(spec)
+    system.check(spec)
 
 
 def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:

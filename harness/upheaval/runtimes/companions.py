@@ -4,93 +4,48 @@ Any process that opens the cluster's folder finds them again, by `companions.jso
 nor engines.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
 
 from upheaval.records import CompanionConfig, CompanionStatus, RunFolder, load_companions, note_position
 from upheaval.runtimes import ports
+from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode, Node_co
 from upheaval.system import ClusterSpec
 
-STOP_TIMEOUT_S: Final = 15.0
 
-
-class LiveCompanion(ABC):
+class LiveCompanion(LiveNode[Node_co]):
     """One companion. Implements `upheaval.cluster.companion_control.Companion`."""
 
-    def __init__(self, run: RunFolder, config: CompanionConfig) -> None:
+    def __init__(self, run: RunFolder, config: CompanionConfig, node: Node_co) -> None:
+        super().__init__(config.name, run.path / config.name, node)
         self.config = config
-        self.run = run
-
-    @property
-    def name(self) -> str:
-        return self.config.name
-
-    @property
-    def folder(self) -> Path:
-        """Its folder in the run folder."""
-        return self.run.path / self.name
-
-    # --- eyes ---
 
     @abstractmethod
     def status(self) -> CompanionStatus:
         """What it says about itself."""
 
     @abstractmethod
-    def incarnation(self) -> frozenset[str]:
-        """Names of what runs now, which never come back; empty when nothing runs."""
-
-    @abstractmethod
-    def raise_if_ended(self) -> None:
-        """Raises `EnvironmentFault` when it has ended by its own fault."""
-
-    def is_running(self) -> bool:
-        return bool(self.incarnation())
-
-    # --- hands ---
-
-    @abstractmethod
-    def launch(self) -> None:
+    def start(self) -> None:
         """Start it, unless it runs. Returns at once."""
 
-    @abstractmethod
-    def reload(self) -> None:
-        """Let it read its certificates again, as they are on this machine now."""
-
-    def end_now(self) -> None:
+    def kill(self) -> None:
         """SIGKILL. Returns when it is gone, and what it has written is in the run folder."""
         self.note_position()
-        self._end()
+        self.node.kill()
         self.collect()
 
-    def stop_now(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
+    def stop(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Ask for an orderly end, and wait for it. What it has written is in the run folder then."""
         self.note_position()
-        self._stop(timeout_s)
+        self.node.stop(None, timeout_s)
         self.collect()
-
-    def end_all_but(self, incarnations: frozenset[str]) -> None:
-        """SIGKILL unless what runs is one of these."""
-        if not self.incarnation() <= incarnations:
-            self._end()
-
-    @abstractmethod
-    def _end(self) -> None: ...
-
-    @abstractmethod
-    def _stop(self, timeout_s: float) -> None: ...
-
-    @abstractmethod
-    def collect(self) -> None:
-        """Bring what it has written so far into the run folder, where it is not there by itself."""
 
     def note_position(self) -> None:
         """Keep up to where it says that it has the log, for those who judge what it left."""
         position = self.status().live_log_position
         if position >= 0:
-            note_position(self.run.path, replace(self.config, position=position))
+            note_position(self.folder.parent, replace(self.config, position=position))
 
 
 def entry_for(folder: Path, config: CompanionConfig) -> CompanionConfig:

@@ -1,9 +1,8 @@
 """A cluster of real members, in processes or in containers: what both have in common.
 
-A runtime fills in how members are started, ended, frozen and looked at. `kill`, `stop`, `pause`, `resume` and `start`
-of a member are faults and their healing, put in, proved and written down by the driver of all faults; the hands below
-them (`end_now`, `stop_now`, `freeze`, `thaw`, `launch`) are what a driver uses. This module knows neither processes nor
-engines.
+A runtime fills in the nodes and how they are asked. `kill`, `stop`, `pause`, `resume` and `start` of a member are
+faults and their healing, put in, proved and written down by the driver of all faults; the same words of its `node` are
+the hands that a driver uses. This module knows neither processes nor engines.
 """
 
 import contextlib
@@ -15,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import (
@@ -33,8 +32,19 @@ from upheaval.records import (
 from upheaval.runtimes import ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import Conditions
+from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode, Node, Node_co
 from upheaval.security import policy as security
-from upheaval.system import COMPONENTS, ClusterSpec, ControlStatus, MemberStatus, is_caught_up, shown, with_leaders
+from upheaval.system import (
+    COMPONENTS,
+    SYSTEM,
+    ClusterSpec,
+    ControlStatus,
+    MemberStatus,
+    SystemUnderTest,
+    is_caught_up,
+    shown,
+    with_leaders,
+)
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
@@ -45,9 +55,6 @@ from upheaval_node.tls_files import TlsFiles, member_name
 from upheaval_node.types import S
 
 START_TIMEOUT_S: Final = 30.0
-STOP_TIMEOUT_S: Final = 15.0
-# Within this time the rest of a member ends when one of its components has died.
-COMPONENT_END_TIMEOUT_S: Final = 10.0
 
 Result = TypeVar("Result")
 
@@ -58,13 +65,12 @@ class Links(LinkHands, LinkEyes, Protocol):
     def close(self) -> None: ...
 
 
-class LiveMember(ABC):
-    """One member. Implements `upheaval.cluster.Member`."""
+class LiveMember(LiveNode[Node_co]):
+    """One member. Implements `upheaval.system.Member`."""
 
-    def __init__(self, cluster: "LiveCluster[LiveMember]", member_id: int) -> None:
+    def __init__(self, cluster: "LiveCluster[LiveMember[Node]]", member_id: int, node: Node_co) -> None:
+        super().__init__(f"member {member_id}", cluster.run.member(member_id).path, node)
         self.member_id = member_id
-        self.folder = cluster.run.member(member_id).path
-        """Its folder in the run folder."""
         self._live = cluster
 
     # --- eyes ---
@@ -74,24 +80,12 @@ class LiveMember(ABC):
         """What the member says about itself."""
 
     @abstractmethod
-    def incarnation(self, component: str | None = None) -> frozenset[str]:
-        """Names of what runs now, which never come back; empty when nothing runs."""
-
-    @abstractmethod
-    def turns(self, component: str | None = None) -> int:
-        """A number that grows while the member gets to run, and only then."""
-
-    @abstractmethod
     def control_status(self) -> ControlStatus:
         """What its consensus module says, or what its files say when it is down."""
 
     @abstractmethod
     def exit_status(self, incarnation: str) -> int | None:
         """With which status what had that name ended; None while it runs, or when nobody knows."""
-
-    def is_running(self) -> bool:
-        """Whether anything of the member runs, frozen or not."""
-        return bool(self.incarnation())
 
     def wait_until_alive(self, timeout_s: float = START_TIMEOUT_S) -> None:
         """Wait until all components have shown themselves. Raises at once when one of them ends instead."""
@@ -102,51 +96,9 @@ class LiveMember(ABC):
 
         wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"no start: {self.status()}")
 
-    # --- hands ---
-
     @abstractmethod
     def order(self, order: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
-
-    @abstractmethod
-    def launch(self) -> None:
-        """Start what is not running. Returns at once; the member joins by itself."""
-
-    @abstractmethod
-    def reload(self) -> None:
-        """Let it read its certificates and the book of credentials again, as they are on this machine now."""
-
-    @abstractmethod
-    def collect(self) -> None:
-        """Bring what it has written so far into the run folder, where it is not there by itself."""
-
-    @abstractmethod
-    def end_now(self, component: str | None = None) -> None:
-        """SIGKILL, to one component or to all of it. Returns when it is gone."""
-
-    @abstractmethod
-    def stop_now(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Ask for an orderly end, and wait for it."""
-
-    @abstractmethod
-    def freeze(self, component: str | None = None) -> None:
-        """Let it not run, until `thaw`. Returns when the machine shows that it is stopped."""
-
-    @abstractmethod
-    def thaw(self, component: str | None = None) -> None:
-        """Let it go on running. Does nothing to what is not frozen."""
-
-    def wait_until_whole_or_gone(self, running: Callable[[], int]) -> None:
-        """A member that has lost a component ends by itself: wait for that. `running` counts what runs of it."""
-        if self._live.config.components != SPLIT:
-            return
-        with contextlib.suppress(UnknownOutcome):
-            wait_until(
-                lambda: running() in (0, len(COMPONENTS)),
-                timeout_s=COMPONENT_END_TIMEOUT_S,
-                describe=lambda: f"member {self.member_id} neither runs nor ends: {running()} of it run",
-                interval_s=self._live.poll_interval_s,
-            )
 
     # --- what is written down ---
 
@@ -166,12 +118,12 @@ class LiveMember(ABC):
     def resume(self) -> None:
         """Let a paused member go on."""
         self._live.heal(self.member_id, (MemberFaultKind.PAUSE,))
-        self.thaw()
+        self.node.resume()
 
     def start(self) -> None:
         """Start what is not running of the member. It joins by itself."""
         self._live.heal(self.member_id, (MemberFaultKind.KILL, MemberFaultKind.STOP))
-        self.launch()
+        self.node.start()
 
     def _break(self, kind: MemberFaultKind, component: str | None) -> None:
         self._require_running(kind.value, component)
@@ -191,13 +143,15 @@ class LiveMember(ABC):
             raise UsageError(f"{victim} is not running: nothing to {what}")
 
 
-Member_co = TypeVar("Member_co", bound=LiveMember, covariant=True)
+Member_co = TypeVar("Member_co", bound=LiveMember[Node], covariant=True)
 
 
 class LiveCluster(ABC, Generic[Member_co]):
     """A cluster of real members. Implements `upheaval.cluster.Cluster`."""
 
     runtime: ClassVar[str]
+    system: SystemUnderTest = SYSTEM
+    """What its members are."""
     poll_interval_s: ClassVar[float] = POLL_INTERVAL_S
     """How often conditions look at the members."""
 
@@ -250,9 +204,9 @@ class LiveCluster(ABC, Generic[Member_co]):
         self.note_policy()
         running = [member for member in self.members if member.is_running()]
         for member in running:
-            member.reload()
+            member.node.reload()
         for companion in companions:
-            companion.reload()
+            companion.node.reload()
         return [*(member_name(member.member_id) for member in running), *(companion.name for companion in companions)]
 
     def client_tls(self) -> TlsFiles | None:
@@ -277,20 +231,20 @@ class LiveCluster(ABC, Generic[Member_co]):
 
     def is_running(self) -> bool:
         """Whether any member runs."""
-        return any(self.for_all(LiveMember.is_running))
+        return any(self.for_all(_is_running))
 
-    def companions(self) -> list[LiveCompanion]:
+    def companions(self) -> Sequence[LiveCompanion[Node]]:
         """The nodes beside the members that were ever started here, running or not."""
         return [self.make_companion(config) for config in load_companions(self.folder)]
 
-    def companion(self, name: str) -> LiveCompanion:
+    def companion(self, name: str) -> LiveCompanion[Node]:
         """Raises `UsageError` for one that was never started here."""
         found = next((each for each in self.companions() if each.name == companion_name(name)), None)
         if found is None:
             raise UsageError(f"{self.folder} has no {name}: start it first")
         return found
 
-    def add_companion(self, config: CompanionConfig) -> LiveCompanion:
+    def add_companion(self, config: CompanionConfig) -> LiveCompanion[Node]:
         """A handle to start one with; one that is there already goes on with what it has, asked for otherwise."""
         check_companion(config)
         companion = self.make_companion(entry_for(self.folder, config))
@@ -298,7 +252,7 @@ class LiveCluster(ABC, Generic[Member_co]):
         return companion
 
     @abstractmethod
-    def make_companion(self, config: CompanionConfig) -> LiveCompanion:
+    def make_companion(self, config: CompanionConfig) -> LiveCompanion[Node]:
         """The handle of one."""
 
     def note_companions(self) -> None:
@@ -323,7 +277,7 @@ class LiveCluster(ABC, Generic[Member_co]):
         self.note_policy()
         with self.all_or_nothing():
             self._prepare()
-            self.for_all(_launch)
+            self.for_all(_start)
             return self.wait_until_leader(timeout_s)
 
     @abstractmethod
@@ -415,25 +369,25 @@ class LiveCluster(ABC, Generic[Member_co]):
         return is_caught_up(self.status(), member_id)
 
     def kill(self, member_id: int, component: str | None) -> None:
-        self.member(member_id).end_now(component)
+        self.member(member_id).node.kill(component)
 
     def stop(self, member_id: int, component: str | None) -> None:
-        self.member(member_id).stop_now(component)
+        self.member(member_id).node.stop(component)
 
     def start(self, member_id: int) -> None:
-        self.member(member_id).launch()
+        self.member(member_id).node.start()
 
     def pause(self, member_id: int, component: str | None) -> None:
-        self.member(member_id).freeze(component)
+        self.member(member_id).node.pause(component)
 
     def resume(self, member_id: int, component: str | None) -> None:
-        self.member(member_id).thaw(component)
+        self.member(member_id).node.resume(component)
 
     def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
         return self.member(member_id).incarnation(component)
 
     def turns(self, member_id: int, component: str | None) -> int:
-        return self.member(member_id).turns(component)
+        return self.member(member_id).node.turns(component)
 
     def order(self, member_id: int, order: str) -> str:
         return self.member(member_id).order(order)
@@ -446,6 +400,10 @@ class LiveCluster(ABC, Generic[Member_co]):
 
     def record_control(self, record: ControlRecord) -> None:
         self.run.add_control(record)
+
+    def hosts(self, purpose: str) -> NoReturn:
+        """The machines are not ours to break. Raises `UsageError`."""
+        raise UsageError(f"the {self.runtime} runtime cannot {purpose}: use --runtime simulated")
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         self.links.impose(links, effect)
@@ -497,20 +455,24 @@ class LiveCluster(ABC, Generic[Member_co]):
             _require(f"{fault.what} of {fault.where}", driver.heal(str(number)))
 
 
-AnyCluster = LiveCluster[LiveMember]
+AnyCluster = LiveCluster[LiveMember[Node]]
 """A live cluster of whichever runtime."""
 
 
-def _status(member: LiveMember) -> MemberStatus:
+def _status(member: LiveMember[Node]) -> MemberStatus:
     return member.status()
 
 
-def _control_status(member: LiveMember) -> ControlStatus:
+def _control_status(member: LiveMember[Node]) -> ControlStatus:
     return member.control_status()
 
 
-def _launch(member: LiveMember) -> None:
-    member.launch()
+def _start(member: LiveMember[Node]) -> None:
+    member.node.start()
+
+
+def _is_running(member: LiveMember[Node]) -> bool:
+    return member.is_running()
 
 
 def _require(what: str, proof: Proof) -> None:

@@ -20,17 +20,17 @@ from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, write_atom
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
-from upheaval.runtimes.live import STOP_TIMEOUT_S, LiveCluster, LiveMember, new_manifest, with_base_port
+from upheaval.runtimes.live import LiveCluster, LiveMember, new_manifest, with_base_port
+from upheaval.runtimes.node import STOP_TIMEOUT_S
+from upheaval.runtimes.process_node import ProcessNode
 from upheaval.security import policy as security
 from upheaval.system import (
     CLUSTER_OF_THREE,
     COMPONENTS,
-    SYSTEM,
     ClusterSpec,
     ControlStatus,
     MemberPlan,
     MemberStatus,
-    member_pids,
     status_in_folder,
 )
 from upheaval.system import companions as companion_system
@@ -38,23 +38,15 @@ from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
     MEMBER_VARIABLE,
     RUN_ID_VARIABLE,
-    FoundProcess,
-    context_switches,
-    is_stopped,
     processes_of,
     send_signal,
     wait_until_gone,
 )
-from upheaval.waits import wait_until
 from upheaval_chaos.target import CLIENTS
-from upheaval_node.files import layout
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
-from upheaval_node.trace_kinds import TraceKind
 
 ALL: Final = "all"
-"""The last event that a process of a member traces, with its exit status."""
-SIGNAL_TIMEOUT_S: Final = 5.0
 _LOG_TAIL_LENGTH: Final = 4096
 
 
@@ -76,23 +68,21 @@ class _Spawned:
         return os.waitstatus_to_exitcode(status) if pid else None
 
 
-class ProcessMember(LiveMember):
+class ProcessMember(LiveMember[ProcessNode]):
     """One member: a process, or one for each of its components."""
 
     def __init__(self, cluster: "ProcessCluster", member_id: int) -> None:
-        super().__init__(cluster, member_id)
+        spec = cluster.config
+        components = COMPONENTS if spec.components == SPLIT else (ALL,)
+        node = ProcessNode(f"member {member_id}", spec.run_id, member_id, components, self._spawn)
+        super().__init__(cluster, member_id, node)
         self._cluster = cluster
         self.wrapper: Sequence[str] = ()
         """A command and its options to put in front of the member's own: strace, nice, taskset."""
 
-    def processes(self, component: str | None = None) -> list[FoundProcess]:
-        """The live processes of this member, or of one component of it."""
-        found = [found for found in processes_of(self._cluster.config.run_id) if found.member_id == self.member_id]
-        return [process for process in found if component in (None, process.component)]
-
     def pids(self) -> dict[str, int]:
         """Live process ids by component, as the mark files say."""
-        return member_pids(self.folder, self.member_id, self._cluster.config.run_id)
+        return self._cluster.system.pids(self.folder, self.member_id, self._cluster.config.run_id)
 
     @property
     def endpoints(self) -> list[str]:
@@ -119,22 +109,16 @@ class ProcessMember(LiveMember):
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EnvironmentFault(f"cannot make the folder {self.folder}: {error.strerror}") from error
-        configuration = json.dumps(SYSTEM.configuration(self.plan(ALL)), indent=2)
+        configuration = json.dumps(self._cluster.system.configuration(self.plan(ALL)), indent=2)
         write_atomically(self.folder / "config.json", configuration + "\n")
 
     # --- eyes ---
 
     def status(self) -> MemberStatus:
-        return SYSTEM.read_status(self.folder, self.member_id, self._cluster.config.run_id)
-
-    def incarnation(self, component: str | None = None) -> frozenset[str]:
-        return frozenset(f"process {process.pid}" for process in self.processes(component))
-
-    def turns(self, component: str | None = None) -> int:
-        return sum(context_switches(process.pid) for process in self.processes(component))
+        return self._cluster.system.read_status(self.folder, self.member_id, self._cluster.config.run_id)
 
     def control_status(self) -> ControlStatus:
-        return SYSTEM.read_control(self.folder)
+        return self._cluster.system.read_control(self.folder)
 
     def exit_status(self, incarnation: str) -> int | None:
         return self._cluster.exit_status_of(self.member_id, int(incarnation.rpartition(" ")[2]))
@@ -142,80 +126,41 @@ class ProcessMember(LiveMember):
     # --- hands ---
 
     def order(self, order: str) -> str:
-        return SYSTEM.give_order(self.folder, order)
-
-    def launch(self) -> None:
-        """Start what is not running. A member that has lost a component is left to end first."""
-        self.wait_until_whole_or_gone(lambda: len({found.component for found in self.processes()}))
-        running = {found.component for found in self.processes()}
-        wanted = COMPONENTS if self._cluster.config.components == SPLIT else (ALL,)
-        for component in wanted:
-            if component not in running:
-                self._cluster.spawn(self.member_id, component)
-
-    def reload(self) -> None:
-        send_signal(self.processes(), signal.SIGHUP)
+        return self._cluster.system.give_order(self.folder, order)
 
     def collect(self) -> None:
         """It writes into the run folder itself."""
 
-    def end_now(self, component: str | None = None) -> None:
-        victims = self.processes(component)
-        send_signal(victims, signal.SIGKILL)
-        wait_until_gone(victims, self._cluster.config.run_id)
-
-    def stop_now(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        found = self.processes(component)
-        send_signal(found, signal.SIGTERM)
-        # A stopped process does not hear that it is to end.
-        send_signal(found, signal.SIGCONT)
-        wait_until_gone(found, self._cluster.config.run_id, timeout_s)
-
-    def freeze(self, component: str | None = None) -> None:
-        self._signal_and_wait(component, signal.SIGSTOP, is_stopped_then=True)
-
-    def thaw(self, component: str | None = None) -> None:
-        self._signal_and_wait(component, signal.SIGCONT, is_stopped_then=False)
-
-    def _signal_and_wait(self, component: str | None, number: signal.Signals, *, is_stopped_then: bool) -> None:
-        found = self.processes(component)
-        send_signal(found, number)
-        wait_until(
-            lambda: all(is_stopped(process.pid) in (is_stopped_then, None) for process in found),
-            timeout_s=SIGNAL_TIMEOUT_S,
-            describe=lambda: f"member {self.member_id} does not {'stop' if is_stopped_then else 'go on'} by a signal",
-        )
+    def _spawn(self, component: str) -> None:
+        arguments = [*self.wrapper, *self._cluster.system.command(self.plan(component), self.folder / "config.json")]
+        variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
+        self._cluster.spawn(self.name, arguments, self.folder / f"{component}.log", variables)
 
 
-class ProcessCompanion(LiveCompanion):
+class ProcessCompanion(LiveCompanion[ProcessNode]):
     """A companion: one process."""
 
     def __init__(self, cluster: "ProcessCluster", config: CompanionConfig) -> None:
-        super().__init__(cluster.run, config)
+        node = ProcessNode(config.name, cluster.config.run_id, -1, (config.name,), self._spawn)
+        super().__init__(cluster.run, config, node)
         self._cluster = cluster
 
-    def processes(self) -> list[FoundProcess]:
-        """Its live processes."""
-        return [found for found in processes_of(self._cluster.config.run_id) if found.component == self.name]
-
     def status(self) -> CompanionStatus:
-        pid = next((found.pid for found in self.processes()), None)
+        pid = next((found.pid for found in self.node.processes()), None)
         return status_in_folder(self.name, self.folder, pid)
 
-    def incarnation(self) -> frozenset[str]:
-        return frozenset(f"process {found.pid}" for found in self.processes())
+    def start(self) -> None:
+        self.node.start()
 
-    def raise_if_ended(self) -> None:
-        self._cluster.raise_if_any_ended(self.name)
+    def collect(self) -> None:
+        """It writes into the run folder itself."""
 
-    def launch(self) -> None:
-        if self.is_running():
-            return
+    def _spawn(self, component: str) -> None:
         self.folder.mkdir(exist_ok=True)
         path = self.folder / companion_system.CONFIG_FILE
         write_atomically(path, json.dumps(companion_system.configuration(self._plan()), indent=2) + "\n")
-        arguments = [*companion_system.command(self.config, path)]
-        self._cluster.spawn_process(self.name, arguments, self.folder / "all.log", {COMPONENT_VARIABLE: self.name})
+        arguments = companion_system.command(self.config, path)
+        self._cluster.spawn(self.name, arguments, self.folder / "all.log", {COMPONENT_VARIABLE: component})
 
     def _plan(self) -> companion_system.CompanionPlan:
         cluster = self._cluster.config
@@ -230,23 +175,6 @@ class ProcessCompanion(LiveCompanion):
             tls=security.fields_of(cluster.tls, self.name),
             credentials_file=self.config.credentials,
         )
-
-    def reload(self) -> None:
-        send_signal(self.processes(), signal.SIGHUP)
-
-    def _end(self) -> None:
-        victims = self.processes()
-        send_signal(victims, signal.SIGKILL)
-        wait_until_gone(victims, self._cluster.config.run_id)
-
-    def _stop(self, timeout_s: float) -> None:
-        found = self.processes()
-        send_signal(found, signal.SIGTERM)
-        send_signal(found, signal.SIGCONT)
-        wait_until_gone(found, self._cluster.config.run_id, timeout_s)
-
-    def collect(self) -> None:
-        """It writes into the run folder itself."""
 
 
 class ProcessCluster(LiveCluster[ProcessMember]):
@@ -278,7 +206,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             raise UsageError("an image is for containers: use --runtime docker")
         path = Path(folder).absolute()
         spec = spec.made(uuid.uuid4().hex)
-        cluster_file.check(spec)
+        cluster_file.check(spec, cls.system)
         end_abandoned()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
@@ -314,7 +242,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
     def is_running(self) -> bool:
         return bool(processes_of(self.config.run_id))
 
-    def make_companion(self, config: CompanionConfig) -> LiveCompanion:
+    def make_companion(self, config: CompanionConfig) -> ProcessCompanion:
         return ProcessCompanion(self, with_ports(config, self.config))
 
     # --- life ---
@@ -364,22 +292,13 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             spawned.exit_status(wait=True)
         self._spawned.clear()
         for member in self.members:
-            if not member.processes():
-                for entry in (member.folder / layout.DRIVER_DIRECTORY).glob("*"):
-                    if entry.is_socket():
-                        entry.unlink(missing_ok=True)
+            if not member.node.processes():
+                for socket in self.system.sockets(member.folder):
+                    socket.unlink(missing_ok=True)
 
     # --- processes ---
 
-    def spawn(self, member_id: int, component: str) -> None:
-        """Start one process of a member."""
-        member = self.members[member_id]
-        folder = member.folder
-        arguments = [*member.wrapper, *SYSTEM.command(member.plan(component), folder / "config.json")]
-        variables = {MEMBER_VARIABLE: str(member_id), COMPONENT_VARIABLE: component}
-        self.spawn_process(_member_name(member_id), arguments, folder / f"{component}.log", variables)
-
-    def spawn_process(self, who: str, arguments: list[str], log: Path, variables: Mapping[str, str]) -> None:
+    def spawn(self, who: str, arguments: Sequence[str], log: Path, variables: Mapping[str, str]) -> None:
         """Start a process of the run, which is found by its variables."""
         environment = {**os.environ, **self._owner, RUN_ID_VARIABLE: self.config.run_id, **variables}
         try:
@@ -388,7 +307,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 # Not subprocess: its objects complain when a process is meant to live on after us.
                 pid = os.posix_spawnp(
                     arguments[0],
-                    arguments,
+                    [*arguments],
                     environment,
                     file_actions=[
                         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -408,14 +327,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         for spawned in list(self._spawned):
             if spawned.pid == pid:
                 return self._collected_status(spawned)
-        trace = self.run.member(member_id)
-        ends = [
-            event
-            for event in trace.read_trace()
-            if event.event == TraceKind.PROCESS_END and event.fields.get("pid") == pid
-        ]
-        status = ends[-1].fields.get("status") if ends else None
-        return status if isinstance(status, int) else None
+        return self.system.traced_exit_status(self.run.member(member_id), pid)
 
     def _collected_status(self, spawned: _Spawned) -> int | None:
         """The status of one that has ended, which the kernel tells once."""
@@ -426,23 +338,17 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         return status
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
-        self.raise_if_any_ended(None if member_id is None else _member_name(member_id))
-
-    def raise_if_any_ended(self, who: str | None) -> None:
         """Only processes that this handle started are known to have ended."""
+        who = None if member_id is None else self.members[member_id].name
         for spawned in list(self._spawned):
             status = self._collected_status(spawned)
             if status is None:
                 continue
             # Killed by a signal was our doing, and the other components of a killed one follow it.
-            if status > 0 and status not in SYSTEM.expected_exit_statuses and who in (None, spawned.who):
+            if status > 0 and status not in self.system.expected_exit_statuses and who in (None, spawned.who):
                 raise EnvironmentFault(
                     f"{spawned.who} ended with status {status}: {_last_line(spawned)} (see {spawned.log})"
                 )
-
-
-def _member_name(member_id: int) -> str:
-    return f"member {member_id}"
 
 
 def _last_line(spawned: _Spawned) -> str:

@@ -13,11 +13,12 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from upheaval.errors import UsageError
-from upheaval.records import FieldError, Json, jsonfields
+from upheaval.records import FieldError, Json, MemberFolder, jsonfields
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, read_control
-from upheaval.system.member_status import read_member_status
+from upheaval.system.member_status import member_pids, read_member_status
 from upheaval.system.status import MemberStatus
+from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.planted.bug import bug_named
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node import __version__
@@ -27,6 +28,7 @@ from upheaval_node.runtime import control
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import profile_settings
+from upheaval_node.trace_kinds import TraceKind
 
 SOURCE_FOLDER: Final = "source"
 """Where in a member's folder the code of a user's own service is put."""
@@ -85,10 +87,30 @@ class SystemUnderTest(Protocol):
         """What stands in a member's configuration file."""
         ...
 
+    def ping_channel(self, channels: Sequence[str]) -> str:
+        """The channel on which to try a link that consists of these."""
+        ...
+
+    def ping_text(self, channel: str, extra_length: int = 0) -> PingText:
+        """What to say to a member on a channel, so that it answers and is not disturbed."""
+        ...
+
+    def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
+        """With which status a process ended, as its trace in the run folder has it; None when it does not say."""
+        ...
+
     # --- in processes ---
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """What runs a member, or one component of it, on this machine."""
+        ...
+
+    def pids(self, folder: Path, member_id: int, run_id: str) -> dict[str, int]:
+        """The live processes of a member by component, as its files say."""
+        ...
+
+    def sockets(self, folder: Path) -> Sequence[Path]:
+        """What a member that was killed leaves in its folder and that is of no use to anybody."""
         ...
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
@@ -209,6 +231,29 @@ class UpheavalNode:
             program = ["upheaval_chaos.planted.main", "--planted", plan.spec.planted]
         # -P: a queue.py of the current folder is not the one of Python.
         return [sys.executable, "-P", "-m", *program, "--config", str(configuration), *self.arguments(plan)]
+
+    def ping_channel(self, channels: Sequence[str]) -> str:
+        """See `upheaval_chaos.pings`."""
+        return channel_of_ping(channels)
+
+    def ping_text(self, channel: str, extra_length: int = 0) -> PingText:
+        """See `upheaval_chaos.pings`."""
+        return ping_text(channel, extra_length)
+
+    def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
+        """From the last event of the process."""
+        events = (each for each in member.read_trace() if each.event == TraceKind.PROCESS_END)
+        ends = [each for each in events if each.fields.get("pid") == pid]
+        status = ends[-1].fields.get("status") if ends else None
+        return status if isinstance(status, int) else None
+
+    def pids(self, folder: Path, member_id: int, run_id: str) -> dict[str, int]:
+        """From its mark files."""
+        return member_pids(folder, member_id, run_id)
+
+    def sockets(self, folder: Path) -> Sequence[Path]:
+        """Those of the media driver."""
+        return [entry for entry in (folder / layout.DRIVER_DIRECTORY).glob("*") if entry.is_socket()]
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
         """From the counters and mark files in the member's folder."""

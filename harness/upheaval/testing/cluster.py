@@ -16,7 +16,7 @@ from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine
 from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, Order, RunFolder
 from upheaval.runtimes import cluster_file
-from upheaval.system import ClusterSpec, MemberStatus
+from upheaval.system import SYSTEM, ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, Requests, RunningLoad
 from upheaval.testing.backup import Backup
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
@@ -159,7 +159,7 @@ class Cluster:
     def _make_simulated(self, folder: Path, spec: ClusterSpec, origin: Source | None) -> Backend:
         from upheaval.testing.simulation import SimulatedBackend
 
-        cluster_file.check(spec.made(""))
+        cluster_file.check(spec.made(""), SYSTEM)
         if spec.components != TOGETHER:
             raise UsageError("members of the simulated runtime run their components together")
         cluster_file.require_usable(folder)

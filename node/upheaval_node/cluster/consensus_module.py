@@ -46,6 +46,7 @@ from upheaval_node.errors import NodeError, PeerError, StorageError, Termination
 from upheaval_node.media.api import Media
 from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.settings import MemberSettings
 from upheaval_node.steps import StepGenerator, Steps
@@ -121,7 +122,7 @@ class ConsensusModule:
         random: Random,
         errors: ErrorSink,
         *,
-        archive_control_stream_id: int = 10,
+        archive_control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
     ) -> None:

@@ -3,7 +3,7 @@
 Knows nothing of what a leader or a follower does once the ballot is decided.
 """
 
-from upheaval_node.cluster.election_base import PROTOCOL_VERSION, ElectionBase
+from upheaval_node.cluster.election_base import ElectionBase
 from upheaval_node.cluster.election_states import VOTING_STATES, ElectionState, Role
 from upheaval_node.cluster.members import (
     ClusterMember,
@@ -14,6 +14,7 @@ from upheaval_node.cluster.members import (
     is_unanimous_leader,
 )
 from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol.constants import CONSENSUS_PROTOCOL_VERSION
 from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, TermId
 
 
@@ -96,7 +97,7 @@ class BallotStates(ElectionBase):
                 log_position=self.append_position,
                 leadership_term_id=self.leadership_term_id,
                 follower_member_id=self._self.id,
-                protocol_version=PROTOCOL_VERSION,
+                protocol_version=CONSENSUS_PROTOCOL_VERSION,
             ),
         )
         return 1
@@ -137,7 +138,7 @@ class BallotStates(ElectionBase):
                 log_position=self.append_position,
                 candidate_term_id=self.candidate_term_id,
                 candidate_member_id=self._self.id,
-                protocol_version=PROTOCOL_VERSION,
+                protocol_version=CONSENSUS_PROTOCOL_VERSION,
             ),
         )
         return member.is_ballot_sent

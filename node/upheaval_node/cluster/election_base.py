@@ -20,9 +20,6 @@ from upheaval_node.settings import ClusterSettings
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import LONG_AGO_NS, NEVER_NS, NULL_MEMBER_ID, NULL_POSITION, NULL_VALUE, MemberId, Now, TermId
 
-PROTOCOL_VERSION = 1 << 16
-"""Consensus protocol version 1.0.0, carried by CanvassPosition and RequestVote."""
-
 SHORTEST_WAIT_NS = 1_000_000
 """A deadline that a failed send left in the past is looked at again after this long, so that the loop cannot spin."""
 

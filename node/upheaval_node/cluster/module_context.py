@@ -22,12 +22,10 @@ from upheaval_node.media.api import Media
 from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import ErrorSink, Storage, Tracer
 from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, MODULE_ARCHIVE_RESPONSE_STREAM_ID
 from upheaval_node.settings import ClusterSettings, MemberSettings
 from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.types import NULL_VALUE, MemberId, Now
-
-RESPONSE_STREAM_ID: Final = 120
-"""Stream of the archive's answers to the consensus module of cluster 0."""
 
 TraceValue = int | str | bool | None
 
@@ -148,7 +146,7 @@ def open_context(
     member_id: MemberId,
     tracer: Tracer,
     errors: ErrorSink,
-    archive_control_stream_id: int = 10,
+    archive_control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,
     *,
     recording_log: RecordingLog | None = None,
 ) -> ModuleContext:
@@ -170,7 +168,7 @@ def open_context(
             ArchiveClient,
             media,
             control_stream_id=archive_control_stream_id,
-            response_stream_id=cluster.cluster_id * 100 + RESPONSE_STREAM_ID,
+            response_stream_id=cluster.cluster_id * 100 + MODULE_ARCHIVE_RESPONSE_STREAM_ID,
             timeout_ns=settings.archive.message_timeout_ns,
             name=f"consensus-module-{member_id}",
         ),

@@ -23,6 +23,7 @@ from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32, Message
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 
@@ -99,7 +100,7 @@ class ReplicatedState:
         self._standing.enter_term(event.leadership_term_id)
         self._context.tracer.emit(
             now,
-            "leadership_term",
+            TraceKind.LEADERSHIP_TERM,
             leadership_term_id=event.leadership_term_id,
             leader_member_id=event.leader_member_id,
             log_position=event.log_position,

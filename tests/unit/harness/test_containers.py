@@ -9,7 +9,7 @@ from upheaval.images.checks import trial_labels
 from upheaval.runtimes.cluster_file import check
 from upheaval.runtimes.docker.container_state import own_fault
 from upheaval.runtimes.docker.labels import RUN_ID, is_abandoned
-from upheaval.system import ClusterSpec
+from upheaval.system import SYSTEM, ClusterSpec
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,6 @@ def test_a_trial_of_an_image_belongs_to_a_harness_like_any_run() -> None:
 
 def test_a_service_that_only_the_image_has_is_not_looked_for_here() -> None:
     spec = ClusterSpec(service="nowhere.at_all:Thing")
-    check(replace(spec, image="theirs:1").made("run"))
+    check(replace(spec, image="theirs:1").made("run"), SYSTEM)
     with pytest.raises(UsageError, match="no module 'nowhere'"):
-        check(spec.made("run"))
+        check(spec.made("run"), SYSTEM)

@@ -10,7 +10,6 @@ from upheaval.errors import UsageError
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import engine_errors, require_image
-from upheaval.runtimes.process import ALL
 
 
 class DockerHosts:
@@ -32,7 +31,7 @@ class DockerHosts:
 
     def fetch(self, member_id: int) -> None:
         """Copy what the member has written into the run folder."""
-        if self._cluster.member(member_id).container() is not None:
+        if self._cluster.member(member_id).node.container() is not None:
             self._cluster.member(member_id).collect()
 
     def discard(self, member_id: int) -> None:
@@ -43,16 +42,16 @@ class DockerHosts:
         cluster = self._cluster
         with engine_errors(f"removing the volume of member {member_id}"):
             try:
-                cluster.client.volumes.get(cluster.container_name(member_id, ALL)).remove(force=True)
+                cluster.client.volumes.get(cluster.engine_run.container_name(f"member-{member_id}")).remove(force=True)
             except docker.errors.NotFound:
                 return
 
     def _remove_containers(self, member_id: int) -> None:
         """A new one is made by this process then, which has to know who cleans up."""
-        self._cluster.cleaning.begin()
+        self._cluster.engine_run.cleaning.begin()
         member = self._cluster.member(member_id)
-        for component in member.components:
-            container = member.container(component)
+        for component in member.node.containers:
+            container = member.node.container(component)
             if container is not None:
                 with engine_errors(f"removing a container of member {member_id}"):
                     container.remove(force=True)

@@ -23,12 +23,11 @@ from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.containers import member_hosts, network_name, network_of
 from upheaval.runtimes.docker.engine import engine_errors, engine_host, require_image
 from upheaval.runtimes.ports import HOST, member_ports
-from upheaval.system import SYSTEM, port_in_container
+from upheaval.system import port_in_container
 from upheaval.waits import wait_until
 from upheaval_chaos import connections
 from upheaval_chaos.connections import Received
-from upheaval_chaos.pings import channel_of_ping, ping_text
-from upheaval_chaos.target import CLIENTS, INGRESS, Answer, Link, Ping
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, Ping
 from upheaval_chaos.toxic_links import ProxyPlace, Stream, ToxicHands, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import PythonToxiproxy
@@ -60,9 +59,9 @@ class DockerLinks(ToxicHands):
         self._members = range(cluster.config.members)
         self._seen: dict[int, dict[str, int]] = {}
         self._delivered: Counter[Stream] = Counter()
-        cluster.set_apart()
+        cluster.engine_run.is_apart = True
         try:
-            cluster.make_networks()
+            cluster.engine_run.make_networks()
             with ThreadPoolExecutor(len(self._members) + 1) as pool:
                 ends = [*self._members, CLIENTS]
                 self._toxiproxies = dict(zip(ends, pool.map(self._start, ends), strict=True))
@@ -85,8 +84,8 @@ class DockerLinks(ToxicHands):
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         if link.target == CLIENTS:
             raise UsageError(f"no connection uses {link}")
-        channel = channel_of_ping(link.channels)
-        text = ping_text(channel, extra_length)
+        channel = self._cluster.system.ping_channel(link.channels)
+        text = self._cluster.system.ping_text(channel, extra_length)
         place = ProxyPlace(link.source, link.target, channel)
         said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
         arguments = [_alias(link.source), _port(place), *said, timeout_s]
@@ -146,7 +145,7 @@ class DockerLinks(ToxicHands):
 
     def _inside(self, member_id: int, arguments: Sequence[str]) -> Any:
         """What the script says in a member's network. Raises `UnknownOutcome` when the member does not run."""
-        status, text = self._cluster.member(member_id).run_inside(["python3", "-c", _INSIDE, *arguments])
+        status, text = self._cluster.member(member_id).node.run_inside(["python3", "-c", _INSIDE, *arguments])
         if status:
             last_line = text.rpartition("\n")[2]
             raise UnknownOutcome(f"nothing can be seen from member {member_id}: {last_line}")
@@ -154,7 +153,7 @@ class DockerLinks(ToxicHands):
 
     def _any_running(self) -> int:
         for member in self._cluster.members:
-            container = member.container()
+            container = member.node.container()
             if container is not None and container.status == "running":
                 return member.member_id
         raise UnknownOutcome("no member runs: nothing can be tried")
@@ -167,7 +166,7 @@ class DockerLinks(ToxicHands):
 
         cluster = self._cluster
         client = cluster.client
-        networks = [cluster.member_network(member_id) for member_id in self._members]
+        networks = [cluster.engine_run.member_network(member_id) for member_id in self._members]
         bind = HOST if engine_host(client) == HOST else "0.0.0.0"
         with engine_errors("starting Toxiproxy"):
             container = (
@@ -175,7 +174,7 @@ class DockerLinks(ToxicHands):
                 .with_name(f"{network_name(cluster.config.run_id)}-{_alias(end)}")
                 .with_kwargs(
                     **network_of(networks[0], _alias(end)),
-                    labels=dict(cluster.labels),
+                    labels=dict(cluster.engine_run.labels),
                     read_only=True,
                     cap_drop=["ALL"],
                     init=True,
@@ -197,7 +196,7 @@ class DockerLinks(ToxicHands):
         settings = wrapped.attrs["NetworkSettings"]
         api = PythonToxiproxy(f"{engine_host(client)}:{settings['Ports'][f'{API_PORT}/tcp'][0]['HostPort']}")
         self._populate(api, end)
-        addresses = {m: settings["Networks"][cluster.member_network(m)]["IPAddress"] for m in self._members}
+        addresses = {m: settings["Networks"][cluster.engine_run.member_network(m)]["IPAddress"] for m in self._members}
         return _Toxiproxy(api, addresses)
 
     def _populate(self, api: PythonToxiproxy, end: int) -> None:
@@ -227,4 +226,4 @@ def _alias(end: int) -> str:
 
 def _port(place: ProxyPlace) -> int:
     """Where a proxy listens in the Toxiproxy of its source."""
-    return _FIRST_PORT + place.target * _PORTS_A_MEMBER + SYSTEM.channels.index(place.channel)
+    return _FIRST_PORT + place.target * _PORTS_A_MEMBER + (INGRESS, *CHANNELS).index(place.channel)

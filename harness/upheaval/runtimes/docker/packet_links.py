@@ -18,7 +18,6 @@ from upheaval.runtimes.docker.engine import engine_errors, require_image
 from upheaval.runtimes.docker.inside import run_inside, run_silent
 from upheaval.system import port_in_container
 from upheaval_chaos import connections
-from upheaval_chaos.pings import channel_of_ping, ping_text
 from upheaval_chaos.target import CHANNELS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
 from upheaval_node import __version__
 
@@ -90,8 +89,8 @@ class PacketLinks:
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         _require_members([link])
-        channel = channel_of_ping(link.channels)
-        text = ping_text(channel, extra_length)
+        channel = self._cluster.system.ping_channel(link.channels)
+        text = self._cluster.system.ping_text(channel, extra_length)
         said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
         arguments = [self._address(link.target), self._port(channel), *said, timeout_s]
         output = self._ask(link.source, ["python3", "-c", _INSIDE, "ping", *map(str, arguments)])
@@ -110,10 +109,10 @@ class PacketLinks:
 
     def _address(self, member_id: int) -> str:
         settings = self._member(member_id).attrs["NetworkSettings"]["Networks"]
-        return str(settings[self._cluster.member_network(member_id)]["IPAddress"])
+        return str(settings[self._cluster.engine_run.member_network(member_id)]["IPAddress"])
 
     def _member(self, member_id: int) -> Any:
-        container = self._cluster.member(member_id).container()
+        container = self._cluster.member(member_id).node.container()
         if container is None or not container.attrs["State"]["Running"]:
             raise UnknownOutcome(f"member {member_id} does not run: its network is gone")
         return container
@@ -153,7 +152,7 @@ class PacketLinks:
                 read_only=True,
                 tmpfs={"/run": "size=1m"},
                 init=True,
-                labels=dict(cluster.labels),
+                labels=dict(cluster.engine_run.labels),
                 detach=True,
             )
             helper.reload()

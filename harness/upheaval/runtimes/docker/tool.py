@@ -51,10 +51,10 @@ def _container(cluster: DockerCluster, name: str) -> Any | None:
         number = name.removeprefix(_MEMBER)
         if not (number.isascii() and number.isdigit() and int(number) < len(cluster.members)):
             raise UsageError(f"unknown {name}: this cluster has {len(cluster.members)} members")
-        return cluster.members[int(number)].container()
+        return cluster.members[int(number)].node.container()
     companion = cluster.companion(companion_name(name))
     assert isinstance(companion, DockerCompanion)
-    return companion.container()
+    return companion.node.container()
 
 
 def _inside(container: Any, name: str, folder: str, options: Options) -> Answer:

@@ -98,19 +98,7 @@ class SimulatedCompanion:
         """The name of its process; empty when it is down."""
         return frozenset([self.process.name]) if self.process is not None and self.process.alive else frozenset()
 
-    # --- hands, by the words of `upheaval.cluster.companion_control.Companion` ---
-
-    def launch(self) -> None:
-        """As `start`."""
-        self.start()
-
-    def end_now(self) -> None:
-        """As `kill`."""
-        self.kill()
-
-    def stop_now(self) -> None:
-        """As `stop`."""
-        self.stop()
+    # --- hands ---
 
     def start(self) -> None:
         """A new incarnation over the files that are there; nothing happens when it is alive."""

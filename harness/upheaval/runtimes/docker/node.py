@@ -1,0 +1,156 @@
+"""The containers of one node of a run, found by their names in the engine."""
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from upheaval.runtimes.docker.container_state import incarnation_of, is_running, raise_own_fault
+from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval.runtimes.docker.inside import ATTEMPTS, run_inside
+from upheaval.runtimes.node import STOP_TIMEOUT_S, wait_until_whole_or_gone
+
+POLL_INTERVAL_S: Final = 0.05
+"""How often containers are looked at: it costs a process in each."""
+_PAUSE_ATTEMPTS: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class DockerNode:
+    """Implements `node.Node`. `make` makes and starts the container of a component, `bring_copies` gives a container
+    the certificates and the credentials file as they are now.
+    """
+
+    name: str
+    client: Client
+    containers: Mapping[str, str]
+    """The name of each component's container; the first one holds the sockets."""
+    make: Callable[[str], None]
+    bring_copies: Callable[[Any], None]
+
+    def container(self, component: str | None = None) -> Any | None:
+        """A container, running or not, by default the one that holds the node's sockets; None without one."""
+        import docker
+
+        with engine_errors(f"looking for {self.name}"):
+            try:
+                return self.client.containers.get(self.containers[component or next(iter(self.containers))])
+            except docker.errors.NotFound:
+                return None
+
+    def there(self, component: str | None = None) -> list[Any]:
+        """The containers that there are, running or not."""
+        wanted = self.containers if component is None else (component,)
+        return [container for each in wanted if (container := self.container(each)) is not None]
+
+    def running(self, component: str | None = None) -> list[Any]:
+        """Those that run, paused or not."""
+        return [container for container in self.there(component) if is_running(container)]
+
+    # --- eyes ---
+
+    def incarnation(self, component: str | None = None) -> frozenset[str]:
+        """One name for each life of a container."""
+        return frozenset(incarnation_of(container) for container in self.running(component))
+
+    def turns(self, component: str | None = None) -> int:
+        """Nanoseconds of processor time."""
+        found = self.running(component)
+        with engine_errors(f"measuring {self.name}"):
+            usages = [self.client.api.stats(each.id, stream=False, one_shot=True) for each in found]
+        return sum(usage["cpu_stats"]["cpu_usage"]["total_usage"] for usage in usages)
+
+    def exit_status(self, incarnation: str) -> int | None:
+        """With which status what had that name ended; None while it runs, or when nobody knows."""
+        for container in self.there():
+            if incarnation_of(container) == incarnation:
+                state = container.attrs["State"]
+                return int(state["ExitCode"]) if state["Status"] == "exited" else None
+        return None
+
+    def run_inside(self, command: Sequence[str], *, attempts: int = ATTEMPTS, stderr: bool = True) -> tuple[int, str]:
+        """Exit status and output of a command in the container that holds the node's sockets; see `inside`."""
+        return run_inside(self.container(), command, f"asking {self.name}", attempts=attempts, stderr=stderr)
+
+    def raise_if_ended(self, expected: Sequence[int] = ()) -> None:
+        """Raises `EnvironmentFault` when it has ended by its own fault, and not with one of the expected statuses."""
+        for container in self.there():
+            raise_own_fault(container, self.name, expected)
+
+    # --- hands ---
+
+    def start(self) -> None:
+        """Each container anew, or a first one. A member that has lost a component is left to end first."""
+        wait_until_whole_or_gone(self.name, len(self.containers), lambda: len(self.running()), POLL_INTERVAL_S)
+        for component in self.containers:
+            container = self.container(component)
+            if container is None:
+                self.make(component)
+            elif not is_running(container):
+                self.bring_copies(container)
+                with engine_errors(f"starting {self.name}"):
+                    container.start()
+
+    def kill(self, component: str | None = None) -> None:
+        """SIGKILL."""
+        self._kill_and_wait(self.running(component))
+
+    def kill_all_but(self, incarnations: frozenset[str]) -> None:
+        """SIGKILL to what runs now and is none of these."""
+        self._kill_and_wait([each for each in self.running() if incarnation_of(each) not in incarnations])
+
+    def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """SIGTERM, and SIGKILL when it takes too long."""
+        self.resume(component)
+        with engine_errors(f"stopping {self.name}"):
+            for container in self.running(component):
+                container.stop(timeout=round(timeout_s))
+
+    def pause(self, component: str | None = None) -> None:
+        """The engine's pause, which freezes the container's processes."""
+        with engine_errors(f"pausing {self.name}"):
+            for container in self.running(component):
+                _pause(container)
+
+    def resume(self, component: str | None = None) -> None:
+        """Only what is paused."""
+        with engine_errors(f"resuming {self.name}"):
+            for container in self.running(component):
+                if container.status == "paused":
+                    container.unpause()
+
+    def reload(self) -> None:
+        """SIGHUP; its copies are replaced first."""
+        if self.running():
+            self.bring_copies(self.container())
+            self.send_signal(signal.SIGHUP)
+
+    def send_signal(self, number: signal.Signals, component: str | None = None) -> None:
+        """Send any signal to its processes (through the init of the container)."""
+        with engine_errors(f"signalling {self.name}"):
+            for container in self.running(component):
+                container.kill(signal=number.name)
+
+    def _kill_and_wait(self, victims: Sequence[Any]) -> None:
+        with engine_errors(f"killing {self.name}"):
+            for container in victims:
+                container.kill(signal=signal.SIGKILL.name)
+            for container in victims:
+                container.wait(timeout=STOP_TIMEOUT_S)
+
+
+def _pause(container: Any) -> None:
+    """Freeze a container. That fails now and then while processes come and go in it, such as its health check."""
+    import docker
+
+    for attempt in range(_PAUSE_ATTEMPTS):
+        if container.status == "paused":
+            return
+        try:
+            container.pause()
+        except docker.errors.APIError as error:
+            if "runtime pause failed" not in str(error) or attempt == _PAUSE_ATTEMPTS - 1:
+                raise
+            container.reload()
+        else:
+            return

@@ -1,0 +1,91 @@
+"""The processes of one node of a run on this machine, found by what stands in their environment."""
+
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.runtimes.node import STOP_TIMEOUT_S, wait_until_whole_or_gone
+from upheaval.system.process_table import (
+    FoundProcess,
+    context_switches,
+    is_stopped,
+    processes_of,
+    send_signal,
+    wait_until_gone,
+)
+from upheaval.waits import POLL_INTERVAL_S, wait_until
+
+SIGNAL_TIMEOUT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessNode:
+    """Implements `node.Node`. `components` are those of its processes; `spawn` starts the one of a component."""
+
+    name: str
+    run_id: str
+    member_id: int
+    """-1 for a node beside the members."""
+    components: Sequence[str]
+    spawn: Callable[[str], None]
+
+    def processes(self, component: str | None = None) -> list[FoundProcess]:
+        """The live processes of this node, or of one component of it."""
+        wanted = self.components if component is None else (component,)
+        found = [process for process in processes_of(self.run_id) if process.member_id == self.member_id]
+        return [process for process in found if process.component in wanted]
+
+    def incarnation(self, component: str | None = None) -> frozenset[str]:
+        """One name for each process."""
+        return frozenset(f"process {process.pid}" for process in self.processes(component))
+
+    def turns(self, component: str | None = None) -> int:
+        """Context switches."""
+        return sum(context_switches(process.pid) for process in self.processes(component))
+
+    def start(self) -> None:
+        """Start what is not running. A member that has lost a component is left to end first."""
+        wait_until_whole_or_gone(self.name, len(self.components), lambda: len(self._running()), POLL_INTERVAL_S)
+        running = self._running()
+        for component in self.components:
+            if component not in running:
+                self.spawn(component)
+
+    def kill(self, component: str | None = None) -> None:
+        """SIGKILL."""
+        victims = self.processes(component)
+        send_signal(victims, signal.SIGKILL)
+        wait_until_gone(victims, self.run_id)
+
+    def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """SIGTERM."""
+        found = self.processes(component)
+        send_signal(found, signal.SIGTERM)
+        # A stopped process does not hear that it is to end.
+        send_signal(found, signal.SIGCONT)
+        wait_until_gone(found, self.run_id, timeout_s)
+
+    def pause(self, component: str | None = None) -> None:
+        """SIGSTOP."""
+        self._signal_and_wait(component, signal.SIGSTOP, is_stopped_then=True)
+
+    def resume(self, component: str | None = None) -> None:
+        """SIGCONT."""
+        self._signal_and_wait(component, signal.SIGCONT, is_stopped_then=False)
+
+    def reload(self) -> None:
+        """SIGHUP."""
+        send_signal(self.processes(), signal.SIGHUP)
+
+    def _running(self) -> set[str]:
+        return {found.component for found in self.processes()}
+
+    def _signal_and_wait(self, component: str | None, number: signal.Signals, *, is_stopped_then: bool) -> None:
+        found = self.processes(component)
+        send_signal(found, number)
+        wait_until(
+            lambda: all(is_stopped(process.pid) in (is_stopped_then, None) for process in found),
+            timeout_s=SIGNAL_TIMEOUT_S,
+            describe=lambda: f"{self.name} does not {'stop' if is_stopped_then else 'go on'} by a signal",
+        )
