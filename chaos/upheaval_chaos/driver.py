@@ -6,7 +6,7 @@ Holds what is injected at the moment, so that a run that ends early heals all of
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from upheaval_chaos.errors import UsageError
+from upheaval_chaos.errors import UnknownOutcome, UsageError
 from upheaval_chaos.faults import Fault, Injection, fault_of
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Target
@@ -16,70 +16,91 @@ from upheaval_chaos.target import Target
 class _Active:
     injection: Injection
     record: FaultRecord
+    is_drawn: bool = False
+
+    def note(self, proof: Proof | None) -> None:
+        """What was seen of its effect; nothing new is no news."""
+        if proof is not None:
+            self.record = replace(self.record, inject_proof=proof)
 
 
 class FaultDriver:
-    """All faults of one run. `record` takes each when it is healed, or at the end when it was not."""
+    """All faults of one run. `record` takes each when it is healed, or at the end when it was not.
+
+    A fault that is injected is proved before anything else happens. One that is begun, out of a drawn schedule, is
+    looked at while others act: it is left out when it cannot be done now, and not written down when nothing shows
+    whether it took effect; what contradicts its effect is written down as not proved.
+    """
 
     def __init__(self, target: Target, record: Callable[[FaultRecord], None]) -> None:
         self._target = target
         self._record = record
         self._active: dict[str, _Active] = {}
+        self._healing: list[_Active] = []
         self._injections: dict[str, Injection] = {}
         self.last_event_ns = 0
         """When the last fault was asked for, or its healing."""
 
     def inject(self, name: str, fault: Fault) -> Proof:
         """Do it and prove it. The name is for `heal` and for later conditions."""
-        if name in self._active:
-            raise UsageError(f"fault {name!r} is there already: heal it first")
-        asked_ns, operations = self._target.now_ns(), self._target.acknowledged()
-        self.last_event_ns = asked_ns
-        injection = fault.inject(self._target)
-        self._injections[name] = injection
-        record = FaultRecord(
-            injection.what,
-            injection.where,
-            injection.began_ns,
-            self._target.now_ns(),
-            inject_proof=Proof(False, "interrupted"),
-            members=tuple(injection.member_ids),
-            component=injection.component,
-            name=name,
-            statement=injection.statement,
-            inject_operations=operations,
-            asked_ns=asked_ns,
-        )
-        active = self._active[name] = _Active(injection, record)
-        proof = injection.prove()
-        active.record = replace(record, inject_proof=proof)
+        active = self._put_in(name, fault, is_drawn=False)
+        active.note(Proof(False, "interrupted"))
+        proof = active.injection.prove()
+        active.note(proof)
         return proof
+
+    def begin(self, name: str, fault: Fault) -> None:
+        """Do it, and see later. Raises `UnknownOutcome` when it is left out: it cannot be done now."""
+        self.look()
+        self._put_in(name, fault, is_drawn=True)
+        self.look()
+
+    def look(self) -> None:
+        """See what shows by now of the faults that were begun, and of the healing of those that are over."""
+        for active in self._active.values():
+            if active.is_drawn:
+                active.note(active.injection.seen())
+        for active in list(self._healing):
+            proof = active.injection.seen_healed()
+            if proof is not None:
+                self._healing.remove(active)
+                self._record(replace(active.record, heal_proof=proof))
 
     def heal(self, name: str) -> Proof:
         """Take it away, prove that, and record the fault. Raises `UsageError` when it is not there."""
-        active = self._active.get(name)
-        if active is None:
-            raise UsageError(f"fault {name!r} is not there: nothing to heal")
-        begin_ns, operations = self._target.now_ns(), self._target.acknowledged()
-        self.last_event_ns = begin_ns
-        active.injection.heal()
-        end_ns = self._target.now_ns()
+        active = self._take_away(name)
         proof = active.injection.prove_healed()
         del self._active[name]
-        healed = replace(active.record, heal_begin_ns=begin_ns, heal_end_ns=end_ns, heal_operations=operations)
-        self._record(replace(healed, heal_proof=proof))
+        self._record(replace(active.record, heal_proof=proof))
         return proof
 
+    def end(self, name: str) -> None:
+        """Take away what was begun, and see later; nothing happens when it was left out."""
+        if name not in self._active:
+            return
+        self.look()
+        active = self._take_away(name)
+        del self._active[name]
+        if active.record.inject_proof is not None:
+            self._healing.append(active)
+        self.look()
+
     def heal_all(self) -> None:
-        """Everything that is there, in the order in which it came."""
-        for name in list(self._active):
-            self.heal(name)
+        """Everything that is there, in the order in which it came; wait until all healing is proved."""
+        for name, active in list(self._active.items()):
+            (self.end if active.is_drawn else self.heal)(name)
+        while self._healing:
+            active = self._healing.pop(0)
+            self._record(replace(active.record, heal_proof=active.injection.prove_healed()))
 
     def give_up(self) -> None:
         """The run ends early: record what was not healed, as not proved."""
-        for name in list(self._active):
-            record = self._active.pop(name).record
-            self._record(replace(record, heal_proof=Proof(False, "the run ended before it was healed")))
+        records = [active.record for active in (*self._healing, *self._active.values())]
+        self._healing.clear()
+        self._active.clear()
+        for record in records:
+            if record.inject_proof is not None:
+                self._record(replace(record, heal_proof=Proof(False, "the run ended before it was healed")))
 
     def leave(self) -> None:
         """The run goes on without this driver: record what is there, for another one to `adopt`."""
@@ -90,8 +111,55 @@ class FaultDriver:
         """Take over a fault of members that another driver left."""
         self._active[name] = _Active(fault_of(record).found(self._target, record.members), record)
 
+    def holds_down(self, member_id: int) -> bool:
+        """Whether a fault is there that keeps this member from running: only its healing starts it."""
+        injections = [active.injection for active in self._active.values()]
+        return any(injection.keeps_down and member_id in injection.member_ids for injection in injections)
+
     def victim(self, name: str) -> int:
         """The first member that the last fault of this name was about. Raises `UsageError` when there was none."""
         if name not in self._injections:
             raise UsageError(f"there was no fault {name!r} yet")
         return self._injections[name].member_ids[0]
+
+    def _take_away(self, name: str) -> _Active:
+        active = self._active.get(name)
+        if active is None:
+            raise UsageError(f"fault {name!r} is not there: nothing to heal")
+        begin_ns, operations = self._target.now_ns(), self._target.acknowledged()
+        self.last_event_ns = begin_ns
+        active.injection.heal()
+        end_ns = self._target.now_ns()
+        active.record = replace(active.record, heal_begin_ns=begin_ns, heal_end_ns=end_ns, heal_operations=operations)
+        return active
+
+    def _put_in(self, name: str, fault: Fault, *, is_drawn: bool) -> _Active:
+        if name in self._active:
+            raise UsageError(f"fault {name!r} is there already: heal it first")
+        asked_ns, operations = self._target.now_ns(), self._target.acknowledged()
+        self.last_event_ns = asked_ns
+        injection = fault.aim(self._target, tries=not is_drawn)
+        for other, active in self._active.items():
+            if injection.is_exclusive and _is_same(injection, active.injection):
+                raise UnknownOutcome(f"{injection.where} is under fault {other!r}, which is of this kind too")
+        began_ns = self._target.now_ns()
+        injection.act()
+        self._injections[name] = injection
+        record = FaultRecord(
+            injection.what,
+            injection.where,
+            began_ns,
+            self._target.now_ns(),
+            members=tuple(injection.member_ids),
+            component=injection.component,
+            name=name,
+            statement=injection.statement,
+            inject_operations=operations,
+            asked_ns=asked_ns,
+        )
+        active = self._active[name] = _Active(injection, record, is_drawn)
+        return active
+
+
+def _is_same(one: Injection, other: Injection) -> bool:
+    return one.what == other.what and not set(one.member_ids).isdisjoint(other.member_ids)

@@ -1,7 +1,8 @@
 """Faults as values: what they are, whom they hit, and how they are put in, taken away and proved.
 
-`inject` returns an `Injection` that is bound to the members it found. Both ways are proved by a probe that looks at the
-cluster; a proof that fails is a `Proof` that is not `holds`, never an exception, so that healing goes on.
+`aim` returns an `Injection` that is bound to the members it found, and has done nothing yet. Both ways are proved by a
+probe that looks at the cluster; a proof that fails is a `Proof` that is not `holds`, never an exception, so that
+healing goes on.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,6 +13,7 @@ from typing import Final, Protocol
 from upheaval_chaos.errors import UnknownOutcome, UsageError
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import CLIENTS, Target
+from upheaval_node.types import S
 
 TAKES_EFFECT_S: Final = 10.0
 COMES_BACK_S: Final = 20.0
@@ -22,7 +24,7 @@ PAUSE_SHOWS_S: Final = 0.4
 
 
 class Injection(Protocol):
-    """A fault that was put into a cluster."""
+    """A fault that is put into a cluster, with the members that it was aimed at."""
 
     @property
     def what(self) -> str: ...
@@ -36,11 +38,6 @@ class Injection(Protocol):
         ...
 
     @property
-    def began_ns(self) -> int:
-        """When the hands began to act, after everything that had to be looked at before."""
-        ...
-
-    @property
     def member_ids(self) -> Sequence[int]:
         """The members that it was about, the first of them the victim."""
         ...
@@ -50,13 +47,37 @@ class Injection(Protocol):
         """The component that it hit of each member; None when it was not about one."""
         ...
 
+    @property
+    def is_exclusive(self) -> bool:
+        """Whether a second one of its kind at the same member would be healed with the first."""
+        ...
+
+    @property
+    def keeps_down(self) -> bool:
+        """Whether its members do not run until it is healed."""
+        ...
+
+    def act(self) -> None:
+        """The hands do it. Raises `UnknownOutcome` when it cannot be done now, before anything is."""
+        ...
+
     def prove(self) -> Proof:
-        """That it took effect."""
+        """That it took effect: waits until that shows."""
+        ...
+
+    def seen(self) -> Proof | None:
+        """What shows of its effect now, without waiting; None while nothing shows whether there is one."""
         ...
 
     def heal(self) -> None: ...
 
-    def prove_healed(self) -> Proof: ...
+    def prove_healed(self) -> Proof:
+        """That it is over: waits until that shows."""
+        ...
+
+    def seen_healed(self) -> Proof | None:
+        """The proof that it is over, without waiting; None while nothing shows it."""
+        ...
 
 
 class Fault(Protocol):
@@ -66,7 +87,13 @@ class Fault(Protocol):
         """Raises `UsageError` when it can never be done to a cluster of so many members, whoever leads."""
         ...
 
-    def inject(self, target: Target) -> Injection: ...
+    def aim(self, target: Target, *, tries: bool = True) -> Injection:
+        """Find whom it hits, and look at what is there before. Raises `UnknownOutcome` when nothing could be proved.
+
+        With `tries` links are tried by connections of the probe's own, which takes time; without, what is sent anyway
+        is watched.
+        """
+        ...
 
 
 def proof_of(look: Callable[[], str]) -> Proof:
@@ -75,6 +102,23 @@ def proof_of(look: Callable[[], str]) -> Proof:
         return Proof(True, look())
     except UnknownOutcome as error:
         return Proof(False, str(error))
+
+
+def awaited(target: Target, seen: Callable[[], Proof | None], timeout_s: float, what: str) -> Proof:
+    """The first proof that holds, or what is seen instead when the time is over."""
+    last: Proof | None = None
+
+    def holds() -> bool:
+        nonlocal last
+        last = seen()
+        return last is not None and last.holds
+
+    try:
+        target.wait_until(holds, timeout_s, what)
+    except UnknownOutcome as error:
+        return last or Proof(False, str(error))
+    assert last is not None
+    return last
 
 
 # --- whom it hits ---
@@ -190,7 +234,8 @@ def who_of(ends: Sequence[int]) -> str:
     return ",".join(Selector.CLIENTS if end == CLIENTS else f"member-{end}" for end in ends)
 
 
-def _has_clients(who: Who) -> bool:
+def has_clients(who: Who) -> bool:
+    """Whether the clients are in it, who are no members."""
     parts = who.parts if isinstance(who, Group) else (who,)
     return any(isinstance(part, Members) and part.selector is Selector.CLIENTS for part in parts)
 
@@ -214,16 +259,14 @@ class MemberFault:
     component: str | None = None
 
     def __post_init__(self) -> None:
-        if _has_clients(self.members):
+        if has_clients(self.members):
             raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
 
     def require_possible(self, members: int) -> None:
         require_some_leader(members, self.members.select)
 
-    def inject(self, target: Target) -> "MemberInjection":
-        injection = self.found(target, self.members.select(target))
-        injection.act()
-        return injection
+    def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try
+        return self.found(target, self.members.select(target))
 
     def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
         """Bound to these members as they are now, and not put in: it may have been before."""
@@ -239,7 +282,9 @@ def fault_of(record: FaultRecord) -> MemberFault:
 
 
 class MemberInjection:
-    """A fault of members that was put in. Implements `Injection`."""
+    """A fault of members. Implements `Injection`."""
+
+    is_exclusive = True
 
     def __init__(self, target: Target, fault: MemberFault, member_ids: Sequence[int]) -> None:
         self._target = target
@@ -251,16 +296,19 @@ class MemberInjection:
         self.where = ", ".join(f"member-{member_id}{suffix}" for member_id in member_ids)
         option = f" component={fault.component}" if fault.component else ""
         self.statement = f"{fault.kind} {who_of(member_ids)}{option}"
+        self._is_pause = fault.kind is MemberFaultKind.PAUSE
+        self.keeps_down = fault.kind in (MemberFaultKind.KILL, MemberFaultKind.STOP)
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
-        self.began_ns = target.now_ns()
         self._failure: Proof | None = None
+        self._since_ns = 0
+        self._turns_then: dict[int, int] = {}
+        self._begin_watch()
 
     def act(self) -> None:
         """Put it in. A hand that cannot tell whether it did is a proof that there is none."""
         dead = [member_id for member_id, names in self._before.items() if not names]
         if dead:
             raise UnknownOutcome(f"cannot {self.what} member {dead[0]}: it is not running")
-        self.began_ns = self._target.now_ns()
         try:
             for member_id in self.member_ids:
                 self._do(member_id)
@@ -268,19 +316,43 @@ class MemberInjection:
             self._failure = Proof(False, str(error))
 
     def prove(self) -> Proof:
-        return self._failure or proof_of(
-            self._look_paused if self._fault.kind is MemberFaultKind.PAUSE else self._look_gone
-        )
+        if self._failure is not None:
+            return self._failure
+        if not self._is_pause:
+            return awaited(self._target, self.seen, TAKES_EFFECT_S, f"{self.what} of {self.where}")
+        self._target.let_pass(SETTLES_S)
+        self._begin_watch()
+        self._target.let_pass(PAUSE_SHOWS_S)
+        return self.seen() or Proof(False, f"{self.where} is not running any more")
+
+    def seen(self) -> Proof | None:
+        if self._failure is not None:
+            return self._failure
+        return self._seen_paused() if self._is_pause else self._seen_gone()
 
     def heal(self) -> None:
         for member_id in self.member_ids:
-            if self._fault.kind is MemberFaultKind.PAUSE:
+            if self._is_pause:
                 self._target.resume(member_id, self._fault.component)
             else:
                 self._target.start(member_id)
+        self._begin_watch()
 
     def prove_healed(self) -> Proof:
-        return proof_of(self._look_running)
+        return awaited(self._target, self.seen_healed, COMES_BACK_S, f"return of {self.where}")
+
+    def seen_healed(self) -> Proof | None:
+        """Something runs that was not there before or, after a pause, that takes turns again."""
+        if not all(self._is_back(member_id) for member_id in self.member_ids):
+            return None
+        return Proof(True, f"running: {self._names_now()}")
+
+    def _is_back(self, member_id: int) -> bool:
+        names, before = self._incarnation(member_id), self._before[member_id]
+        if self._is_pause and names == before:
+            return self._turns()[member_id] > self._turns_then[member_id]
+        # What was paused may have ended by another fault.
+        return bool(names) and not names & before
 
     def _do(self, member_id: int) -> None:
         match self._fault.kind:
@@ -297,45 +369,34 @@ class MemberInjection:
     def _incarnation(self, member_id: int) -> frozenset[str]:
         return self._target.incarnation(member_id, self._fault.component)
 
+    def _names_now(self) -> str:
+        return ", ".join(sorted(name for member_id in self.member_ids for name in self._incarnation(member_id)))
+
     def _turns(self) -> dict[int, int]:
         return {m: self._target.turns(m, self._fault.component) for m in self.member_ids}
 
-    def _look_gone(self) -> str:
-        """None of the processes that were there before is there now."""
+    def _begin_watch(self) -> None:
+        if self._is_pause:
+            self._since_ns, self._turns_then = self._target.now_ns(), self._turns()
 
-        def survivors() -> list[str]:
-            return sorted(name for m, names in self._before.items() for name in names & self._incarnation(m))
+    def _seen_gone(self) -> Proof | None:
+        """None of the processes that were there before is there; after a restart, others are."""
+        survivors = sorted(name for m, names in self._before.items() for name in names & self._incarnation(m))
+        if survivors:
+            return Proof(False, f"still there: {', '.join(survivors)}")
+        gone = f"gone: {', '.join(sorted(name for names in self._before.values() for name in names))}"
+        if self._fault.kind is not MemberFaultKind.RESTART:
+            return Proof(True, gone)
+        if not all(self._is_back(member_id) for member_id in self.member_ids):
+            return Proof(False, f"{gone}; nothing runs in their place")
+        return Proof(True, f"{gone}; running: {self._names_now()}")
 
-        self._target.wait_until(lambda: not survivors(), TAKES_EFFECT_S, f"end of the processes of {self.where}")
-        names = ", ".join(sorted(name for names in self._before.values() for name in names))
-        return f"gone: {names}"
-
-    def _look_paused(self) -> str:
-        """The processes are there and do not get to run."""
-        self._target.let_pass(SETTLES_S)
-        before = self._turns()
-        self._target.let_pass(PAUSE_SHOWS_S)
-        after = self._turns()
-        running = [member_id for member_id in self.member_ids if after[member_id] != before[member_id]]
-        if running:
-            raise UnknownOutcome(f"member {running[0]} goes on running")
+    def _seen_paused(self) -> Proof | None:
+        """The processes are there and have not got to run for long enough."""
         if any(self._incarnation(member_id) != names for member_id, names in self._before.items()):
-            raise UnknownOutcome(f"{self.where} is not running any more")
-        return f"took no turn in {PAUSE_SHOWS_S:g} s"
-
-    def _look_running(self) -> str:
-        """Something runs that was not there before or, after a pause, that takes turns again."""
-        before = self._turns()
-        is_pause = self._fault.kind is MemberFaultKind.PAUSE
-
-        def runs(member_id: int) -> bool:
-            names = self._incarnation(member_id)
-            if is_pause:
-                return names == self._before[member_id] and self._turns()[member_id] > before[member_id]
-            return bool(names) and not names & self._before[member_id]
-
-        self._target.wait_until(
-            lambda: all(runs(member_id) for member_id in self.member_ids), COMES_BACK_S, f"return of {self.where}"
-        )
-        names = ", ".join(sorted(name for m in self.member_ids for name in self._incarnation(m)))
-        return f"running: {names}"
+            return None
+        turns, passed_ns = self._turns(), self._target.now_ns() - self._since_ns
+        running = [member_id for member_id in self.member_ids if turns[member_id] != self._turns_then[member_id]]
+        if running:
+            return Proof(False, f"member {running[0]} goes on running")
+        return Proof(True, f"took no turn in {PAUSE_SHOWS_S:g} s") if passed_ns >= int(PAUSE_SHOWS_S * S) else None

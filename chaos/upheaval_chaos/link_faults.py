@@ -1,7 +1,8 @@
 """Faults of links, proved by bytes that do or do not come out at the far end.
 
 Every link that was named is tried, by connections made either way: along the link, so that what is sent travels it, and
-against it, so that the answer does. For one-way faults the way back is tried too: it has to deliver still.
+against it, so that the answer does. For one-way faults the way back is tried too: it has to deliver still. A fault that
+is not to take the time for that is seen in what is sent along its links anyway.
 """
 
 from collections.abc import Sequence
@@ -19,10 +20,11 @@ from upheaval_chaos.faults import (
     who_of,
 )
 from upheaval_chaos.record import Proof
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target, Traffic
 from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
 from upheaval_node.types import MS, S
 
+BEGIN: Final = "put a fault in and look at it later"
 SILENCE_S: Final = 0.5
 PING_TIMEOUT_S: Final = 3.0
 BULK_S: Final = 1.0
@@ -78,8 +80,8 @@ class LinkFault:
     def effect(self) -> LinkEffect:
         return LinkEffect(self.kind, self.latency_ms, self.bytes_per_second, self.timeout_ms, self.means)
 
-    def inject(self, target: Target) -> "LinkInjection":
-        return LinkInjection(target, self, self.sources.select(target), self.targets.select(target))
+    def aim(self, target: Target, *, tries: bool = True) -> "LinkInjection":
+        return LinkInjection(target, self, self.sources.select(target), self.targets.select(target), tries=tries)
 
 
 def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
@@ -93,9 +95,8 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
                 )
     # Links of clients have one channel only, which needs no name.
     channel = "" if fault.channel == INGRESS else fault.channel
-    links = dict.fromkeys(Link(a, b, channel) for a, b in pairs)
-    if fault.both_ways:
-        links.update(dict.fromkeys(Link(b, a, channel) for a, b in pairs))
+    ways = [(Link(a, b, channel), Link(b, a, channel)) for a, b in pairs]
+    links = dict.fromkeys(link for both in ways for link in both[: 2 if fault.both_ways else 1])
     if not links:
         raise UsageError(f"{fault.sources} and {fault.targets} have no link between them")
     if fault.bytes_per_second and any(link.target == CLIENTS for link in links):
@@ -106,9 +107,14 @@ def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> 
 
 
 class LinkInjection:
-    """A fault of links that was put in. Implements `Injection`."""
+    """A fault of links. Implements `Injection`."""
 
-    def __init__(self, target: Target, fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> None:
+    is_exclusive = False
+    keeps_down = False
+
+    def __init__(
+        self, target: Target, fault: LinkFault, sources: Sequence[int], targets: Sequence[int], *, tries: bool
+    ) -> None:
         links = _links(fault, sources, targets)
         self._target = target
         self._fault = fault
@@ -120,10 +126,13 @@ class LinkInjection:
         ends = dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
         firsts = [end for end in (*sources, *targets) if end in ends]
         self.member_ids = list(dict.fromkeys([*firsts, *ends]))
-        self._usual = {road: ping for link in links for road, ping in self._try_roads(link).items()}
-        self._usual_bulk = {link: self._try_bulk(link) for link in links} if fault.bytes_per_second else {}
-        self.began_ns = target.now_ns()
-        target.impose(links, fault.effect)
+        tried = links if tries else []
+        self._usual = {road: ping for link in tried for road, ping in self._try_roads(link).items()}
+        self._usual_bulk = {link: self._try_bulk(link) for link in tried} if fault.bytes_per_second else {}
+        self._traffic = {} if tries else {link: target.hosts(BEGIN).watch(link) for link in links}
+
+    def act(self) -> None:
+        self._target.impose(self._links, self._fault.effect)
 
     def prove(self) -> Proof:
         match self._fault.kind:
@@ -135,10 +144,50 @@ class LinkInjection:
                 return proof_of(self._look_cut)
 
     def heal(self) -> None:
+        for traffic in self._traffic.values():
+            traffic.end()
         self._target.lift(self._links, self._fault.effect)
 
     def prove_healed(self) -> Proof:
         return proof_of(self._look_healed)
+
+    # --- what is sent anyway ---
+
+    def seen(self) -> Proof | None:
+        """What was sent along the links since it began. Only a link that was used before shows anything."""
+        try:
+            shown = [
+                text
+                for link, traffic in self._traffic.items()
+                if traffic.was_used and self._can_arrive(link) and (text := self._seen_of(link, traffic))
+            ]
+        except UnknownOutcome as error:
+            return Proof(False, str(error))
+        return Proof(True, "; ".join(shown)) if shown else None
+
+    def _can_arrive(self, link: Link) -> bool:
+        return link.target == CLIENTS or bool(self._target.incarnation(link.target, None))
+
+    def _seen_of(self, link: Link, traffic: Traffic) -> str:
+        """Empty when it shows nothing."""
+        kind = self._fault.kind
+        if kind is LinkFaultKind.SLOW:
+            fastest_ns, added_ns = traffic.fastest_ns, self._fault.latency_ms * MS
+            if fastest_ns is None or not added_ns:
+                return ""
+            if fastest_ns < added_ns:
+                raise UnknownOutcome(f"link {link} took {fastest_ns / MS:.1f} ms: it is not slow")
+            return f"{link} took {fastest_ns / MS:.1f} ms at least"
+        if traffic.came_out:
+            raise UnknownOutcome(f"link {link} delivered {traffic.came_out} bytes while it was meant to be cut")
+        if kind is not LinkFaultKind.RESET:
+            return f"0 of {traffic.sent} bytes sent along {link} came out" if traffic.sent else ""
+        if traffic.connections_left:
+            raise UnknownOutcome(f"{traffic.connections_left} connections of link {link} were not reset")
+        return f"{traffic.connections} connections of {link} are gone, nothing came out" if traffic.connections else ""
+
+    def seen_healed(self) -> None:
+        """What is sent anyway need not go along a link at all: each is tried at the end of the run."""
 
     # --- connections ---
 
@@ -153,6 +202,12 @@ class LinkInjection:
 
     def _roads(self, link: Link) -> list[Link]:
         return [road for road in (link, link.reverse) if road in self._usual]
+
+    def _roads_to_try(self, link: Link) -> list[Link]:
+        """What was watched only is tried when that shows more than that bytes come out."""
+        if not self._traffic or self._fault.kind is not LinkFaultKind.SLOW:
+            return self._roads(link)
+        return [link.reverse if link.target == CLIENTS else link]
 
     # --- the fault took effect ---
 
@@ -254,10 +309,11 @@ class LinkInjection:
         round_trips: list[int] = []
         for link in self._links:
             self._require_delivery(link)
-            round_trips.extend(self._works_again(road) for road in self._roads(link))
+            round_trips.extend(self._works_again(road) for road in self._roads_to_try(link))
         for link in self._usual_bulk:
             self._require_full_speed(link)
-        return f"{len(self._links)} links deliver and answer, the slowest in {max(round_trips) / MS:.1f} ms"
+        slowest = f" and answer, the slowest in {max(round_trips) / MS:.1f} ms" if round_trips else ""
+        return f"{len(self._links)} links deliver{slowest}"
 
     def _works_again(self, road: Link) -> int:
         """The round trip of a connection that goes as it usually does, and sooner than the time that was healed."""
@@ -267,7 +323,8 @@ class LinkInjection:
         def works() -> bool:
             nonlocal last
             last = self._target.ping(road, PING_TIMEOUT_S)
-            return last.answer is self._usual[road].answer and last.round_trip_ns < limit_ns
+            usual = (self._usual[road].answer,) if road in self._usual else _WORKS
+            return last.answer in usual and last.round_trip_ns < limit_ns
 
         self._target.wait_until(works, COMES_BACK_S, f"answer along {road}")
         return last.round_trip_ns

@@ -13,7 +13,7 @@ CLIENTS: Final = -1
 """In the place of a member's id: the clients of the cluster, as one end of a link."""
 
 CHANNELS: Final = ("consensus", "log", "catchup", "archive")
-"""The channels between members, in the order of a member's ports, behind that for ingress."""
+"""The channels between members, in the order of a member's ports, after that for ingress."""
 
 INGRESS: Final = "ingress"
 """The channel between clients and members: requests one way, their answers the other."""
@@ -170,8 +170,111 @@ class LinkEyes(Protocol):
         ...
 
 
+class HostHands(Protocol):
+    """What can be done to the host of a member."""
+
+    def cut_power(self, member_id: int) -> None:
+        """A start of the member gives it back."""
+        ...
+
+    def move_clock(self, member_id: int, milliseconds: int) -> None:
+        """Set the wall clock so much ahead, or back."""
+        ...
+
+    def fill_disk(self, member_id: int) -> None: ...
+
+    def free_disk(self, member_id: int) -> None: ...
+
+    def slow_disk(self, member_id: int, latency_ms: int) -> None:
+        """Let each sync take longer by so much; 0 ends that."""
+        ...
+
+    def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
+        """Let the member die in the middle of a change of its files, after it has made so many whole ones."""
+        ...
+
+    def end_in_no_change(self, member_id: int) -> None:
+        """Take that back if it is still to come."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DiskWork:
+    """What a disk did since it is there: changes of files begun, those that their process did not live to finish, those
+    that found no room, bytes that found it, and the latest syncs, each with when it began and how long it took, in ns.
+    """
+
+    changes: int
+    unfinished: int
+    refused: int
+    grown: int
+    syncs: Sequence[tuple[int, int]]
+
+
+class Traffic(Protocol):
+    """What is sent along a link after it began to be watched, and what of that comes out at the far end."""
+
+    @property
+    def sent(self) -> int: ...
+
+    @property
+    def came_out(self) -> int: ...
+
+    @property
+    def fastest_ns(self) -> int | None:
+        """How long the fastest bytes were under way; None while none came out."""
+        ...
+
+    @property
+    def connections(self) -> int:
+        """How many there were at the beginning."""
+        ...
+
+    @property
+    def connections_left(self) -> int:
+        """How many of those still live."""
+        ...
+
+    @property
+    def was_used(self) -> bool:
+        """Whether bytes came out within the last second before the watch began."""
+        ...
+
+    def end(self) -> None:
+        """Watch no more."""
+        ...
+
+
+class HostEyes(Protocol):
+    """What can be seen of the hosts."""
+
+    def boot(self, member_id: int) -> str:
+        """The name of the time since the host has power, which never comes back; empty without power."""
+        ...
+
+    def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
+        """The wall clock that the member wrote down last, and how far that is ahead of the true one at the time at
+        which it was written; None when it has written none.
+        """
+        ...
+
+    def disk_work(self, member_id: int) -> DiskWork: ...
+
+    def watch(self, link: Link) -> Traffic:
+        """Begin to watch what is sent along a link anyway."""
+        ...
+
+
+class Hosts(HostHands, HostEyes, Protocol):
+    """The machines under a cluster, and the wires between them."""
+
+
 class Target(Clock, MemberHands, MemberEyes, LinkHands, LinkEyes, Protocol):
     """A cluster that faults can be done to."""
+
+    def hosts(self, purpose: str) -> Hosts:
+        """Raises `UsageError` where the runtime has none of its own, and so cannot do what they are wanted for."""
+        ...
 
     @property
     def member_ids(self) -> Sequence[int]: ...

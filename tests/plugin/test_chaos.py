@@ -7,6 +7,7 @@ import pytest
 
 from upheaval import ActiveFault, Chaos, Cluster, HarnessError, UnknownOutcome, Verdict
 from upheaval.records import RunFolder
+from upheaval.system import ClusterSpec
 from upheaval.testing.simulation import SimulatedBackend
 from upheaval_chaos.target import Link, LinkEffect
 
@@ -115,7 +116,7 @@ def test_what_cannot_be_done_is_one_line(cluster: Cluster, do: Callable[[Chaos],
 )
 def test_a_fault_that_was_not_done_fails_the_test(tmp_path: Path, name: str) -> None:
     run = RunFolder(tmp_path / "run")
-    backend = NothingImposed(run, members=3, service="workbench", sync_level=0, seed=1)
+    backend = NothingImposed(run, ClusterSpec(members=3), seed=1)
     backend.up(30)
     chaos = Chaos(backend, components="together")
     with pytest.raises(UnknownOutcome, match="-1', not proved: ") as raised:

@@ -10,11 +10,14 @@ import pytest
 from support.fault_cases import CASES, LIVE_ROUNDS, SIMULATED_ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
 from support.live_clusters import end_without_trace
 from support.saboteur import Sabotage
+from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario import parse_scenario
-from upheaval_chaos import faults, link_faults
+from upheaval_chaos import faults, host_faults, link_faults
+from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.record import Proof
 
 SCENARIO = parse_scenario(
     f"title all\n{WORKLOAD}wait operations 1\ninject x blackhole all -> all\n", name="all", where="all"
@@ -26,14 +29,27 @@ def test_every_kind_is_tried() -> None:
     assert all(CASES.values())
 
 
+def test_every_fault_is_written_down_as_the_statement_that_makes_it(tmp_path: Path) -> None:
+    stage = SimulatedStage(SCENARIO, 1, tmp_path)
+    stage.open(print)
+    for statements in CASES.values():
+        for statement in statements:
+            written = fault_of(statement).aim(stage, tries=False).statement
+            assert written.split()[0] == statement.split()[0]
+            assert fault_of(written).aim(stage, tries=False).statement == written
+
+
+def hurry(monkeypatch: pytest.MonkeyPatch, limit_s: float) -> None:
+    """What will never happen need not be waited for as long as in earnest."""
+    for module in (faults, host_faults, link_faults):
+        monkeypatch.setattr(module, "TAKES_EFFECT_S", limit_s)
+        monkeypatch.setattr(module, "COMES_BACK_S", limit_s)
+
+
 @pytest.fixture
 def impatient(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What will never happen need not be waited for as long as in earnest."""
     if sabotage is not Sabotage.NONE:
-        limit_s = 2.0 if sabotage is Sabotage.STAYS else 1.0
-        for module in (faults, link_faults):
-            monkeypatch.setattr(module, "TAKES_EFFECT_S", limit_s)
-            monkeypatch.setattr(module, "COMES_BACK_S", limit_s)
+        hurry(monkeypatch, 2.0 if sabotage is Sabotage.STAYS else 1.0)
 
 
 @pytest.mark.parametrize(("statement", "sabotage"), SIMULATED_ROUNDS)
@@ -43,6 +59,19 @@ def test_simulated(statement: str, sabotage: Sabotage, tmp_path: Path, impatient
     stage.let_pass(0.5)
     record = one_round(stage, fault_of(statement), sabotage)
     assert record.is_proved == (sabotage is Sabotage.NONE), record
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_a_probe_that_sees_nothing_is_found_out(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were a probe taken away, and a proof put in its place, the rounds above would fail."""
+    fault = fault_of(CASES[kind][0])
+    stage = SimulatedStage(SCENARIO, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(0.5)
+    hurry(monkeypatch, 1.0)
+    monkeypatch.setattr(type(fault.aim(stage, tries=False)), "prove", lambda _: Proof(True, "done"))
+    with pytest.raises(AssertionError):
+        one_round(stage, fault, Sabotage.IDLE)
 
 
 def test_a_fault_begins_when_the_hands_act(tmp_path: Path) -> None:
@@ -66,6 +95,13 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
     finally:
         stage.close()
     end_without_trace(ProcessCluster.open(folder))
+
+
+@pytest.mark.heavy
+@pytest.mark.parametrize("kind", HostFaultKind)
+def test_machines_that_are_not_ours_are_not_broken(kind: HostFaultKind, processes: LiveStage) -> None:
+    with pytest.raises(UsageError, match=r"^the process runtime cannot [a-z ]*: use --runtime simulated$"):
+        fault_of(CASES[kind][0]).aim(processes.target)
 
 
 @pytest.mark.heavy

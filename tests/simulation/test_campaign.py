@@ -83,7 +83,7 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(tmp_path: Path) ->
     assert all(line["simulated_seconds"] >= 60 and line["operations"] >= 500 for line in lines)
     assert json.loads((tmp_path / "summary.json").read_text()) == summary.to_fields()
     text = as_text(summary)
-    assert "kill_leader" in text
+    assert "kill-leader" in text
     assert "CANVASS>NOMINATE" in text
     assert "CANVASS>NOMINATE" not in summary.untaken_moves
     assert set(summary.untaken_moves).isdisjoint(summary.moves)
@@ -119,7 +119,7 @@ def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -
 
 
 def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
-    run = SeedRun(1, tmp_path)
+    run = SeedRun(draw_swarm(1), tmp_path)
     run.cluster.write()
     run.cluster.run.history_file.write_text("no history\n")
     run._judge()

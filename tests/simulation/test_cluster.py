@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from upheaval.campaign.seed import SeedRun
+from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import SimulationError
-from upheaval.runtimes.simulated.runner import RunSettings, main, run_seed
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import Cluster, Member
 from upheaval.workload import Load, WorkloadSettings
@@ -131,12 +132,14 @@ def test_the_same_power_cut_loses_acknowledged_operations_at_sync_level_0() -> N
 
 @pytest.mark.parametrize("seed", [3, 7, 102])
 def test_a_run_with_drawn_faults_leaves_a_folder_with_a_valid_verdict(seed: int, tmp_path: Path) -> None:
-    run = run_seed(seed, RunSettings(faults=4), tmp_path / "run")
+    run = SeedRun(draw_swarm(seed), tmp_path / "run")
+    run.run()
     report = verify_run(tmp_path / "run")
     assert report.verdict is Verdict.VALID, str(report)
-    assert run.converge.reached
-    assert len(list(RunFolder(tmp_path / "run").read_faults())) == 4
-    assert sum(1 for _ in RunFolder(tmp_path / "run").read_history()) == run.counts.total
+    assert run.cluster.converged is not None
+    assert run.cluster.converged.reached
+    assert len(list(RunFolder(tmp_path / "run").read_faults())) >= 4
+    assert sum(1 for _ in RunFolder(tmp_path / "run").read_history()) == len(run.cluster.history)
 
 
 def test_a_run_that_fails_leaves_its_folder_too(tmp_path: Path) -> None:
@@ -174,13 +177,6 @@ def test_the_simulated_cluster_is_a_cluster() -> None:
         members[0].kill("archive")
     with pytest.raises(UsageError):
         _ = cluster.run
-
-
-def test_one_seed_is_run_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = tmp_path / "run"
-    assert main(["--seed", "1", "--faults", "1", "--dir", str(folder)]) == 0
-    assert "converged: True" in capsys.readouterr().out
-    assert verify_run(folder).verdict is Verdict.VALID
 
 
 def test_a_follower_with_a_full_disk_tries_again_at_intervals_and_follows_when_there_is_room() -> None:

@@ -5,14 +5,14 @@ import os
 import subprocess
 import sys
 
-from upheaval.runtimes.simulated.digests import FILE, SEEDS
+from upheaval.campaign.digests import FILE, SEEDS
 
 HASH_SEEDS = ("1", "4242")
 
 
 def digests_under(hash_seed: str) -> subprocess.Popen[str]:
     environment = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    command = [sys.executable, "-m", "upheaval.runtimes.simulated.digests"]
+    command = [sys.executable, "-m", "upheaval.campaign.digests"]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -26,5 +26,5 @@ def test_the_committed_digests_are_what_the_seeds_give_under_any_hash_seed() -> 
         found = json.loads(output)
         changed = [seed for seed in committed if found[seed] != committed[seed]]
         assert not changed, (
-            f"seeds {changed} run differently: if that is meant, python -m upheaval.runtimes.simulated.digests --write"
+            f"seeds {changed} run differently: if that is meant, python -m upheaval.campaign.digests --write"
         )

@@ -1,53 +1,133 @@
-"""Fault schedules: plain values drawn from the seed."""
+"""Drawn faults: what a schedule holds, and what becomes of it when the hands lie."""
 
 import itertools
-from random import Random
+from pathlib import Path
 
 import pytest
 
-from upheaval.runtimes.simulated.faults import FaultKind, draw_schedule
-from upheaval.runtimes.simulated.runner import Runner, RunSettings
-from upheaval_node.types import S
+from support.fault_cases import WORKLOAD, fault_of
+from support.saboteur import Sabotage, Saboteur
+from upheaval.campaign.seed import SeedRun
+from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.execution.simulated import SimulatedStage
+from upheaval.scenario import Begin, parse_scenario
+from upheaval_chaos import faults, host_faults, link_faults
+from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.host_faults import HostFaultKind
+from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.target import LinkFaultKind
+
+SWARMS = [draw_swarm(seed) for seed in range(200)]
 
 
 def test_one_seed_gives_one_schedule() -> None:
-    def draw(seed: int) -> object:
-        return draw_schedule(Random(seed), members=3, count=10, sync_level=1, overlapping=True)
-
-    assert draw(1) == draw(1)
-    assert draw(1) != draw(2)
+    assert draw_swarm(1).scenario() == draw_swarm(1).scenario()
+    assert draw_swarm(1).scenario() != draw_swarm(2).scenario()
 
 
-@pytest.mark.parametrize("overlapping", [True, False])
-def test_faults_overlap_only_when_they_are_meant_to(overlapping: bool) -> None:
-    schedule = draw_schedule(Random(1), members=3, count=50, sync_level=1, overlapping=overlapping)
-    pairs = itertools.pairwise(schedule)
-    assert any(a.start_ns + a.duration_ns > b.start_ns for a, b in pairs) == overlapping
+def test_some_schedules_let_faults_overlap_and_others_do_not() -> None:
+    overlapping = [
+        any(a.start_ns + a.duration_ns > b.start_ns for a, b in itertools.pairwise(swarm.faults)) for swarm in SWARMS
+    ]
+    assert 0.1 < sum(overlapping) / len(overlapping) < 0.6
 
 
 def test_every_kind_is_drawn_and_power_is_only_cut_where_it_is_promised_to_be_survived() -> None:
     drawn = {
-        level: {
-            fault.kind for fault in draw_schedule(Random(1), members=3, count=300, sync_level=level, overlapping=False)
-        }
-        for level in (0, 1)
+        is_synced: {fault.kind for swarm in SWARMS if (swarm.sync_level > 0) is is_synced for fault in swarm.faults}
+        for is_synced in (True, False)
     }
-    assert drawn[1] == set(FaultKind)
-    assert drawn[1] - drawn[0] == {FaultKind.POWER_CUT, FaultKind.POWER_CUT_ALL}
+    assert drawn[True] == set(KINDS)
+    assert drawn[True] - drawn[False] == LOSING_POWER
 
 
-@pytest.mark.parametrize("members", [1, 3])
-def test_every_kind_of_fault_can_be_done_and_healed(members: int) -> None:
-    runner = Runner(1, RunSettings(members=members, faults=0))
-    cluster = runner.cluster
-    cluster.start_all()
-    cluster.wait_until_leader()
-    template = draw_schedule(Random(1), members=members, count=1, sync_level=1, overlapping=False)[0]
-    for kind in FaultKind:
-        fault = type(template)(kind, start_ns=0, duration_ns=S, member=0, other=members - 1)
-        runner.do_faults([fault])
-        cluster.wait_until_leader()
-    cluster.heal_everything()
-    assert cluster.converge().reached
-    assert [record.what for record in cluster.faults] == [kind.value for kind in FaultKind]
-    assert all(record.heal_end_ns is not None and record.is_proved and record.heal_proof for record in cluster.faults)
+def test_what_is_drawn_covers_what_the_catalogue_holds() -> None:
+    """Apart from what ends in an orderly way, and from what ends connections that are silent for long."""
+    drawn = {step.fault.kind for s in SWARMS for step in s.scenario().steps if isinstance(step, Begin)}  # type: ignore[attr-defined]
+    orderly = {MemberFaultKind.STOP, MemberFaultKind.RESTART, LinkFaultKind.TIMEOUT}
+    assert drawn == {*MemberFaultKind, *HostFaultKind, *LinkFaultKind} - orderly
+
+
+# --- hands that lie ---
+
+
+def _nothing(*_: object, **__: object) -> None: ...
+
+
+def idle_hands(stage: SimulatedStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody is killed, loses power, is stopped or cut off, whoever asks for it."""
+    cluster = stage.cluster
+    for name in ("power_cut", "pause", "kill"):
+        monkeypatch.setattr(cluster, name, _nothing)
+    for member in cluster.members:
+        monkeypatch.setattr(member, "kill", _nothing)
+    monkeypatch.setattr(cluster.fabric, "cut", _nothing)
+
+
+OF_THOSE_HANDS = ("kill", "power-cut", "pause", "blackhole")
+
+
+@pytest.mark.parametrize("seed", [4, 4711])
+def test_a_campaign_counts_no_fault_that_was_not_done(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SeedRun(draw_swarm(seed, 40), tmp_path / "run")
+    idle_hands(run.stage, monkeypatch)
+    outcome = run.run()
+    finding = verify_run(tmp_path / "run").finding(Promise.FAULTS_PROVED)
+    assert finding.verdict is Verdict.UNKNOWN, finding
+    assert outcome.verdict != "valid"
+    assert [fault for fault in run.cluster.faults if fault.what in OF_THOSE_HANDS and fault.is_proved] == []
+
+
+BEGUN = (
+    "kill leader",
+    "power-cut leader",
+    "pause follower",
+    "clock-jump follower jump-ms=5000",
+    "disk-full leader",
+    "disk-slow leader latency-ms=40",
+    "die-in-change leader changes=3",
+    "power-lost-in-change follower changes=3",
+    "blackhole leader <-> follower",
+    "blackhole leader -> follower channel=log",
+    "blackhole leader <-> clients",
+    "reset leader <-> follower",
+    "slow leader <-> follower latency-ms=30",
+)
+"""As campaigns put them in: looked at while they last, and nothing is tried."""
+LOADED = parse_scenario(f"title begun\n{WORKLOAD}wait operations 1\n", name="begun", where="begun")
+
+
+@pytest.mark.parametrize("sabotage", Sabotage)
+@pytest.mark.parametrize("statement", BEGUN)
+def test_what_is_begun_is_proved_by_what_shows(
+    statement: str, sabotage: Sabotage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if sabotage is not Sabotage.NONE:
+        for module in (faults, host_faults, link_faults):
+            monkeypatch.setattr(module, "TAKES_EFFECT_S", 1.0)
+            monkeypatch.setattr(module, "COMES_BACK_S", 1.0)
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(2)
+    records: list[FaultRecord] = []
+    saboteur = Saboteur(stage, sabotage)
+    driver = FaultDriver(saboteur, records.append)
+    driver.begin("x", fault_of(statement))
+    stage.let_pass(2)
+    driver.end("x")
+    driver.heal_all()
+    (record,) = records
+    assert record.is_proved == (sabotage is Sabotage.NONE), record
+    assert record.inject_proof is not None
+    assert record.inject_proof.holds == (sabotage in (Sabotage.NONE, Sabotage.STAYS)), record
+
+
+def test_every_kind_that_is_drawn_is_begun_here() -> None:
+    drawn = {step.fault.kind for s in SWARMS for step in s.scenario().steps if isinstance(step, Begin)}  # type: ignore[attr-defined]
+    assert {fault_of(statement).kind for statement in BEGUN} == drawn  # type: ignore[attr-defined]

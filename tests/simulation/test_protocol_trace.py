@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from upheaval.execution.run import play
+from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import Choice, Entry, RunFolder, chosen, read_entries
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
-from upheaval.runtimes.simulated.runner import Runner, RunSettings
 from upheaval.runtimes.simulated.trace import ProtocolTraces
 from upheaval.runtimes.simulated.world import World
+from upheaval.scenario import parse_scenario
 from upheaval.workload import WorkloadSettings
 from upheaval_node.protocol.describe import describe
 from upheaval_node.types import MAX_POSITION, S
@@ -128,12 +130,16 @@ def test_a_leader_ends_as_soon_as_all_have_answered() -> None:
     assert names.count("TerminationAck") == 2
 
 
-def test_a_trace_changes_nothing_and_is_bounded() -> None:
+QUIET = parse_scenario("title no faults\nworkload rate=20\nwait operations 60\n", name="quiet", where="quiet")
+
+
+def test_a_trace_changes_nothing_and_is_bounded(tmp_path: Path) -> None:
     digests = []
     for traces in (None, ProtocolTraces(kept=100)):
-        runner = Runner(5, RunSettings(faults=0, rate=20))
-        runner.cluster.protocol = traces
-        digests.append(runner.run().digest)
+        stage = SimulatedStage(QUIET, 5, tmp_path)
+        stage.cluster.protocol = traces
+        play(QUIET, stage, print)
+        digests.append(stage.digest())
     assert digests[0] == digests[1]
     assert traces is not None
     assert [len(traces.of(member_id)) for member_id in range(3)] == [100] * 3

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 
-from upheaval_chaos.target import CLIENTS, Link, LinkEffect, Ping, Target
+from upheaval_chaos.target import CLIENTS, DiskWork, Hosts, Link, LinkEffect, Ping, Target, Traffic
 
 
 class Sabotage(StrEnum):
@@ -13,6 +13,54 @@ class Sabotage(StrEnum):
     ELSEWHERE = "elsewhere"
     STAYS = "stays"
     """Broken rightly, and never healed."""
+
+
+class LyingHosts:
+    """Machines with hands that lie. Implements `upheaval_chaos.target.Hosts`."""
+
+    def __init__(self, hosts: Hosts, saboteur: "Saboteur") -> None:
+        self._hosts = hosts
+        self._saboteur = saboteur
+
+    # --- hands ---
+
+    def cut_power(self, member_id: int) -> None:
+        self._saboteur.do(self._hosts.cut_power, member_id)
+
+    def move_clock(self, member_id: int, milliseconds: int) -> None:
+        move = partial(self._hosts.move_clock, milliseconds=milliseconds)
+        # The tests let clocks jump ahead.
+        self._saboteur.do(move, member_id, heals=milliseconds < 0)
+
+    def fill_disk(self, member_id: int) -> None:
+        self._saboteur.do(self._hosts.fill_disk, member_id)
+
+    def free_disk(self, member_id: int) -> None:
+        self._saboteur.do(self._hosts.free_disk, member_id, heals=True)
+
+    def slow_disk(self, member_id: int, latency_ms: int) -> None:
+        self._saboteur.do(partial(self._hosts.slow_disk, latency_ms=latency_ms), member_id, heals=not latency_ms)
+
+    def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
+        end = partial(self._hosts.end_in_change, changes=changes, loses_power=loses_power)
+        self._saboteur.do(end, member_id)
+
+    def end_in_no_change(self, member_id: int) -> None:
+        self._saboteur.do(self._hosts.end_in_no_change, member_id, heals=True)
+
+    # --- eyes ---
+
+    def boot(self, member_id: int) -> str:
+        return self._hosts.boot(member_id)
+
+    def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
+        return self._hosts.clock_lead_ms(member_id)
+
+    def disk_work(self, member_id: int) -> DiskWork:
+        return self._hosts.disk_work(member_id)
+
+    def watch(self, link: Link) -> Traffic:
+        return self._hosts.watch(link)
 
 
 class Saboteur:
@@ -40,6 +88,19 @@ class Saboteur:
         return self._target.acknowledged()
 
     # --- hands ---
+
+    def hosts(self, purpose: str) -> Hosts:
+        return LyingHosts(self._target.hosts(purpose), self)
+
+    def do(self, hand: Callable[[int], None], member_id: int, *, heals: bool = False) -> None:
+        """What a hand was asked for, as this one does it."""
+        if self._sabotage is Sabotage.IDLE:
+            return
+        act = partial(hand, self._other(member_id))
+        if heals:
+            self._heal(act)
+        else:
+            act()
 
     def kill(self, member_id: int, component: str | None) -> None:
         if self._sabotage is not Sabotage.IDLE:

@@ -55,6 +55,7 @@ class Invariants:
         self._read_lines: dict[int, int] = {}
         self.highest_commit = 0
         cluster.on_cycle = self.check
+        cluster.on_operation = self.check_acknowledged
 
     @property
     def terms(self) -> int:

@@ -3,40 +3,33 @@
 The outcome is a plain value that one line of JSON holds.
 """
 
-import heapq
 import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from itertools import count
 from pathlib import Path
 from typing import Final
 
-from upheaval.campaign.faults import inject
 from upheaval.campaign.invariants import Invariants
-from upheaval.campaign.swarm import SECONDS, Swarm, SwarmFault, draw_swarm
+from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import HarnessError
+from upheaval.execution.run import play
+from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import (
+    ENDINGS,
     Json,
-    Operation,
-    RunFolder,
+    Order,
+    Outcome,
 )
-from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
-from upheaval.runtimes.simulated.world import START_NS, World
-from upheaval_chaos.record import FaultRecord, Proof
+from upheaval.runtimes.simulated.world import START_NS
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
-LOAD_END_S: Final = 30.0
-LEADER_S: Final = 60.0
-RESTART_S: Final = 9.0
-"""After an order to end, when its members start again: behind the time-outs of a termination."""
 SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
 FAULTS_MIN: Final = 3
@@ -97,32 +90,47 @@ class SeedOutcome:
         }
 
 
+class _Stage(SimulatedStage):
+    """A cluster of a campaign, which counts the orders that it took."""
+
+    def __init__(self, swarm: Swarm, folder: Path, planted: str | None, *, traces_protocol: bool) -> None:
+        settings = swarm.settings()
+        super().__init__(
+            swarm.scenario(), swarm.seed, folder, planted, settings=settings, traces_protocol=traces_protocol
+        )
+        self.taken: Counter[str] = Counter()
+        for member_id, skew_ms in enumerate(swarm.skews_ms):
+            self.cluster.move_clock(member_id, skew_ms)
+
+    def order(self, member_id: int, order: str) -> str:
+        refusal = super().order(member_id, order)
+        if not refusal:
+            self.taken[order] += 1
+        if not refusal and order in ENDINGS:
+            # Without a quorum, for a fault that lasts, services never get to the end: their member gives up.
+            for member in self.cluster.members:
+                member.expected_ends |= self.incarnation(member.member_id, None)
+        return refusal
+
+
 class SeedRun:
     """One seed, from the start of its cluster to its verdict."""
 
-    def __init__(self, seed: int, folder: Path, planted: str | None = None, *, traces_protocol: bool = False) -> None:
-        self.swarm = draw_swarm(seed)
-        self.world = World(seed)
-        self.cluster = SimulatedCluster(
-            self.world,
-            members=self.swarm.members,
-            settings=self.swarm.settings(),
-            service=self.swarm.service,
-            folder=RunFolder(folder),
-            planted=planted,
-            traces_protocol=traces_protocol,
-        )
+    def __init__(
+        self, swarm: Swarm, folder: Path, planted: str | None = None, *, traces_protocol: bool = False
+    ) -> None:
+        self.swarm = swarm
+        self.stage = _Stage(swarm, folder, planted, traces_protocol=traces_protocol)
+        self.cluster = self.stage.cluster
         self.invariants = Invariants(self.cluster)
-        self.outcome = SeedOutcome(self.swarm)
-        self._due: list[tuple[int, int, Callable[[], None]]] = []
-        self._sequence = count()
+        self.outcome = SeedOutcome(swarm)
 
     def run(self) -> SeedOutcome:
         """Never raises what the run is to blame for: that is its outcome."""
         begin = time.process_time()
         outcome, cluster = self.outcome, self.cluster
         try:
-            self._perform()
+            play(self.swarm.scenario(), self.stage, lambda _: None)
             cluster.write()
             self._judge()
         except PromiseBroken as error:
@@ -135,100 +143,15 @@ class SeedRun:
         except Exception as defect:
             defect.add_note(f"in seed {self.swarm.seed} of a campaign")
             raise
-        outcome.seconds = (self.world.now_ns - START_NS) / S
+        outcome.seconds = (cluster.world.now_ns - START_NS) / S
+        outcome.operations = sum(operation.outcome is Outcome.OK for operation in cluster.history)
         outcome.elections = max(self.invariants.terms - 1, 0)
-        outcome.faults = dict(Counter(fault.what for fault in cluster.faults))
+        outcome.snapshots = self.stage.taken[Order.SNAPSHOT]
+        outcome.endings = sum(self.stage.taken[ending] for ending in ENDINGS)
+        outcome.faults = dict(Counter(fault.name.rpartition("-")[0] for fault in cluster.faults if fault.is_proved))
         outcome.moves = dict(sorted(self._moves().items()))
         outcome.processor_seconds = time.process_time() - begin
         return outcome
-
-    # --- the run ---
-
-    def _perform(self) -> None:
-        cluster, world, swarm = self.cluster, self.world, self.swarm
-        for member_id, skew_ms in enumerate(swarm.skews_ms):
-            cluster.jump_clock(member_id, skew_ms)
-        cluster.start_all()
-        cluster.wait_until_leader(LEADER_S)
-        begin_ns = world.now_ns
-        load = cluster.start_load(swarm.workload())
-        for fault in swarm.faults:
-            self._plan(begin_ns + fault.start_ns, lambda fault=fault: self._inject(fault))  # type: ignore[misc]
-        if swarm.snapshot_interval_ns:
-            self._plan(begin_ns + swarm.snapshot_interval_ns, self._order_snapshot)
-        if swarm.ending:
-            self._plan(begin_ns + swarm.ending_ns, self._order_end)
-        self._plan(begin_ns + (SECONDS - 2) * S, lambda: None)
-        while self._due:
-            time_ns, _, act = heapq.heappop(self._due)
-            self._pass(time_ns - world.now_ns)
-            act()
-        cluster.heal_everything()
-        cluster.wait_until_leader(LEADER_S)
-        self._pass(max(2 * S, begin_ns + SECONDS * S - world.now_ns))
-        load.stop()
-        cluster.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
-        self.outcome.operations = load.counts.ok
-        cluster.converge(LEADER_S)
-
-    def _pass(self, duration_ns: int) -> None:
-        """Let time pass, and look at what was acknowledged meanwhile."""
-        cluster, end_ns = self.cluster, self.world.now_ns + max(duration_ns, 0)
-        while True:
-            known = len(cluster.history)
-            self.world.run_for(min(S, end_ns - self.world.now_ns))
-            self._check_acknowledged(cluster.history[known:])
-            cluster.require_no_failure()
-            if self.world.now_ns >= end_ns:
-                return
-
-    def _check_acknowledged(self, operations: list[Operation]) -> None:
-        for operation in operations:
-            self.invariants.check_acknowledged(operation)
-
-    def _plan(self, time_ns: int, act: Callable[[], None]) -> None:
-        heapq.heappush(self._due, (time_ns, next(self._sequence), act))
-
-    def _inject(self, fault: SwarmFault) -> None:
-        begin_ns = self.world.now_ns
-        injected = inject(self.cluster, fault)
-        if injected is None:
-            return
-
-        def heal() -> None:
-            seen = injected.heal()
-            if seen:
-                times = (begin_ns, begin_ns, self.world.now_ns, self.world.now_ns)
-                proofs = (Proof(True, seen[0]), Proof(True, seen[1]))
-                self.cluster.faults.append(
-                    FaultRecord(fault.kind, injected.where, *times, *proofs, members=injected.members)
-                )
-
-        self._plan(begin_ns + fault.duration_ns, heal)
-
-    def _order_snapshot(self) -> None:
-        leader = self.cluster.leader()
-        if leader is not None and not self.cluster.members[leader].order("snapshot"):
-            self.outcome.snapshots += 1
-        time_ns = self.world.now_ns + self.swarm.snapshot_interval_ns
-        if time_ns < START_NS + SECONDS * S:
-            self._plan(time_ns, self._order_snapshot)
-
-    def _order_end(self) -> None:
-        """Whoever leads now ends its cluster, if nothing prevents it; what has ended is started again."""
-        leader = self.cluster.leader()
-        if leader is not None and not self.cluster.members[leader].order(self.swarm.ending):
-            self.outcome.endings += 1
-            for member in self.cluster.members:
-                # Without a quorum, for a fault that lasts, services never get to the end: their member gives up.
-                member.expected_ends |= {process.name for process in [member.process] if process is not None}
-            self._plan(self.world.now_ns + int(RESTART_S * S), self._start_what_ended)
-
-    def _start_what_ended(self) -> None:
-        for member in self.cluster.members:
-            process = member.process
-            if process is not None and process.name in member.exit_statuses:
-                self.cluster.start(member.member_id)
 
     def _moves(self) -> Counter[str]:
         """The moves of all elections, from the traces: a start of a member or of an election is none."""
@@ -265,13 +188,13 @@ class SeedRun:
 
 def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
     """Run and judge one seed, and leave its run folder there, with the protocol trace."""
-    return SeedRun(seed, folder, planted, traces_protocol=True).run()
+    return SeedRun(draw_swarm(seed), folder, planted, traces_protocol=True).run()
 
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:
     """Run and judge one seed below `scratch`, and leave nothing there."""
     folder = scratch / f"seed-{seed}"
     try:
-        return SeedRun(seed, folder, planted).run()
+        return SeedRun(draw_swarm(seed), folder, planted).run()
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -3,59 +3,104 @@
 Values only; this module runs nothing.
 """
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from dataclasses import fields as dataclass_fields
 from random import Random
 from typing import Final
 
-from upheaval.records import Json
+from upheaval.records import Json, Order
+from upheaval.scenario import AskFor, Begin, End, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
+from upheaval.system import ClusterSpec
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE, WorkloadSettings
+from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
+from upheaval_chaos.host_faults import LEAST_JUMP_MS, HostFault, HostFaultKind
+from upheaval_chaos.link_faults import LinkFault
+from upheaval_chaos.target import CHANNELS, LinkFaultKind
 from upheaval_node.settings import KIB, ClusterTimeouts, MemberSettings, profile_settings
 from upheaval_node.types import MS, S
 
 SECONDS: Final = 62
 """Of load on every cluster, in virtual time."""
 
-KINDS: Final = (
-    "kill",
-    "kill_leader",
-    "power_cut",
-    "power_cut_all",
-    "pause",
-    "isolate",
-    "isolate_leader",
-    "one_way",
-    "clients_cut_off",
-    "reset",
-    "slow",
-    "clock_jump",
-    "channel_cut",
-    "die_in_change",
-    "power_lost_in_change",
-    "disk_full",
-    "disk_slow",
-)
+RESTART_NS: Final = 9 * S
+"""After an order to end, when its members start again: after the time-outs of a termination."""
 LONGEST_FULL_NS: Final = S
 """A member whose disk is full tries again and again: more of that shows nothing new and takes long."""
-LOSING_POWER: Final = frozenset({"power_cut", "power_cut_all", "power_lost_in_change"})
-OF_SEVERAL: Final = frozenset({"isolate", "isolate_leader", "one_way", "reset", "slow", "channel_cut"})
-CHANNELS: Final = ("consensus", "log", "catchup", "archive")
-"""What members say to each other, in the order of their ports."""
+SLOW_DISK_MS: Final = 40
 
 
 @dataclass(frozen=True, slots=True)
-class SwarmFault:
-    """One fault: when it begins after the start of the load, how long it lasts, and whom it concerns.
+class _Draw:
+    """What is drawn for a fault of whichever kind."""
 
-    `depth` is how many changes of files a member that dies in one still makes; `channel` is the one that is cut.
-    """
+    member: int
+    other: int
+    others: tuple[int, ...]
+    duration_ns: int
+    depth: int
+    channel: str
+
+
+def _cut(sources: Who, targets: Who, *, both_ways: bool, channel: str = "") -> Fault:
+    return LinkFault(LinkFaultKind.BLACKHOLE, sources, targets, both_ways, channel=channel)
+
+
+def _one(member_id: int) -> Members:
+    return Members(member_id=member_id)
+
+
+def _several(member_ids: Iterable[int]) -> Group:
+    return Group(tuple(map(_one, member_ids)))
+
+
+def _jump(draw: _Draw) -> Fault:
+    """Up to 20 seconds ahead or back."""
+    jump_ms = (draw.duration_ns // MS - 2000) * 10
+    amount = jump_ms if abs(jump_ms) >= LEAST_JUMP_MS else LEAST_JUMP_MS
+    return HostFault(HostFaultKind.CLOCK_JUMP, _one(draw.member), amount)
+
+
+def _slow(draw: _Draw) -> Fault:
+    latency_ms = max(draw.duration_ns // 20 // MS, 1)
+    return LinkFault(
+        LinkFaultKind.SLOW, _one(draw.member), _several(draw.others), both_ways=True, latency_ms=latency_ms
+    )
+
+
+_LEADER: Final = Members(Selector.LEADER)
+_FAULTS: Final[Mapping[str, Callable[[_Draw], Fault]]] = {
+    "kill": lambda d: MemberFault(MemberFaultKind.KILL, _one(d.member)),
+    "kill-leader": lambda _: MemberFault(MemberFaultKind.KILL, _LEADER),
+    "power-cut": lambda d: HostFault(HostFaultKind.POWER_CUT, _one(d.member)),
+    "power-cut-all": lambda _: HostFault(HostFaultKind.POWER_CUT, Members(Selector.ALL)),
+    "pause": lambda d: MemberFault(MemberFaultKind.PAUSE, _one(d.member)),
+    "isolate": lambda d: _cut(_one(d.member), _several(d.others), both_ways=True),
+    "isolate-leader": lambda _: _cut(_LEADER, Members(Selector.FOLLOWERS), both_ways=True),
+    "one-way": lambda d: _cut(_one(d.member), _one(d.other), both_ways=False),
+    "clients-cut-off": lambda _: _cut(_LEADER, Members(Selector.CLIENTS), both_ways=True),
+    "reset": lambda d: LinkFault(LinkFaultKind.RESET, _one(d.member), _several(d.others), both_ways=True),
+    "slow": _slow,
+    "clock-jump": _jump,
+    "channel-cut": lambda d: _cut(_one(d.member), _one(d.other), both_ways=False, channel=d.channel),
+    "die-in-change": lambda d: HostFault(HostFaultKind.DIE_IN_CHANGE, _one(d.member), d.depth),
+    "power-lost-in-change": lambda d: HostFault(HostFaultKind.POWER_LOST_IN_CHANGE, _one(d.member), d.depth),
+    "disk-full": lambda d: HostFault(HostFaultKind.DISK_FULL, _one(d.member)),
+    "disk-slow": lambda d: HostFault(HostFaultKind.DISK_SLOW, _one(d.member), SLOW_DISK_MS),
+}
+KINDS: Final = tuple(_FAULTS)
+LOSING_POWER: Final = frozenset({"power-cut", "power-cut-all", "power-lost-in-change"})
+OF_SEVERAL: Final = frozenset({"isolate", "isolate-leader", "one-way", "reset", "slow", "channel-cut"})
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedFault:
+    """One fault: when it begins after the start of the load, and how long it lasts."""
 
     kind: str
     start_ns: int
     duration_ns: int
-    member: int
-    other: int
-    depth: int
-    channel: str
+    fault: Fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +124,13 @@ class Swarm:
     keys: int
     skews_ms: tuple[int, ...]
     """How far the wall clock of each member is off from the start."""
-    faults: tuple[SwarmFault, ...]
+    faults: tuple[PlannedFault, ...]
     ending: str = ""
     """How the whole cluster is ended and started again in the middle: `shutdown`, `abort`, or not at all."""
     ending_ns: int = 0
     """When that order is given, after the start of the load."""
+    seconds: int = SECONDS
+    """Of load."""
 
     def settings(self) -> MemberSettings:
         """Of every member."""
@@ -111,13 +158,38 @@ class Swarm:
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
-        fields = asdict(self)
-        fields["faults"] = [f"{each.kind} of {each.member}" for each in self.faults]
+        fields: dict[str, Json] = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
+        fields["faults"] = [f"{each.kind} at {each.start_ns / S:.3f} s" for each in self.faults]
         fields["skews_ms"] = list(self.skews_ms)
         return fields
 
+    def scenario(self) -> Scenario:
+        """All that happens to the cluster, in the order of its times."""
+        events: list[tuple[int, Step]] = []
+        for number, planned in enumerate(self.faults):
+            name = f"{planned.kind}-{number}"
+            events.append((planned.start_ns, Begin(name, planned.fault)))
+            events.append((planned.start_ns + planned.duration_ns, End(name)))
+        quiet_ns = (self.seconds - 2) * S
+        if self.snapshot_interval_ns:
+            times_ns = range(self.snapshot_interval_ns, quiet_ns, self.snapshot_interval_ns)
+            events += [(time_ns, AskFor(Order.SNAPSHOT)) for time_ns in times_ns]
+        if self.ending:
+            events += [(self.ending_ns, AskFor(Order(self.ending))), (self.ending_ns + RESTART_NS, AskFor(Order.START))]
+        events.append((quiet_ns, AskFor(Order.START)))
+        events.sort(key=lambda event: event[0])
+        steps = [step for time_ns, event in events for step in (WaitTime(time_ns), event)]
+        return Scenario(
+            f"campaign-{self.seed}",
+            f"Seed {self.seed} of a campaign",
+            "",
+            ClusterSpec(members=self.members, sync_level=self.sync_level, service=self.service),
+            self.workload(),
+            (*steps, WaitLeader(), WaitSeconds(2)),
+        )
 
-def draw_swarm(seed: int) -> Swarm:
+
+def draw_swarm(seed: int, seconds: int = SECONDS) -> Swarm:
     """The cluster of a seed: the same for ever, as long as this function stays as it is."""
     random = Random(f"swarm/{seed}")
     # Of its own, so that all else of a seed is what it was before clusters were ended.
@@ -142,13 +214,14 @@ def draw_swarm(seed: int) -> Swarm:
         rate=random.choice((15, 20, 25)),
         keys=random.randint(2, 8),
         skews_ms=tuple(random.choice((0, 0, random.randint(-5000, 5000))) for _ in range(members)),
-        faults=_draw_faults(random, members, sync_level),
+        faults=_draw_faults(random, members, sync_level, seconds),
         ending=ending.choices(("", "shutdown", "abort"), (6, 2, 2))[0],
-        ending_ns=ending.randint(10 * S, (SECONDS - 25) * S),
+        ending_ns=ending.randint(10 * S, max(seconds - 25, 10) * S),
+        seconds=seconds,
     )
 
 
-def _draw_faults(random: Random, members: int, sync_level: int) -> tuple[SwarmFault, ...]:
+def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) -> tuple[PlannedFault, ...]:
     """One after the other, or some while others last. At sync level 0 nobody loses power: that may lose what was
     acknowledged, and is no promise. The first fault of a lone member is one after which it starts anew."""
     kinds = [kind for kind in KINDS if sync_level > 0 or kind not in LOSING_POWER]
@@ -158,15 +231,16 @@ def _draw_faults(random: Random, members: int, sync_level: int) -> tuple[SwarmFa
     weights = [random.choice((0, 1, 1, 3)) for _ in kinds]
     if not any(weights):
         weights = [1 for _ in kinds]
-    found: list[SwarmFault] = []
+    found: list[PlannedFault] = []
     time_ns = 2 * S
     while True:
-        kind = "kill_leader" if not found else random.choices(kinds, weights)[0]
-        duration_ns = random.randint(100 * MS, LONGEST_FULL_NS if kind == "disk_full" else 4 * S)
-        if time_ns + duration_ns > (SECONDS - 8) * S:
+        kind = "kill-leader" if not found else random.choices(kinds, weights)[0]
+        duration_ns = random.randint(100 * MS, LONGEST_FULL_NS if kind == "disk-full" else 4 * S)
+        if time_ns + duration_ns > (seconds - 8) * S:
             return tuple(found)
         member = random.randrange(members)
         other = (member + random.randrange(1, members)) % members if members > 1 else member
-        fault = SwarmFault(kind, time_ns, duration_ns, member, other, random.randrange(60), random.choice(CHANNELS))
-        found.append(fault)
+        others = tuple(each for each in range(members) if each != member)
+        draw = _Draw(member, other, others, duration_ns, random.randrange(60), random.choice(CHANNELS))
+        found.append(PlannedFault(kind, time_ns, duration_ns, _FAULTS[kind](draw)))
         time_ns += random.randint(2 * S, 7 * S) + (0 if is_overlapping else duration_ns)

@@ -27,6 +27,9 @@ from upheaval.records import (
     write_atomically,
 )
 from upheaval.scenario import (
+    AskFor,
+    Begin,
+    End,
     GiveOrder,
     Heal,
     Inject,
@@ -39,12 +42,14 @@ from upheaval.scenario import (
     WaitMoment,
     WaitOperations,
     WaitSeconds,
+    WaitTime,
     parse_scenario,
 )
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.faults import Fault
 from upheaval_chaos.record import Proof
-from upheaval_node.types import MS
+from upheaval_node.types import MS, S
 
 SCENARIO_FILE: Final = "run.scenario"
 RESULT_FILE: Final = "result.json"
@@ -98,7 +103,7 @@ def run_scenario(
     failure = ""
     try:
         try:
-            _perform(scenario, stage, say)
+            play(scenario, stage, say)
         finally:
             stage.close()
     except HarnessError as error:
@@ -165,15 +170,20 @@ def _text_without_folders(fields: Mapping[str, Json], name: str) -> str:
     return value
 
 
-def _perform(scenario: Scenario, stage: Stage, say: Say) -> None:
+def play(scenario: Scenario, stage: Stage, say: Say) -> None:
+    """From the start of the cluster to its converge phase, step by step."""
     stage.open(say)
     target = stage.target
     driver = FaultDriver(target, stage.record_fault)
     try:
         driver.last_event_ns = target.now_ns()
         say(f"member {target.leader()} leads; load begins")
+        begin_ns = driver.last_event_ns
         for step in scenario.steps:
-            _do(step, target, driver, say)
+            if isinstance(step, WaitTime):
+                target.let_pass(max(begin_ns + step.since_load_ns - target.now_ns(), 0) / S)
+            else:
+                _do(step, target, driver, say)
         driver.heal_all()
         _wait_leader(target, None)
         counts = stage.end_load()
@@ -230,10 +240,34 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
         case KeepBackup(action, source):
             driver.last_event_ns = target.now_ns()
             say(f"backup {action}: {_keep_backup(target, action, source).proof}")
+        case AskFor(order):
+            _ask_for(order, target, driver)
+        case Begin(name, fault):
+            _begin(name, fault, driver, say)
+        case End(name):
+            driver.end(name)
         case Inject(name, fault):
             _require_proof(say, f"fault {name!r}", driver.inject(name, fault))
         case Heal(name):
             _require_proof(say, f"fault {name!r} healed", driver.heal(name))
+
+
+def _ask_for(order: Order, target: Steered, driver: FaultDriver) -> None:
+    if order is not Order.START:
+        leader = target.leader()
+        if leader is not None:
+            target.order(leader, order)
+        return
+    for member_id in target.member_ids:
+        if not target.incarnation(member_id, None) and not driver.holds_down(member_id):
+            target.start(member_id)
+
+
+def _begin(name: str, fault: Fault, driver: FaultDriver, say: Say) -> None:
+    try:
+        driver.begin(name, fault)
+    except UnknownOutcome as error:
+        say(f"fault {name!r} is left out: {error}")
 
 
 def _keep_backup(target: Steered, action: str, source: str) -> ControlRecord:

@@ -20,9 +20,10 @@ from upheaval.records import (
     companion_name,
 )
 from upheaval.runtimes.simulated import links as virtual
-from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, host_of
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
+from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
 from upheaval.runtimes.simulated.network import EndReason
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.standby import make_standby
@@ -32,18 +33,15 @@ from upheaval.system import ControlStatus, MemberStatus, is_caught_up
 from upheaval.workload import Load, LoadCounts
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.record import FaultRecord
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
+from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
 from upheaval_node.ports import Connection
-from upheaval_node.settings import profile_settings
+from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.types import MS, S
 
-LEADER_TIMEOUT_S = 30.0
+LEADER_TIMEOUT_S = 60.0
 LOAD_END_S = 30.0
 # What is under way when a ping is over needs this long on an ordinary link.
 ARRIVAL_S = 0.005
-# The load is the one client.
-CLIENT_HOST = "client-1"
-_PORTS = {channel: str(INGRESS_PORT + index) for index, channel in enumerate((INGRESS, *CHANNELS))}
 
 
 class _Prober:
@@ -100,6 +98,7 @@ class SimulatedTarget:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self.cluster = cluster
         self.world = cluster.world
+        self._hosts = SimulatedHosts(cluster)
         self._imposed: dict[_Part, Counter[LinkEffect]] = {}
 
     @property
@@ -214,37 +213,35 @@ class SimulatedTarget:
             raise UsageError(f"{config.name} copies from {found.config.source}: in the simulation it goes on so")
         return found
 
-    # --- links ---
+    # --- hosts and links ---
+
+    def hosts(self, purpose: str) -> SimulatedHosts:  # noqa: ARG002 - they serve every purpose
+        return self._hosts
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         if effect.means is not Means.PROXY:
             raise UsageError("the simulated runtime has no packets to filter: leave out by=packets")
-        for part in _parts(links):
-            holder = self._imposed.setdefault(part, Counter())
-            holder[effect] += 1
-            self._carry_out(part, effect)
+        for part in _parts(links, effect):
+            self._imposed.setdefault(part, Counter())[effect] += 1
+            self._settle(part)
+            if effect.kind is LinkFaultKind.RESET:
+                self.cluster.fabric.reset(*part)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        for part in _parts(links):
-            holder = self._imposed.get(part, Counter())
-            holder[effect] -= 1
-            if holder[effect] <= 0:
-                del holder[effect]
-                self._take_away(part, effect)
-                for rest in holder:
-                    self._carry_out(part, rest)
+        for part in _parts(links, effect):
+            self._imposed.setdefault(part, Counter())[effect] -= 1
+            self._settle(part)
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """What comes in one direction on one channel is one stream here."""
-        return {
-            f"{part.source}->{part.target}:{part.port}": self._virtual(part).delivered_bytes for part in _parts([link])
-        }
+        parts = [_Part(host_of_end(link.source), host_of_end(link.target), PORTS[each]) for each in link.channels]
+        return {f"{part.source}->{part.target}:{part.port}": self._virtual(part).delivered_bytes for part in parts}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         channel = channel_of_ping(link.channels)
-        prober = _Prober(self.world, _host(link.source), ping_text(channel, extra_length))
+        prober = _Prober(self.world, host_of_end(link.source), ping_text(channel, extra_length))
         begin_ns = self.world.now_ns
-        address = f"{_host(link.target)}:{_PORTS[channel]}"
+        address = f"{host_of_end(link.target)}:{PORTS[channel]}"
         connection = self.cluster.fabric.network(prober).dial(address, prober)
         self.world.run_until(lambda: prober.is_over, int(timeout_s * S))
         round_trip_ns = self.world.now_ns - begin_ns
@@ -252,69 +249,66 @@ class SimulatedTarget:
         connection.close()
         return Ping(prober.answer(), round_trip_ns)
 
-    def _carry_out(self, part: "_Part", effect: LinkEffect) -> None:
-        fabric, virtual_link = self.cluster.fabric, self._virtual(part)
-        match effect.kind:
-            case LinkFaultKind.BLACKHOLE:
-                fabric.cut(part.source, part.target, part.port)
-            case LinkFaultKind.RESET:
-                virtual_link.refuses = True
-                fabric.reset(part.source, part.target, part.port)
-            case LinkFaultKind.SLOW:
-                virtual_link.extra_latency_ns = effect.latency_ms * MS
-                virtual_link.bytes_per_second = effect.bytes_per_second or None
-            case LinkFaultKind.TIMEOUT:
-                fabric.silence(part.source, part.target, part.port, effect.timeout_ms * MS)
-
-    def _take_away(self, part: "_Part", effect: LinkEffect) -> None:
-        fabric, virtual_link = self.cluster.fabric, self._virtual(part)
-        match effect.kind:
-            case LinkFaultKind.BLACKHOLE:
-                fabric.heal(part.source, part.target, part.port)
-            case LinkFaultKind.RESET:
-                virtual_link.refuses = False
-            case LinkFaultKind.SLOW:
-                virtual_link.extra_latency_ns, virtual_link.bytes_per_second = 0, None
-            case LinkFaultKind.TIMEOUT:
-                fabric.silence(part.source, part.target, part.port, None)
+    def _settle(self, part: "_Part") -> None:
+        """Let what is imposed on it hold and nothing else: latencies add up, of limits the smallest holds."""
+        fabric, link, effects = self.cluster.fabric, self._virtual(part), list(self._imposed[part].elements())
+        kinds = {effect.kind for effect in effects}
+        if LinkFaultKind.BLACKHOLE in kinds:
+            fabric.cut(*part)
+        else:
+            fabric.heal(*part)
+        link.refuses = LinkFaultKind.RESET in kinds
+        link.extra_latency_ns = sum(effect.latency_ms for effect in effects) * MS
+        link.bytes_per_second = min((e.bytes_per_second for e in effects if e.bytes_per_second), default=None)
+        silence_ns = min((effect.timeout_ms * MS for effect in effects if effect.timeout_ms), default=None)
+        if silence_ns != link.silence_ns:
+            fabric.silence(*part, silence_ns)
 
     def _virtual(self, part: "_Part") -> virtual.Link:
         return self.cluster.fabric.channel(part.source, part.target, part.port)
 
 
 class _Part(NamedTuple):
-    """One channel of a link: hosts, and the port to which its connections are dialled."""
+    """A link, or one channel of it: hosts, and the port to which its connections are dialled, empty for all."""
 
     source: str
     target: str
     port: str
 
 
-def _parts(links: Sequence[Link]) -> list[_Part]:
+def _parts(links: Sequence[Link], effect: LinkEffect) -> list[_Part]:
+    """What an effect is imposed on: whole links, or channels; a limit of bandwidth is one for each channel."""
     return [
-        _Part(_host(link.source), _host(link.target), _PORTS[channel]) for link in links for channel in link.channels
+        _Part(host_of_end(link.source), host_of_end(link.target), PORTS[channel] if channel else "")
+        for link in links
+        for channel in (link.channels if effect.bytes_per_second else (link.channel,))
     ]
-
-
-def _host(end: int) -> str:
-    return CLIENT_HOST if end == CLIENTS else host_of(end)
 
 
 class SimulatedStage(SimulatedTarget):
     """Implements `scenario_stage.Stage`."""
 
-    def __init__(self, scenario: Scenario, seed: int, folder: Path, planted: str | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        seed: int,
+        folder: Path,
+        planted: str | None = None,
+        *,
+        settings: MemberSettings | None = None,
+        traces_protocol: bool = True,
+    ) -> None:
         plan = scenario.cluster
         self._workload = replace(scenario.workload, seed=seed)
         self._load: Load | None = None
         cluster = SimulatedCluster(
             World(seed),
             members=plan.members,
-            settings=profile_settings("test", sync_level=plan.sync_level),
+            settings=settings or profile_settings("test", sync_level=plan.sync_level),
             service=plan.service,
             folder=RunFolder(folder),
             planted=planted,
-            traces_protocol=True,
+            traces_protocol=traces_protocol,
         )
         super().__init__(cluster)
 
@@ -339,7 +333,7 @@ class SimulatedStage(SimulatedTarget):
         return load.counts
 
     def converge(self) -> Converge:
-        return self.cluster.converge()
+        return self.cluster.converge(LEADER_TIMEOUT_S)
 
     def close(self) -> None:
         self.cluster.write()

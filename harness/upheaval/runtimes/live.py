@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, Generic, Protocol, Self, TypeVar
+from typing import ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import (
@@ -400,6 +400,10 @@ class LiveCluster(ABC, Generic[Member_co]):
 
     def record_control(self, record: ControlRecord) -> None:
         self.run.add_control(record)
+
+    def hosts(self, purpose: str) -> NoReturn:
+        """The machines are not ours to break. Raises `UsageError`."""
+        raise UsageError(f"the {self.runtime} runtime cannot {purpose}: use --runtime simulated")
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         self.links.impose(links, effect)

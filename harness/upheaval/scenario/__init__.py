@@ -16,6 +16,9 @@ from upheaval.scenario.recorded import realised_scenario
 from upheaval.scenario.text import ScenarioError, load_scenario, parse_scenario, scenario_names
 from upheaval.scenario.values import (
     SIMULATED,
+    AskFor,
+    Begin,
+    End,
     GiveOrder,
     Heal,
     Inject,
@@ -28,10 +31,14 @@ from upheaval.scenario.values import (
     WaitMoment,
     WaitOperations,
     WaitSeconds,
+    WaitTime,
 )
 
 __all__ = [
     "SIMULATED",
+    "AskFor",
+    "Begin",
+    "End",
     "ExactScript",
     "ExactStep",
     "Expected",
@@ -48,6 +55,7 @@ __all__ = [
     "WaitMoment",
     "WaitOperations",
     "WaitSeconds",
+    "WaitTime",
     "exact_names",
     "find_exact",
     "is_exact",

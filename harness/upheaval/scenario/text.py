@@ -32,6 +32,7 @@ from upheaval.scenario.values import (
 from upheaval.system import COMPONENTS, ClusterSpec
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
+from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind, Means
 
@@ -283,10 +284,12 @@ class _Parser:
         name = line.take_name("name of the fault")
         if name in self._active:
             line.fail(f"fault {name!r} is there already: heal it first, or give this one another name")
-        kinds = [kind.value for kind in (*MemberFaultKind, *LinkFaultKind)]
+        kinds = [kind.value for kind in (*MemberFaultKind, *HostFaultKind, *LinkFaultKind)]
         kind = line.take_one_of("fault", kinds)
         if kind in list(LinkFaultKind):
             fault = self._read_link_fault(line, LinkFaultKind(kind))
+        elif kind in list(HostFaultKind):
+            fault = self._read_host_fault(line, HostFaultKind(kind))
         else:
             fault = self._read_member_fault(line, MemberFaultKind(kind))
         self._active.add(name)
@@ -302,6 +305,18 @@ class _Parser:
             if self._cluster.components != "split":
                 line.fail("members run their components together: write `cluster components=split` above")
         fault = line.checked(lambda: MemberFault(kind, members, component))
+        line.checked(lambda: fault.require_possible(self._cluster.members))
+        return fault
+
+    def _read_host_fault(self, line: _Line, kind: HostFaultKind) -> Fault:
+        members, option = self._take_members(line), HOST_OPTIONS.get(kind)
+        if self._cluster.components == "split":
+            line.fail(f"{kind} is done on the simulated runtime, which runs components together: leave out split")
+        amount = 0
+        for name, word in line.take_options([option] if option else []).items():
+            sign, digits = (-1, word[1:]) if word.startswith("-") else (1, word)
+            amount = sign * line.number(digits, name, least=0)
+        fault = line.checked(lambda: HostFault(kind, members, amount))
         line.checked(lambda: fault.require_possible(self._cluster.members))
         return fault
 

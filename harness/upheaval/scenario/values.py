@@ -6,9 +6,11 @@ The same value runs on every runtime. This module knows neither its text (`scena
 from dataclasses import dataclass
 from pathlib import Path
 
+from upheaval.records import Order
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.faults import Fault
+from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import Means
 
@@ -51,6 +53,13 @@ class WaitMoment:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitTime:
+    """Until so many nanoseconds have passed since the load began; what is over is not waited for."""
+
+    since_load_ns: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitSeconds:
     """Time under load and nothing else."""
 
@@ -70,6 +79,34 @@ class Heal:
     """Take a fault away, and prove that too."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Begin:
+    """Put a fault in under a name and go on: what shows of it is looked at while others act.
+
+    It is left out when it cannot be done now.
+    """
+
+    name: str
+    fault: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """Take away what was begun, and go on."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class AskFor:
+    """Let an operator order something of whoever leads now, and go on, taken or not.
+
+    `start` starts what is down, unless a fault keeps it down.
+    """
+
+    order: Order
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +135,13 @@ Step = (
     | WaitCaughtUp
     | WaitBackup
     | WaitMoment
+    | WaitTime
     | WaitSeconds
     | Inject
     | Heal
+    | Begin
+    | End
+    | AskFor
     | GiveOrder
     | KeepBackup
 )
@@ -126,7 +167,11 @@ class Scenario:
 
     @property
     def runtimes(self) -> tuple[str, ...]:
-        """Where it can run: the simulated runtime runs components together, and only containers filter packets."""
+        """Where it can run: the simulated runtime runs components together, and only it has hosts of its own to break;
+        only containers filter packets.
+        """
+        if any(isinstance(step, Inject) and isinstance(step.fault, HostFault) for step in self.steps):
+            return (SIMULATED,)
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
         return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)

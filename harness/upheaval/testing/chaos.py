@@ -19,6 +19,7 @@ from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector
+from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import LinkFaultKind
@@ -309,7 +310,7 @@ class Chaos:
 
 def _names_roles(fault: Fault) -> bool:
     """Whether somebody has to lead before it is known whom the fault hits."""
-    if isinstance(fault, MemberFault):
+    if isinstance(fault, MemberFault | HostFault):
         whom = [fault.members]
     else:
         whom = [fault.sources, fault.targets] if isinstance(fault, LinkFault) else []
@@ -330,4 +331,4 @@ def _kind_of(fault: Fault | str) -> str:
     """The word by which a scenario calls it."""
     if isinstance(fault, str):
         return (fault.split() or ["fault"])[0]
-    return fault.kind.value if isinstance(fault, MemberFault | LinkFault) else "fault"
+    return fault.kind.value if isinstance(fault, MemberFault | LinkFault | HostFault) else "fault"

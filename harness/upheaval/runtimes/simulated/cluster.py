@@ -2,10 +2,9 @@
 
 The members are the node's own agents, wired by `upheaval_node.member` to virtual clock, network and disk; everything
 that is known about them is read from their counters and files. All time-outs are of virtual time, and virtual time only
-passes inside the calls that wait. Implements `upheaval.cluster.Cluster` and `faults.Target`.
+passes inside the calls that wait. Implements `upheaval.cluster.Cluster`.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
@@ -24,7 +23,6 @@ from upheaval.runtimes.simulated.collect import write_files, write_protocol, wri
 from upheaval.runtimes.simulated.companion import SimulatedCompanion
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.errors import ProcessFailed
-from upheaval.runtimes.simulated.faults import Link
 from upheaval.runtimes.simulated.links import LinkProfile
 from upheaval.runtimes.simulated.network import Fabric
 from upheaval.runtimes.simulated.process import SimulatedProcess
@@ -266,6 +264,8 @@ class SimulatedCluster:
         self.build = build_with(planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
         """Told after every cycle of a member that starts from now on."""
+        self.on_operation: Callable[[Operation], None] | None = None
+        """Told of every operation of the load as soon as its outcome is settled."""
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
@@ -280,7 +280,6 @@ class SimulatedCluster:
         self._folder = folder
         self._workload: dict[str, Json] = {}
         self._client_hosts: list[str] = []
-        self._cuts: Counter[Link] = Counter()
 
     # --- what it is ------------------------------------------------------------------------------------------------
 
@@ -396,72 +395,28 @@ class SimulatedCluster:
         if process is not None:
             process.resume()
 
-    def jump_clock(self, member_id: int, milliseconds: int) -> None:
-        """Set the wall clock of a member's host apart from the true one."""
+    def move_clock(self, member_id: int, milliseconds: int) -> None:
+        """Set the wall clock of a member's host so much ahead, or back."""
         member = self.members[member_id]
-        member.clock_skew_ms = milliseconds
+        member.clock_skew_ms += milliseconds
         if member.process is not None:
-            member.process.clock_skew_ms = milliseconds
+            member.process.clock_skew_ms = member.clock_skew_ms
 
     # --- network ---------------------------------------------------------------------------------------------------
 
-    def links_of(self, member_id: int) -> list[Link]:
-        """All links between a member and the other members, both ways."""
-        others = [other for other in self.member_ids if other != member_id]
-        return [link for other in others for link in (self.link(member_id, other), self.link(other, member_id))]
-
-    def client_links_of(self, member_id: int) -> list[Link]:
-        """All links between a member and the clients that there are, both ways."""
-        host = host_of(member_id)
-        return [link for client in self._client_hosts for link in ((host, client), (client, host))]
-
-    def link(self, member_id: int, other: int) -> Link:
-        return host_of(member_id), host_of(other)
-
-    def cut_links(self, links: list[Link]) -> None:
-        """Make links black holes. A link that is cut twice has to be healed twice."""
-        for link in links:
-            self._cuts[link] += 1
-            self.fabric.cut(*link)
-
-    def heal_links(self, links: list[Link]) -> None:
-        for link in links:
-            self._cuts[link] = max(self._cuts[link] - 1, 0)
-            if not self._cuts[link]:
-                self.fabric.heal(*link)
-
     def isolate(self, member_id: int) -> None:
         """Cut a member off from all other members, both ways. Clients still reach it."""
-        self.cut_links(self.links_of(member_id))
+        self.partition([member_id], [other for other in self.member_ids if other != member_id])
 
     def partition(self, first: Sequence[int], second: Sequence[int]) -> None:
         """Cut all links between two groups of members, both ways."""
-        pairs = [(member_id, other) for member_id in first for other in second]
-        self.cut_links([link for a, b in pairs for link in (self.link(a, b), self.link(b, a))])
+        for a, b in ((host_of(member_id), host_of(other)) for member_id in first for other in second):
+            self.fabric.cut(a, b)
+            self.fabric.cut(b, a)
 
     def heal_network(self) -> None:
         """Heal every link."""
-        self._cuts.clear()
         self.fabric.heal_all()
-
-    def reset_connections(self, member_id: int) -> int:
-        return sum(self.fabric.reset(host_of(member_id), host_of(o)) for o in self.member_ids if o != member_id)
-
-    def slow_down(self, member_id: int, latency_ns: int) -> None:
-        """Add a latency to all links between a member and the others; 0 ends it."""
-        for other in self.member_ids:
-            if other != member_id:
-                self.fabric.link(host_of(member_id), host_of(other)).extra_latency_ns = latency_ns
-                self.fabric.link(host_of(other), host_of(member_id)).extra_latency_ns = latency_ns
-
-    def heal_everything(self) -> None:
-        """Links, clocks, stopped processes, dead members: everything is as it was meant to be."""
-        self.heal_network()
-        for member_id in self.member_ids:
-            self.slow_down(member_id, 0)
-            self.jump_clock(member_id, 0)
-            self.resume(member_id)
-        self.start_all()
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
@@ -478,7 +433,7 @@ class SimulatedCluster:
         load = Load(
             settings,
             open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
-            record=self.history.append,
+            record=self._settle,
             clock_ns=lambda: self.world.now_ns,
             first_id=self.first_id,
             first_process=self.first_id,
@@ -486,6 +441,11 @@ class SimulatedCluster:
         load.bell = media.bell
         process.start((driver, load))
         return load
+
+    def _settle(self, operation: Operation) -> None:
+        self.history.append(operation)
+        if self.on_operation is not None:
+            self.on_operation(operation)
 
     def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
         """A client on a host of its own that does what is posted to its process, and nothing by itself."""

@@ -14,6 +14,7 @@ the middle of a write if it is one.
 This module knows nothing of members; it is told who owns a handle only to deliver completions in that loop.
 """
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from random import Random
 from typing import Final, NoReturn, Protocol
@@ -30,6 +31,7 @@ SYNC_LATENCY_MIN_NS: Final = 100 * US
 SYNC_LATENCY_SPREAD_NS: Final = 2 * MS
 # Linux writes dirty pages back after some seconds (dirty_writeback_centisecs, dirty_expire_centisecs).
 WRITE_BACK_INTERVAL_NS: Final = 5 * S
+SYNCS_KEPT: Final = 64
 
 
 class Owner(Protocol):
@@ -57,6 +59,7 @@ class Inode:
     def __init__(self) -> None:
         self.data = bytearray()
         self.size = 0
+        self.written_ns = 0
         self.generations = [_Generation()]
 
     def read(self, offset: int, length: int) -> bytes:
@@ -155,12 +158,16 @@ class Disk:
         self._journal: list[tuple[str, Inode | None]] = []
         self.sync_count = 0
         self.is_full = False
-        self.refused = 0
-        """Changes that found no room."""
         self.extra_latency_ns = 0
         """What each sync takes longer."""
-        self.slowed = 0
-        """Syncs that took longer."""
+        self.changes = self.unfinished = 0
+        """Changes that were begun, and those in which the process died."""
+        self.refused = 0
+        """Changes that found no room."""
+        self.grown = 0
+        """Bytes that found room."""
+        self.syncs: deque[tuple[int, int]] = deque(maxlen=SYNCS_KEPT)
+        """The latest: when they began, and how long they took."""
         self._changes_left = -1
         self._end_process: Callable[[], None] = _nothing
         world.after(int(self._random.random() * WRITE_BACK_INTERVAL_NS), self._write_back_periodically)
@@ -237,6 +244,7 @@ class Disk:
         """Whether this change of files is the one in which its process dies. Raises `ProcessDied` in a dead one."""
         if not owner.alive:
             raise ProcessDied
+        self.changes += 1
         if self._changes_left < 0:
             return False
         self._changes_left -= 1
@@ -244,6 +252,7 @@ class Disk:
 
     def die(self) -> NoReturn:
         """The process that changes files now dies."""
+        self.unfinished += 1
         end, self._end_process = self._end_process, _nothing
         end()
         raise ProcessDied
@@ -281,7 +290,6 @@ class Disk:
 
     def sync_latency_ns(self) -> int:
         self.sync_count += 1
-        self.slowed += self.extra_latency_ns > 0
         return SYNC_LATENCY_MIN_NS + int(self._random.random() * SYNC_LATENCY_SPREAD_NS) + self.extra_latency_ns
 
     def write_back(self) -> None:
@@ -333,9 +341,12 @@ class SimulatedFile:
             self._disk.die()
         if self._disk.is_full and offset + sum(map(len, parts)) > len(self._inode.data):
             self._disk.require_room()
+        inode, length = self._inode, len(self._inode.data)
         for part in parts:
-            self._inode.write(offset, part)
+            inode.write(offset, part)
             offset += len(part)
+        inode.written_ns = self._world.now_ns
+        self._disk.grown += len(inode.data) - length
 
     def size(self) -> int:
         return self._inode.size
@@ -359,10 +370,11 @@ class SimulatedFile:
         if level == 0:
             self._owner.post(lambda: done(None))
             return
-        closed = self._inode.begin_sync()
+        closed, began_ns = self._inode.begin_sync(), self._world.now_ns
 
         def complete() -> None:
             self._complete(closed)
+            self._disk.syncs.append((began_ns, self._world.now_ns - began_ns))
             if self._owner.alive:
                 self._owner.post(lambda: done(None))
 

@@ -3,13 +3,54 @@
 This module knows no connections.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval.runtimes.simulated.world import World
-from upheaval_node.types import US
+from upheaval_node.types import NEVER_NS, US, S
 
 LOCAL_LATENCY_NS: Final = 15 * US
+USED_NS: Final = S
+"""A link along which nothing came for longer is not in use."""
+
+
+class Breakable(Protocol):
+    """One end of a connection."""
+
+    @property
+    def is_broken(self) -> bool: ...
+
+
+class LinkTraffic:
+    """What is sent along a link from now on, and what of that comes out. Implements `upheaval_chaos.target.Traffic`."""
+
+    def __init__(self, link: "Link", now_ns: int, ends: Sequence[Breakable]) -> None:
+        self.sent = self.came_out = 0
+        self.fastest_ns: int | None = None
+        self.began_ns = now_ns
+        self.was_used = now_ns - link.delivered_ns <= USED_NS
+        self._link = link
+        self._ends = ends
+        link.watches.append(self)
+
+    @property
+    def connections(self) -> int:
+        return len(self._ends)
+
+    @property
+    def connections_left(self) -> int:
+        return sum(not end.is_broken for end in self._ends)
+
+    def count(self, length: int, sent_ns: int, now_ns: int) -> None:
+        """Bytes have come out."""
+        if sent_ns > self.began_ns:
+            self.came_out += length
+            took_ns = now_ns - sent_ns
+            self.fastest_ns = took_ns if self.fastest_ns is None else min(self.fastest_ns, took_ns)
+
+    def end(self) -> None:
+        self._link.watches.remove(self)
 
 
 class Link:
@@ -22,12 +63,14 @@ class Link:
         "bytes_per_second",
         "cut_since_ns",
         "delivered_bytes",
+        "delivered_ns",
         "extra_latency_ns",
         "free_at_ns",
         "jitter_ns",
         "latency_ns",
         "refuses",
         "silence_ns",
+        "watches",
         "whole",
     )
 
@@ -45,6 +88,8 @@ class Link:
         self.silence_ns: int | None = None
         # Bytes that have come out at the far end.
         self.delivered_bytes = 0
+        self.delivered_ns = -NEVER_NS
+        self.watches: list[LinkTraffic] = []
 
     @property
     def is_cut(self) -> bool:
@@ -61,10 +106,19 @@ class Link:
     def belongs_to(self, link: "Link") -> bool:
         return self is link or self.whole is link
 
-    def count(self, length: int) -> None:
-        self.delivered_bytes += length
-        if self.whole is not None:
-            self.whole.delivered_bytes += length
+    def push(self, length: int) -> None:
+        """Bytes are sent."""
+        for link in (self,) if self.whole is None else (self, self.whole):
+            for watch in link.watches:
+                watch.sent += length
+
+    def count(self, length: int, sent_ns: int, now_ns: int) -> None:
+        """Bytes have come out."""
+        for link in (self,) if self.whole is None else (self, self.whole):
+            link.delivered_bytes += length
+            link.delivered_ns = now_ns
+            for watch in link.watches:
+                watch.count(length, sent_ns, now_ns)
 
 
 @dataclass(frozen=True, slots=True)

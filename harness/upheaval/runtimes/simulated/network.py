@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
-from upheaval.runtimes.simulated.links import Link, LinkProfile, Links
+from upheaval.runtimes.simulated.links import Link, LinkProfile, Links, LinkTraffic
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
@@ -81,7 +81,7 @@ class Pipe:
         self.link = link
         self.reverse = reverse
         self.receiver: StreamEnd
-        self.segments: deque[tuple[int, bytes, str]] = deque()
+        self.segments: deque[tuple[int, bytes, str, int]] = deque()
         self.outstanding = 0
         self.freed = 0
         self.blocked = False
@@ -93,6 +93,7 @@ class Pipe:
         """Put bytes on the way, sometimes in two chunks."""
         fabric = self._fabric
         self.outstanding += len(data)
+        self.link.push(len(data))
         arrival_ns = fabric.arrival_ns(self.link, len(data), self.last_arrival_ns)
         if len(data) > 1 and fabric.draw() < SPLIT_PROBABILITY:
             cut = 1 + int(fabric.draw() * (len(data) - 1))
@@ -107,7 +108,7 @@ class Pipe:
 
     def _plan(self, arrival_ns: int, data: bytes, end: str) -> None:
         self.last_arrival_ns = arrival_ns
-        self.segments.append((arrival_ns, data, end))
+        self.segments.append((arrival_ns, data, end, self._fabric.world.now_ns))
         self._fabric.world.at(arrival_ns, self.arrive)
 
     def arrive(self) -> None:
@@ -117,11 +118,11 @@ class Pipe:
             self._stall()
             return
         while self.segments and self.segments[0][0] <= now_ns:
-            _, data, end = self.segments.popleft()
+            _, data, end, sent_ns = self.segments.popleft()
             if self.link.timeout_ns is not None and not end:
                 self._swallow(len(data))
             else:
-                self.link.count(len(data))
+                self.link.count(len(data), sent_ns, now_ns)
                 self.receiver.receive(data, end)
 
     @property
@@ -185,9 +186,9 @@ class Pipe:
             return
         delay_ns = int(self._fabric.draw() * min(outage_ns, RETRANSMIT_MAX_NS)) + self.link.latency_ns
         first_ns = self._fabric.world.now_ns + delay_ns
-        self.segments = deque((max(time_ns, first_ns), data, end) for time_ns, data, end in self.segments)
+        self.segments = deque((max(ns, first_ns), data, end, sent_ns) for ns, data, end, sent_ns in self.segments)
         self.last_arrival_ns = max(self.last_arrival_ns, first_ns)
-        for time_ns in sorted({time_ns for time_ns, _, _ in self.segments}):
+        for time_ns in sorted({segment[0] for segment in self.segments}):
             self._fabric.world.at(time_ns, self.arrive)
 
     def heal_reverse(self) -> None:
@@ -233,6 +234,11 @@ class StreamEnd:
     @property
     def has_unread(self) -> bool:
         return bool(self._inbox)
+
+    @property
+    def is_broken(self) -> bool:
+        """Nothing more is sent or received."""
+        return self.is_closed or bool(self._end_reason)
 
     def send(self, parts: Sequence[Buffer]) -> int:
         if self.is_closed or self._end_reason:
@@ -356,6 +362,7 @@ class _Dial:
 @dataclass(slots=True)
 class _Host:
     off_since_ns: int | None = None
+    boots: int = 1
     # Ends that died with the power; whoever sends to them is answered once the host is back.
     ghosts: list[StreamEnd] = field(default_factory=list)
 
@@ -386,6 +393,12 @@ class Fabric:
     def channel(self, source: str, target: str, port: str) -> Link:
         """What goes from one host to another on connections that were dialled to this port, by either of them."""
         return self._links.channel(source, target, port)
+
+    def watch(self, source: str, target: str, port: str = "") -> LinkTraffic:
+        """Begin to watch what is sent on a link or one channel of it, and the connections that are there now."""
+        link = self._links.channel(source, target, port)
+        ends = [end for end in self._ends if end.other and end.incoming.link.belongs_to(link)]
+        return LinkTraffic(link, self.world.now_ns, ends)
 
     def arrival_ns(self, link: Link, length: int, not_before_ns: int) -> int:
         """When bytes that are sent now arrive."""
@@ -557,10 +570,16 @@ class Fabric:
         state = self._host(host)
         outage_ns = self.world.now_ns - (state.off_since_ns or self.world.now_ns)
         state.off_since_ns = None
+        state.boots += 1
         for end in state.ghosts:
             end.is_ghost = False
             end.incoming.heal(outage_ns)
         state.ghosts = []
+
+    def boot_of(self, host: str) -> str:
+        """The name of the time since this host has power; empty without power."""
+        state = self._host(host)
+        return f"boot {state.boots} of {host}" if state.off_since_ns is None else ""
 
     def _drop_listeners(self, owner: Owner) -> None:
         for listener in [listener for listener in self._listeners.values() if listener.owner is owner]:

@@ -1,4 +1,4 @@
-"""`python -m upheaval.runtimes.simulated.digests`: the digests of the committed seeds, computed anew.
+"""`python -m upheaval.campaign.digests`: the digests of the committed seeds, computed anew.
 
 Without arguments it prints them as JSON. `--write` replaces the committed file: do that when the node or the simulation
 was changed on purpose, and say in the commit why. One execution a seed, to the byte, is what the digests promise.
@@ -10,22 +10,26 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from upheaval.runtimes.simulated.runner import RunSettings, run_seed
+from upheaval.campaign.seed import SeedRun
+from upheaval.campaign.swarm import draw_swarm
+from upheaval.execution.run import play
+from upheaval.records import owned_folder
 
 SEEDS: Final = range(20)
-FILE: Final = Path(__file__).parents[4] / "tests" / "simulation" / "digests.json"
-
-
-def settings_of(seed: int) -> RunSettings:
-    """The runs differ in more than their seed, so that the digests cover sizes and sync levels."""
-    return RunSettings(
-        members=(3, 3, 3, 5, 1)[seed % 5], sync_level=(1, 0, 2)[seed % 3], faults=3, overlapping=seed % 2 == 1, rate=60
-    )
+SECONDS: Final = 24
+"""Of load: shorter than in a campaign, long enough for some faults."""
+FILE: Final = Path(__file__).parents[3] / "tests" / "simulation" / "digests.json"
 
 
 def compute(seeds: list[int]) -> dict[str, str]:
-    """The digest of each seed's execution, by the seed as text."""
-    return {str(seed): run_seed(seed, settings_of(seed)).digest for seed in seeds}
+    """The digest of each seed. What a campaign draws covers sizes, sync levels and services."""
+    digests = {}
+    with owned_folder("digests") as folder:
+        for seed in seeds:
+            run = SeedRun(draw_swarm(seed, SECONDS), folder / str(seed))
+            play(run.swarm.scenario(), run.stage, lambda _: None)
+            digests[str(seed)] = run.stage.digest()
+    return digests
 
 
 def main(arguments: list[str] | None = None) -> int:

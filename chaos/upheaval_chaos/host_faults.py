@@ -1,0 +1,280 @@
+"""Faults of the machines under the members: power, wall clock, disk, where a runtime makes its own machines.
+
+Proved by what the machine and the member show: which boot it is, what the member writes down as the time, what the disk
+took and refused, how long its syncs take.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from upheaval_chaos.errors import UnknownOutcome, UsageError
+from upheaval_chaos.faults import (
+    COMES_BACK_S,
+    TAKES_EFFECT_S,
+    Who,
+    awaited,
+    has_clients,
+    require_some_leader,
+    who_of,
+)
+from upheaval_chaos.record import Proof
+from upheaval_chaos.target import DiskWork, Target
+from upheaval_node.types import MS
+
+CLOCK_EXACT_MS: Final = 20
+LEAST_JUMP_MS: Final = 100
+LONGEST_JUMP_MS: Final = 60_000
+SLOWEST_DISK_MS: Final = 10_000
+
+
+class HostFaultKind(StrEnum):
+    POWER_CUT = "power-cut"
+    CLOCK_JUMP = "clock-jump"
+    DISK_FULL = "disk-full"
+    DISK_SLOW = "disk-slow"
+    DIE_IN_CHANGE = "die-in-change"
+    POWER_LOST_IN_CHANGE = "power-lost-in-change"
+
+
+_IN_CHANGE: Final = (HostFaultKind.DIE_IN_CHANGE, HostFaultKind.POWER_LOST_IN_CHANGE)
+HOST_OPTIONS: Final = {
+    HostFaultKind.CLOCK_JUMP: "jump-ms",
+    HostFaultKind.DISK_SLOW: "latency-ms",
+    **dict.fromkeys(_IN_CHANGE, "changes"),
+}
+"""What a text calls the amount of a fault; kinds without one are not in it."""
+
+
+_PURPOSES: Final = {
+    HostFaultKind.POWER_CUT: "cut the power of a host",
+    HostFaultKind.CLOCK_JUMP: "set the wall clock of a host",
+    HostFaultKind.DISK_FULL: "fill the disk of a host",
+    HostFaultKind.DISK_SLOW: "slow down the disk of a host",
+    **dict.fromkeys(_IN_CHANGE, "end a member in a change of its files"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HostFault:
+    """Something done to the machines of members.
+
+    `amount` is by how many milliseconds a clock jumps, by how many a sync takes longer, or how many changes of its
+    files a member still makes before it dies in one.
+    """
+
+    kind: HostFaultKind
+    members: Who
+    amount: int = 0
+
+    def __post_init__(self) -> None:
+        if has_clients(self.members):
+            raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
+        kind, amount = self.kind, self.amount
+        if amount and self.option is None:
+            raise UsageError(f"{kind} has no number")
+        if kind is HostFaultKind.CLOCK_JUMP and not LEAST_JUMP_MS <= abs(amount) <= LONGEST_JUMP_MS:
+            raise UsageError(f"clock-jump needs jump-ms of {LEAST_JUMP_MS} to {LONGEST_JUMP_MS}, ahead or back")
+        if kind is HostFaultKind.DISK_SLOW and not 0 < amount <= SLOWEST_DISK_MS:
+            raise UsageError(f"disk-slow needs latency-ms of 1 to {SLOWEST_DISK_MS}")
+        if kind in _IN_CHANGE and amount < 0:
+            raise UsageError(f"{kind} needs changes of 0 or more, not {amount}")
+
+    @property
+    def option(self) -> str | None:
+        """What a text calls the amount; None for a kind that has none."""
+        return HOST_OPTIONS.get(self.kind)
+
+    def require_possible(self, members: int) -> None:
+        require_some_leader(members, self.members.select)
+
+    def aim(self, target: Target, *, tries: bool = True) -> "HostInjection":  # noqa: ARG002 - there is nothing to try
+        return HostInjection(target, self, self.members.select(target))
+
+
+@dataclass(frozen=True, slots=True)
+class _Before:
+    """What was seen of a member before."""
+
+    boot: str
+    names: frozenset[str]
+    clock: tuple[int, int] | None
+    disk: DiskWork
+    ns: int
+
+
+class HostInjection:
+    """A fault of machines. Implements `Injection`."""
+
+    is_exclusive = True
+    component = None
+
+    def __init__(self, target: Target, fault: HostFault, member_ids: Sequence[int]) -> None:
+        self._target = target
+        self._hosts = target.hosts(_PURPOSES[fault.kind])
+        self._fault = fault
+        self.member_ids = member_ids
+        self.what = fault.kind.value
+        self.where = ", ".join(f"member-{member_id}" for member_id in member_ids)
+        self.statement = f"{fault.kind} {who_of(member_ids)}"
+        if fault.option and fault.amount:
+            self.statement += f" {fault.option}={fault.amount}"
+        self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, *_IN_CHANGE)
+        self._before = {member_id: self._look_at(member_id) for member_id in member_ids}
+        self._healed = self._before
+
+    def act(self) -> None:
+        self._require_possible()
+        hosts, amount = self._hosts, self._fault.amount
+        for member_id in self.member_ids:
+            match self._fault.kind:
+                case HostFaultKind.POWER_CUT:
+                    hosts.cut_power(member_id)
+                case HostFaultKind.CLOCK_JUMP:
+                    hosts.move_clock(member_id, amount)
+                case HostFaultKind.DISK_FULL:
+                    hosts.fill_disk(member_id)
+                case HostFaultKind.DISK_SLOW:
+                    hosts.slow_disk(member_id, amount)
+                case HostFaultKind.DIE_IN_CHANGE:
+                    hosts.end_in_change(member_id, amount, loses_power=False)
+                case HostFaultKind.POWER_LOST_IN_CHANGE:
+                    hosts.end_in_change(member_id, amount, loses_power=True)
+
+    def prove(self) -> Proof:
+        return awaited(self._target, self.seen, TAKES_EFFECT_S, f"effect of {self.what} of {self.where}")
+
+    def seen(self) -> Proof | None:
+        try:
+            shown = [self._seen_of(member_id, before) for member_id, before in self._before.items()]
+        except UnknownOutcome as error:
+            return Proof(False, str(error))
+        return Proof(True, "; ".join(shown)) if all(shown) else None
+
+    def heal(self) -> None:
+        hosts = self._hosts
+        for member_id in self.member_ids:
+            match self._fault.kind:
+                case HostFaultKind.CLOCK_JUMP:
+                    hosts.move_clock(member_id, -self._fault.amount)
+                case HostFaultKind.DISK_SLOW:
+                    hosts.slow_disk(member_id, 0)
+                case HostFaultKind.DISK_FULL:
+                    hosts.free_disk(member_id)
+                    self._target.start(member_id)
+                case HostFaultKind.POWER_CUT:
+                    self._target.start(member_id)
+                case _:
+                    hosts.end_in_no_change(member_id)
+                    self._target.start(member_id)
+        self._healed = {member_id: self._look_at(member_id) for member_id in self.member_ids}
+
+    def prove_healed(self) -> Proof:
+        return awaited(self._target, self.seen_healed, COMES_BACK_S, f"end of {self.what} of {self.where}")
+
+    def seen_healed(self) -> Proof | None:
+        shown = [self._seen_healed_of(member_id, before) for member_id, before in self._before.items()]
+        return Proof(True, "; ".join(shown)) if all(shown) else None
+
+    def _require_possible(self) -> None:
+        kind = self._fault.kind
+        for member_id, before in self._before.items():
+            if not before.boot:
+                raise UnknownOutcome(f"cannot do {kind} to member {member_id}: its host is off")
+            if not before.names and kind is not HostFaultKind.POWER_CUT:
+                raise UnknownOutcome(f"cannot do {kind} to member {member_id}: it is not running")
+            if before.clock is None and kind is HostFaultKind.CLOCK_JUMP:
+                raise UnknownOutcome(f"member {member_id} has not written down any time yet")
+
+    # --- one member; empty text when nothing shows ---
+
+    def _look_at(self, member_id: int) -> _Before:
+        hosts, target = self._hosts, self._target
+        names = target.incarnation(member_id, None)
+        clock, disk = hosts.clock_lead_ms(member_id), hosts.disk_work(member_id)
+        return _Before(hosts.boot(member_id), names, clock, disk, target.now_ns())
+
+    def _seen_of(self, member_id: int, before: _Before) -> str:
+        """Raises `UnknownOutcome` when what is seen contradicts it."""
+        match self._fault.kind:
+            case HostFaultKind.POWER_CUT:
+                return self._seen_off(member_id, before)
+            case HostFaultKind.CLOCK_JUMP:
+                return self._seen_moved(member_id, before, self._fault.amount)
+            case HostFaultKind.DISK_FULL:
+                return self._seen_full(member_id, before)
+            case HostFaultKind.DISK_SLOW:
+                return self._seen_slow(member_id, before)
+            case HostFaultKind.DIE_IN_CHANGE | HostFaultKind.POWER_LOST_IN_CHANGE:
+                return self._seen_dead_in_change(member_id, before)
+
+    def _seen_off(self, member_id: int, before: _Before) -> str:
+        if self._hosts.boot(member_id) == before.boot:
+            raise UnknownOutcome(f"the host of member {member_id} goes on: {before.boot}")
+        if before.names & self._target.incarnation(member_id, None):
+            raise UnknownOutcome(f"member {member_id} goes on without power")
+        return f"{before.boot} is over, with all that ran"
+
+    def _seen_moved(self, member_id: int, before: _Before, wanted_ms: int) -> str:
+        now = self._hosts.clock_lead_ms(member_id)
+        if now is None or before.clock is None or now[0] == before.clock[0]:
+            return ""
+        moved_ms = now[1] - before.clock[1]
+        if abs(moved_ms - wanted_ms) > CLOCK_EXACT_MS:
+            raise UnknownOutcome(f"member {member_id} writes a time that is off by {moved_ms:+} ms, not {wanted_ms:+}")
+        return f"member {member_id} writes a time that is off by {moved_ms:+} ms"
+
+    def _seen_full(self, member_id: int, before: _Before) -> str:
+        work = self._hosts.disk_work(member_id)
+        refused, grown = work.refused - before.disk.refused, work.grown - before.disk.grown
+        if grown:
+            raise UnknownOutcome(f"the disk of member {member_id} found room for {grown} bytes")
+        return f"{refused} changes of files of member {member_id} found no room" if refused else ""
+
+    def _seen_slow(self, member_id: int, before: _Before) -> str:
+        took_ns = self._syncs_since(member_id, before)
+        if not took_ns:
+            return ""
+        if min(took_ns) < self._fault.amount * MS:
+            raise UnknownOutcome(f"a sync of member {member_id} took {min(took_ns) / MS:.1f} ms: the disk is not slow")
+        return f"{len(took_ns)} syncs of member {member_id} took {min(took_ns) / MS:.1f} ms or longer"
+
+    def _syncs_since(self, member_id: int, since: _Before) -> list[int]:
+        return [took_ns for began_ns, took_ns in self._hosts.disk_work(member_id).syncs if began_ns > since.ns]
+
+    def _seen_dead_in_change(self, member_id: int, before: _Before) -> str:
+        work = self._hosts.disk_work(member_id)
+        if before.names & self._target.incarnation(member_id, None):
+            made = work.changes - before.disk.changes
+            if made > self._fault.amount:
+                raise UnknownOutcome(f"member {member_id} lives after {made} changes of its files")
+            return ""
+        if work.unfinished == before.disk.unfinished:
+            return ""
+        text = f"a change of files of member {member_id} was begun and never finished, its process is gone"
+        if self._fault.kind is HostFaultKind.DIE_IN_CHANGE:
+            return text
+        return f"{text}, {self._seen_off(member_id, before)}"
+
+    def _seen_healed_of(self, member_id: int, before: _Before) -> str:
+        match self._fault.kind:
+            case HostFaultKind.CLOCK_JUMP:
+                return self._seen_clock_right(member_id, before)
+            case HostFaultKind.DISK_FULL:
+                grown = self._hosts.disk_work(member_id).grown - self._healed[member_id].disk.grown
+                return f"{grown} bytes of member {member_id} found room" if grown else ""
+            case HostFaultKind.DISK_SLOW:
+                took_ns = min(self._syncs_since(member_id, self._healed[member_id]), default=self._fault.amount * MS)
+                is_fast = took_ns < self._fault.amount * MS
+                return f"a sync of member {member_id} took {took_ns / MS:.1f} ms" if is_fast else ""
+        names, boot = self._target.incarnation(member_id, None), self._hosts.boot(member_id)
+        has_power_again = self._fault.kind is HostFaultKind.DIE_IN_CHANGE or boot not in ("", before.boot)
+        return f"running: {', '.join(sorted(names))}" if names - before.names and has_power_again else ""
+
+    def _seen_clock_right(self, member_id: int, before: _Before) -> str:
+        now, healed = self._hosts.clock_lead_ms(member_id), self._healed[member_id].clock
+        if now is None or before.clock is None or now == healed or (healed is not None and now[0] == healed[0]):
+            return ""
+        moved_ms = now[1] - before.clock[1]
+        return f"member {member_id} writes the time as before" if abs(moved_ms) <= CLOCK_EXACT_MS else ""
