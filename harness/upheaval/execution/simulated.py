@@ -24,8 +24,8 @@ from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
-from upheaval.runtimes.simulated.network import EndReason
 from upheaval.runtimes.simulated.process import SimulatedProcess
+from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval.scenario import Scenario

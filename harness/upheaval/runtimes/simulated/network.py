@@ -16,11 +16,11 @@ This module knows nothing of what the bytes mean.
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Final, Protocol
+from typing import Final
 
 from upheaval.runtimes.simulated.links import Link, LinkProfile, Links, LinkTraffic
-from upheaval.runtimes.simulated.world import Action, World
+from upheaval.runtimes.simulated.sockets import EndReason, Owner
+from upheaval.runtimes.simulated.world import World
 from upheaval_node.errors import NetworkError
 from upheaval_node.ports import Buffer, Connection, ConnectionHandler
 from upheaval_node.types import S
@@ -35,31 +35,6 @@ SYN_RETRIES_NS: Final = (S, 2 * S)
 # After an outage the next retransmission comes at an arbitrary time within the back-off reached so far.
 RETRANSMIT_MAX_NS: Final = 3 * S
 FIRST_EPHEMERAL_PORT: Final = 40_000
-
-
-class EndReason(StrEnum):
-    """Why a connection is over, as its handler is told."""
-
-    CLOSED = "closed by peer"
-    REFUSED = "connection refused"
-    RESET = "reset by peer"
-    RESET_ON_THE_WAY = "reset by the network"
-    TIMED_OUT = "connection timed out"
-
-
-class Owner(Protocol):
-    """The process that holds a socket: its input is delivered in its loop."""
-
-    @property
-    def host(self) -> str:
-        """The host that the process runs on."""
-
-    @property
-    def alive(self) -> bool:
-        """Whether the process lives."""
-
-    def deliver(self, action: Action) -> None:
-        """Run a delivery in the loop of the process."""
 
 
 class Pipe:

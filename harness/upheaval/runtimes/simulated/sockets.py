@@ -1,0 +1,31 @@
+"""Whom a socket of the simulation belongs to, and why its connection is over. Knows no network."""
+
+from enum import StrEnum
+from typing import Protocol
+
+from upheaval.runtimes.simulated.world import Action
+
+
+class EndReason(StrEnum):
+    """Why a connection is over, as its handler is told."""
+
+    CLOSED = "closed by peer"
+    REFUSED = "connection refused"
+    RESET = "reset by peer"
+    RESET_ON_THE_WAY = "reset by the network"
+    TIMED_OUT = "connection timed out"
+
+
+class Owner(Protocol):
+    """The process that holds a socket: its input is delivered in its loop."""
+
+    @property
+    def host(self) -> str:
+        """The host that the process runs on."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process lives."""
+
+    def deliver(self, action: Action) -> None:
+        """Run a delivery in the loop of the process."""
