@@ -198,7 +198,8 @@ class Members:
     def select(self, target: Roster) -> list[int]:
         """The members' ids now.
 
-        Raises `UnknownOutcome` when that cannot be told, `UsageError` when there can be none."""
+        Raises `UnknownOutcome` when that cannot be told, `UsageError` when there can be none.
+        """
         if self.selector is Selector.CLIENTS:
             return [CLIENTS]
         everyone = list(target.member_ids)

@@ -202,7 +202,7 @@ class _Performer:
         return all(status.append_position == status.commit_position == position for status in running)
 
     def _log_end(self) -> int:
-        """Behind the last entry that the leader appended, recorded or not: what its trace says."""
+        """After the last entry that the leader appended, recorded or not: what its trace says."""
         leader = self.cluster.leader()
         if leader is None:
             raise UnknownOutcome("nobody leads")
@@ -221,7 +221,7 @@ class _Performer:
             self._tell(lambda client, value=value: client.request(value))  # type: ignore[misc]
             self._wait(lambda end=end: self._client.is_idle and self._is_at(end), f"log that ends at {end}")  # type: ignore[misc]
         if rest:
-            raise UnknownOutcome(f"the log ends at {position - rest} already, behind {position}")
+            raise UnknownOutcome(f"the log ends at {position - rest} already, past {position}")
 
     def _seen(self, member_id: int) -> deque[Observation]:
         protocol = self.cluster.protocol

@@ -103,13 +103,16 @@ class SimulatedTarget:
 
     @property
     def run(self) -> RunFolder:
+        """The run folder of the cluster."""
         return self.cluster.run
 
     @property
     def member_ids(self) -> Sequence[int]:
+        """The ids of all members, whether they run or not."""
         return self.cluster.member_ids
 
     def leader(self) -> int | None:
+        """The member that leads and serves, if there is one now."""
         return self.cluster.leader()
 
     def acknowledged(self) -> int:
@@ -121,11 +124,13 @@ class SimulatedTarget:
         return is_caught_up(self.cluster.status(), member_id)
 
     def record_fault(self, fault: FaultRecord) -> None:
+        """Kept with the cluster until the run folder is written."""
         self.cluster.faults.append(fault)
 
     # --- clock ---
 
     def now_ns(self) -> int:
+        """Virtual time."""
         return self.world.now_ns
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
@@ -137,35 +142,43 @@ class SimulatedTarget:
             self.let_pass(0.0005)
 
     def let_pass(self, seconds: float) -> None:
+        """Run the world for so long. Raises `ProcessFailed` when a process ended by a defect."""
         self.world.run_for(int(seconds * S))
         self.cluster.require_no_failure()
 
     # --- members ---
 
     def kill(self, member_id: int, component: str | None) -> None:
+        """End the process as SIGKILL does."""
         self.cluster.members[member_id].kill(component)
 
     def stop(self, member_id: int, component: str | None) -> None:
+        """End the process in good order. Raises `UsageError` for a component: they run together here."""
         self._require_whole(component)
         self.cluster.members[member_id].stop()
 
     def start(self, member_id: int) -> None:
+        """A new incarnation over the files that are there."""
         self.cluster.start(member_id)
 
     def pause(self, member_id: int, component: str | None) -> None:
+        """Stop the process as SIGSTOP does. Raises `UsageError` for a component."""
         self._require_whole(component)
         self.cluster.pause(member_id)
 
     def resume(self, member_id: int, component: str | None) -> None:
+        """Let the process go on. Raises `UsageError` for a component."""
         self._require_whole(component)
         self.cluster.resume(member_id)
 
     def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
+        """The name of the member's process, which no other process ever has; empty when it is dead."""
         self._require_whole(component)
         process = self._process(member_id)
         return frozenset() if process is None or not process.alive else frozenset([process.name])
 
     def turns(self, member_id: int, component: str | None) -> int:
+        """How many cycles the member's process has taken: a paused one takes none."""
         self._require_whole(component)
         process = self._process(member_id)
         return 0 if process is None else process.cycles
@@ -181,18 +194,23 @@ class SimulatedTarget:
     # --- orders ---
 
     def status(self) -> list[MemberStatus]:
+        """What each member's counters say."""
         return self.cluster.status()
 
     def order(self, member_id: int, order: str) -> str:
+        """Set the member's control toggle; why it was not taken, empty when it was."""
         return self.cluster.members[member_id].order(order)
 
     def control_statuses(self) -> Sequence[ControlStatus]:
+        """What each member says of its module and snapshots, in order of their ids."""
         return [member.control_status() for member in self.cluster.members]
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
+        """With which status that process ended by itself; None when it runs, or was killed."""
         return self.cluster.members[member_id].exit_statuses.get(incarnation)
 
     def record_control(self, record: ControlRecord) -> None:
+        """Kept with the cluster until the run folder is written."""
         self.cluster.controls.append(record)
 
     # --- companions ---
@@ -216,9 +234,11 @@ class SimulatedTarget:
     # --- hosts and links ---
 
     def hosts(self, purpose: str) -> SimulatedHosts:  # noqa: ARG002 - they serve every purpose
+        """The machines of the cluster, which serve every purpose."""
         return self._hosts
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Raises `UsageError` for packet filters: there are no packets here."""
         if effect.means is not Means.PROXY:
             raise UsageError("the simulated runtime has no packets to filter: leave out by=packets")
         for part in _parts(links, effect):
@@ -228,6 +248,7 @@ class SimulatedTarget:
                 self.cluster.fabric.reset(*part)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """What other faults hold on the same links stays."""
         for part in _parts(links, effect):
             self._imposed.setdefault(part, Counter())[effect] -= 1
             self._settle(part)
@@ -238,6 +259,7 @@ class SimulatedTarget:
         return {f"{part.source}->{part.target}:{part.port}": self._virtual(part).delivered_bytes for part in parts}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        """Dials from the source's host; takes as much virtual time as the answer does."""
         channel = channel_of_ping(link.channels)
         prober = _Prober(self.world, host_of_end(link.source), ping_text(channel, extra_length))
         begin_ns = self.world.now_ns
@@ -316,29 +338,36 @@ class SimulatedStage(SimulatedTarget):
 
     @property
     def target(self) -> Self:
+        """Itself: in the simulation stage and target are one."""
         return self
 
     def open(self, say: Callable[[str], None]) -> None:  # noqa: ARG002 - there is nothing to say about it
+        """Start all members, wait for a leader, begin the load."""
         self.cluster.start_all()
         self.cluster.wait_until_leader(LEADER_TIMEOUT_S)
         self._load = self.cluster.start_load(self._workload)
 
     def acknowledged(self) -> int:
+        """Operations of the load that were answered."""
         return self._required_load().counts.ok
 
     def end_load(self) -> LoadCounts:
+        """Raises `UnknownOutcome` when operations stay outstanding."""
         load = self._required_load()
         load.stop()
         self.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
         return load.counts
 
     def converge(self) -> Converge:
+        """Let time pass until all members stand at one position."""
         return self.cluster.converge(LEADER_TIMEOUT_S)
 
     def close(self) -> None:
+        """Write the run folder."""
         self.cluster.write()
 
     def digest(self) -> str:
+        """SHA-256 over traces, history and disks: the same for the same seed, to the byte."""
         history = [operation.to_json() for operation in self.cluster.history]
         return digest(self.cluster.journal, history, {member.host: member.disk for member in self.cluster.members})
 

@@ -209,6 +209,7 @@ class ConsensusModule:
     # --- duty cycle ---
 
     def do_work(self, now: Now) -> int:
+        """One duty cycle; an error that does not end the member is reported, and work goes on after a pause."""
         if self.state is ModuleState.CLOSED:
             return 0
         try:
@@ -227,6 +228,7 @@ class ConsensusModule:
         return work
 
     def next_deadline_ns(self) -> int:
+        """The earliest deadline of election, leadership, sessions, timers and archive."""
         return self._deadline_ns
 
     def _tick(self, now: Now) -> int:

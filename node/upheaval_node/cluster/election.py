@@ -32,7 +32,8 @@ class Election(BallotStates, LeaderStates, FollowerStates):
     def on_canvass_position(self, now: Now, message: cm.CanvassPosition) -> None:
         """Notes where the member's log ends; a leader names its term to a member of an earlier one.
 
-        Raises `PeerError` for a later term while this member awaits a quorum."""
+        Raises `PeerError` for a later term while this member awaits a quorum.
+        """
         follower_id = message.follower_member_id
         if self.state is ElectionState.INIT:
             return

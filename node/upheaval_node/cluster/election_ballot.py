@@ -149,6 +149,7 @@ class BallotStates(ElectionBase):
         return 0
 
     def on_request_vote(self, now: Now, message: cm.RequestVote) -> None:
+        """Grants at most one vote a term, and only to a log that is no worse; the term is durable before the answer."""
         if self.state is ElectionState.INIT or message.candidate_member_id == self._self.id:
             return
         own_is_better = (
@@ -191,6 +192,7 @@ class BallotStates(ElectionBase):
             )
 
     def on_vote(self, now: Now, message: cm.Vote) -> None:
+        """Counts an answer to this member's own candidacy; any other is passed over."""
         voter = self._membership.by_id.get(message.follower_member_id)
         if (
             self.state is ElectionState.CANDIDATE_BALLOT

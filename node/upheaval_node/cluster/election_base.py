@@ -121,6 +121,7 @@ class ElectionBase:
 
     @property
     def role(self) -> Role:
+        """What the member is in this election: follower, candidate or leader."""
         return self._role
 
     def next_deadline_ns(self) -> int:

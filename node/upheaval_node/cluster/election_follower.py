@@ -148,7 +148,8 @@ class FollowerStates(ElectionBase):
 
     def _has_joined_log(self, now: Now) -> bool:
         """Join the leader's log. The term is named first: a log of which the last part is taken for one of an earlier
-        term could be extended by a member that never had that part."""
+        term could be extended by a member that never had that part.
+        """
 
         def name_term() -> None:
             self._check_ends_at_term_base(self.log_position)
@@ -215,7 +216,8 @@ class FollowerStates(ElectionBase):
     def on_new_leadership_term(self, now: Now, message: cm.NewLeadershipTerm) -> None:
         """Follow the leader, or copy a term that is missed.
 
-        Raises `PeerError` for a later term while this member awaits a quorum."""
+        Raises `PeerError` for a later term while this member awaits a quorum.
+        """
         leader_id = message.leader_member_id
         is_own_echo = leader_id == self._self.id and message.leadership_term_id == self.leadership_term_id
         if self.state is ElectionState.INIT or leader_id not in self._membership.by_id or is_own_echo:

@@ -1,7 +1,7 @@
 """What an election asks of the log: leave it, cut it, copy it, read it, publish it, follow it.
 
-The election decides; everything that touches a stream, the archive or the services is done by the module behind this
-seam. Whatever takes time is polled: such an operation is called once a tick until its answer is no longer "not yet".
+The election decides; everything that touches a stream, the archive or the services is done by the module on the other
+side. Whatever takes time is polled: such an operation is called once a tick until its answer is no longer "not yet".
 What it brought is its answer; the election writes nothing back. An operation that fails raises a `NodeError`, which
 sends the election back to INIT.
 """

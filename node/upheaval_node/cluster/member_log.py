@@ -124,6 +124,7 @@ class MemberLog:
     # --- leaving a term ---
 
     def leave_term(self, now: Now, log_position: int) -> int | None:
+        """Gives up a join or truncation that is under way, whoever asked for it."""
         if self._leaving is None:
             for steps in (self._joining, self._truncating):
                 if steps is not None:
@@ -193,9 +194,11 @@ class MemberLog:
     # --- leader ---
 
     def publish(self, position: int) -> int:
+        """The publication has all other members as destinations."""
         return self.leader_log.open(position)
 
     def join_as_leader(self, now: Now, leadership_term_id: TermId, log_position: int, *, is_startup: bool) -> bool:
+        """The publication is recorded here, and then joined by the services."""
         if self._joining is None:
             self._standing.enter_term(leadership_term_id)
             self._joining = Steps(self.leader_log.join(log_position, is_startup=is_startup))
@@ -210,6 +213,7 @@ class MemberLog:
         return True
 
     def commit(self, now: Now, leadership_term_id: TermId, append_position: int, quorum_position: int) -> int:
+        """Raises no error for a quorum position that went backwards: it is reported once and commits nothing."""
         # Followers may come late: until they do this member must stay an active one of its own quorum.
         self._context.own.record(leadership_term_id, append_position, now.ns)
         commit = self.commit_position
@@ -243,6 +247,7 @@ class MemberLog:
         return self.commit(now, term_id, appended, self._context.membership.quorum_position(now, (term_id,)))
 
     def append_term_event(self, now: Now, leadership_term_id: TermId, log_position: int) -> bool:
+        """NewLeadershipTermEvent, which names the position where it ends itself."""
         context, publisher = self._context, self.publisher
 
         def event(position: int) -> cm.NewLeadershipTermEvent:
@@ -262,6 +267,7 @@ class MemberLog:
     # --- follower ---
 
     def follow(self, log_session_id: int, log_position: int, *, catching_up: bool) -> str | None:
+        """Subscribes once; the port of the catch-up destination is known some turns later."""
         log = self.follower_log
         if not log.is_open:
             log.open(log_session_id, log_position)
@@ -272,6 +278,7 @@ class MemberLog:
         return log.catchup_endpoint
 
     def join_as_follower(self, now: Now, log_position: int, name_term: Callable[[], None], *, is_startup: bool) -> bool:
+        """The stream is recorded here, and then joined by the services."""
         if self._joining is None:
             self._last_append_send_ns = self._append_advance_ns = now.ns
             self._joining = Steps(self.follower_log.join(log_position, name_term, is_startup=is_startup))
@@ -281,6 +288,9 @@ class MemberLog:
         return True
 
     def catch_up(self, now: Now, limit_position: int, join_position: int) -> Progress:
+        """Raises `PeerError` when log or recording end, `TimeoutExpired` when nothing is appended for a heartbeat
+        time-out.
+        """
         work, standing, log = 0, self._standing, self.follower_log
         if standing.reads_log:
             appended = self.recording.position
@@ -349,6 +359,7 @@ class MemberLog:
     # --- both ---
 
     def replay(self, start_position: int, stop_position: int) -> LogReplay:
+        """From the member's own archive; ended by `release_abandoned` when nobody reads it any more."""
         replay = LocalLogReplay(
             self._context,
             self._standing,
@@ -364,6 +375,7 @@ class MemberLog:
     def replicate(
         self, now: Now, leader_member_id: MemberId, leader_recording_id: int, start_position: int, stop_position: int
     ) -> LogReplication:
+        """From the leader's archive into the own recording of the log."""
         replication = LeaderLogReplication(
             self._context,
             self.recording,

@@ -91,6 +91,7 @@ def parse_members(text: str) -> dict[int, ClusterMember]:
 
 
 def encode_members(members: Iterable[ClusterMember]) -> str:
+    """The members string: `id,ingress,consensus,log,catchup,archive|...`."""
     return "|".join(member.encode() for member in members)
 
 
@@ -100,6 +101,7 @@ def ingress_endpoints(members: Iterable[ClusterMember]) -> str:
 
 
 def quorum_threshold(member_count: int) -> int:
+    """How many members are a majority of so many."""
     return member_count // 2 + 1
 
 
@@ -124,6 +126,7 @@ def quorum_position(
 
 
 def has_active_quorum(members: Iterable[ClusterMember], now_ns: int, timeout_ns: int) -> bool:
+    """Whether a majority was heard of within the time-out."""
     active = [m.is_active(now_ns, timeout_ns) for m in members]
     return sum(active) >= quorum_threshold(len(active))
 
@@ -197,6 +200,7 @@ def is_unanimous_candidate(
 
 
 def is_quorum_candidate(members: Iterable[ClusterMember], candidate: ClusterMember) -> bool:
+    """Whether a majority would vote for the candidate's log, as far as is known."""
     votes = [_would_vote_for(m, candidate) for m in members]
     return sum(votes) >= quorum_threshold(len(votes))
 
@@ -204,6 +208,7 @@ def is_quorum_candidate(members: Iterable[ClusterMember], candidate: ClusterMemb
 def is_unanimous_leader(
     members: Iterable[ClusterMember], candidate_term_id: TermId, gracefully_closed_leader_id: MemberId
 ) -> bool:
+    """Whether everybody granted the vote, but for a leader that closed in good order, and they are a majority."""
     everyone = list(members)
     asked = [m for m in everyone if m.id != gracefully_closed_leader_id]
     granted = [m.candidate_term_id == candidate_term_id and m.vote is True for m in asked]

@@ -58,6 +58,7 @@ class ModuleCounters:
         return self._counters.allocate(type_id, key, cluster_label(name, self._cluster_id), initial)
 
     def close(self) -> None:
+        """Free all of them."""
         for value in vars(self).values():
             if isinstance(value, Counter):
                 value.close()
@@ -118,6 +119,7 @@ class ModuleContext:
 
     @property
     def own(self) -> ClusterMember:
+        """This member among all members."""
         return self.members[self.member_id]
 
     def cluster_time(self, now: Now) -> int:

@@ -58,7 +58,8 @@ class PacketLinks:
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """A rule that two faults want is there until both are gone.
 
-        Raises `UsageError` for effects that are no filters."""
+        Raises `UsageError` for effects that are no filters.
+        """
         verdict = _verdict(links, effect)
         rules = _rules(links)
         self._change("-A", verdict, [rule for rule in rules if not self._held[rule, verdict]])

@@ -75,12 +75,13 @@ COUNTER_CAPACITY: Final = 1024
 WAIT_S: Final = 30.0
 STOP_TIMEOUT_S: Final = 5.0
 BYE_GRACE_NS: Final = 2 * S
-"""How long a consensus module may go on behind the time-out of a termination."""
+"""How long a consensus module may go on past the time-out of a termination."""
 LAST_WORDS_NS: Final = S // 10
 """How long a member whose consensus module has ended goes on, so that what it said is sent."""
 
 
 def host_of(member_id: int) -> str:
+    """The name of the host that a member runs on."""
     return f"member-{member_id}"
 
 
@@ -106,6 +107,7 @@ class SimulatedMember:
 
     @property
     def alive(self) -> bool:
+        """Whether it has a process that lives, paused or not."""
         return self.process is not None and self.process.alive
 
     def start(self) -> None:
@@ -213,6 +215,7 @@ class SimulatedMember:
             self._cluster.failures.append((process.name, process.failure))
 
     def status(self) -> MemberStatus:
+        """As its counters say; nothing but that it is down without a process."""
         status = MemberStatus(self.member_id, alive=self.alive)
         if not self.alive:
             return status
@@ -300,6 +303,7 @@ class SimulatedCluster:
 
     @property
     def member_ids(self) -> list[int]:
+        """The ids of all members, whether they run or not."""
         return [member.member_id for member in self.members]
 
     @property
@@ -312,13 +316,16 @@ class SimulatedCluster:
 
     @property
     def ingress_endpoints(self) -> dict[int, str]:
+        """Where the members take clients, by their ids."""
         return {member.member_id: f"{member.host}:{INGRESS_PORT}" for member in self.members}
 
     @property
     def consensus_endpoints(self) -> list[str]:
+        """Where the members take each other's messages, in the order of their ids."""
         return [f"{member.host}:{INGRESS_PORT + 1}" for member in self.members]
 
     def status(self) -> list[MemberStatus]:
+        """What each member says of itself, and who leads."""
         return with_leaders(member.status() for member in self.members)
 
     def leader(self) -> int | None:
@@ -336,13 +343,15 @@ class SimulatedCluster:
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Let time pass until `condition` holds. Raises `UnknownOutcome` when it does not in time, and
-        `ProcessFailed` when a process ended by a defect."""
+        `ProcessFailed` when a process ended by a defect.
+        """
         self.world.run_until(lambda: bool(self.failures) or condition(), int(timeout_s * S))
         self.require_no_failure()
         if not condition():
             raise UnknownOutcome(f"seed {self.world.seed}: no {what} within {timeout_s:g} s\n{self.describe()}")
 
     def wait_until_leader(self, timeout_s: float = WAIT_S) -> int:
+        """Let time pass until a member leads and serves. Raises `UnknownOutcome` when none does in time."""
         self.wait_until(lambda: self.leader() is not None, timeout_s, "leader")
         leader = self.leader()
         assert leader is not None
@@ -369,6 +378,7 @@ class SimulatedCluster:
         return is_settled and len(positions) == 1 and append == commit and append > 0 and leaders == 1
 
     def require_no_failure(self) -> None:
+        """Raise `ProcessFailed` when a process ended by a defect."""
         if self.failures:
             name, failure = self.failures[0]
             raise ProcessFailed(f"seed {self.world.seed}: process {name} failed: {failure!r}") from failure
@@ -380,25 +390,31 @@ class SimulatedCluster:
     # --- members ---------------------------------------------------------------------------------------------------
 
     def start(self, member_id: int) -> None:
+        """A new incarnation of the member; nothing happens when it is alive."""
         self.members[member_id].start()
 
     def start_all(self) -> None:
+        """Start every member that is not alive."""
         for member in self.members:
             member.start()
 
     def kill(self, member_id: int) -> None:
+        """End the member's process; its host stays on."""
         self.members[member_id].end(power_cut=False)
 
     def power_cut(self, member_ids: list[int]) -> None:
+        """Take the power of these hosts: what was not synced may be gone."""
         for member_id in member_ids:
             self.members[member_id].end(power_cut=True)
 
     def pause(self, member_id: int) -> None:
+        """Stop the member's process, if it has one."""
         process = self.members[member_id].process
         if process is not None:
             process.pause()
 
     def resume(self, member_id: int) -> None:
+        """Let the member's process go on, if it has one."""
         process = self.members[member_id].process
         if process is not None:
             process.resume()
