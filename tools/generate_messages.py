@@ -47,12 +47,23 @@ def entry_class_name(path: str) -> str:
     return "".join(class_name(part) for part in path.split(".")).removesuffix("s")
 
 
+def named_type(name: str) -> str:
+    """The type of `upheaval_node.types` that values of such a field have; empty for plain numbers."""
+    if name.endswith("member_id"):
+        return "MemberId"
+    return "TermId" if name.endswith(("leadership_term_id", "candidate_term_id")) else ""
+
+
 def field_line(field: FieldTable) -> str:
     name = snake_case(field.name)
     if field.enum == BOOLEAN_ENUM:
         return f"    {name}: bool = False"
+    null = NULL_NAMES.get(field.null_value, str(field.null_value))
+    named = named_type(name)
+    if named:
+        return f"    {name}: {named} = {named}({null})"
     kind = "int" if field.enum is None else f"{field.enum} | int"
-    return f"    {name}: {kind} = {NULL_NAMES.get(field.null_value, str(field.null_value))}"
+    return f"    {name}: {kind} = {null}"
 
 
 def body_lines(block: BlockTable, path: str) -> list[str]:
@@ -125,10 +136,12 @@ def module_text(schema: SchemaTable) -> str:
         f"from upheaval_node.protocol.codec import {', '.join(imports)}",
         "from upheaval_node.protocol.schema import load_schema",
     ]
+    classes = [line for message in messages for line in message_lines(message, schema)]
+    types = [name for name in ("MemberId", "TermId") if any(f": {name} = " in line for line in classes)]
+    lines += [f"from upheaval_node.types import {', '.join(types)}"] if types else []
     for enum in enums:
         lines += enum_lines(enum)
-    for message in messages:
-        lines += message_lines(message, schema)
+    lines += classes
     lines += ["", "", "SCHEMA: Final = MessageSchema(", f'    load_schema("{schema.name}"),', "    ("]
     lines += [f"        {class_name(message.name)}," for message in messages]
     lines += ["    ),"]

@@ -22,7 +22,7 @@ from upheaval_node.protocol.constants import (
     SERVICE_CONTROL_CHANNEL,
     SERVICE_STREAM_ID,
 )
-from upheaval_node.types import NULL_VALUE, Now, S
+from upheaval_node.types import NULL_MEMBER_ID, NULL_VALUE, MemberId, Now, S
 
 ACTIVITY_INTERVAL_NS: Final = S
 _NEVER_ACTIVE: Final = -(1 << 62)
@@ -117,7 +117,7 @@ def backup_mark(storage: Storage, *, cluster_id: int, folder: str, pid: int, now
         service_stream_id=NULL_VALUE,
         consensus_module_stream_id=NULL_VALUE,
         ingress_stream_id=NULL_VALUE,
-        member_id=NULL_VALUE,
+        member_id=NULL_MEMBER_ID,
         service_id=NULL_VALUE,
         cluster_id=cluster_id,
         aeron_directory=_driver_directory(folder),
@@ -159,7 +159,7 @@ def service_mark(config: MemberConfig, storage: Storage, service_id: int, *, pid
 
 
 def service_mark_of(
-    storage: Storage, service_id: int, *, member_id: int, cluster_id: int, folder: str, pid: int, now_ms: int
+    storage: Storage, service_id: int, *, member_id: MemberId, cluster_id: int, folder: str, pid: int, now_ms: int
 ) -> Mark:
     """The mark file of a service's container; `member_id` is -1 on a standby."""
     header = ClusterMarkHeader(

@@ -12,6 +12,7 @@ from upheaval_node.cluster.members import Endpoints, parse_members
 from upheaval_node.errors import UsageError
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.tls_files import ANYBODY, BACKUP, MEMBER, STANDBY, TlsFiles, member_name, tls_files
+from upheaval_node.types import MemberId
 
 Settings = TypeVar("Settings")
 
@@ -29,7 +30,7 @@ class MemberConfig:
     the network between members, clients and backups goes over TLS; without it nothing does.
     """
 
-    member_id: int
+    member_id: MemberId
     members: str
     folder: str
     services: tuple[str, ...] = ("echo",)
@@ -84,7 +85,7 @@ def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
     )
     settings = apply_overrides(replace(settings, cluster=cluster), reader.table("settings"))
     config = MemberConfig(
-        member_id=reader.integer("member_id"),
+        member_id=MemberId(reader.integer("member_id")),
         members=reader.text("members"),
         folder=reader.text("folder"),
         services=services,

@@ -4,9 +4,17 @@ This module may know nothing else of the package.
 """
 
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NewType
+
+TermId = NewType("TermId", int)
+"""A leadership term of a cluster."""
+
+MemberId = NewType("MemberId", int)
+"""One member of a cluster."""
 
 NULL_VALUE: Final = -1
+NULL_TERM_ID: Final = TermId(-1)
+NULL_MEMBER_ID: Final = MemberId(-1)
 NULL_POSITION: Final = -1
 MAX_POSITION: Final = (1 << 63) - 1
 

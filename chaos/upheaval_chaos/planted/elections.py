@@ -9,7 +9,7 @@ from upheaval_node.cluster.election import Election
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.member import MemberAgent
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId
 
 FAR_AHEAD = 1 << 40
 
@@ -26,7 +26,7 @@ def vote_not_persisted(agents: Sequence[MemberAgent]) -> None:
 
 
 def _keep_in_memory(state: NodeState) -> None:
-    def keep(term: int, log_position: int, timestamp_ms: int) -> None:
+    def keep(term: TermId, log_position: int, timestamp_ms: int) -> None:
         state._candidate_term_id = term
         state._log_position = log_position
         state._timestamp = timestamp_ms
@@ -41,10 +41,10 @@ def shorter_log_elected(agents: Sequence[MemberAgent]) -> None:
         judge, hear = election.on_request_vote, election.on_canvass_position
 
         def on_request_vote(now: Now, message: cm.RequestVote) -> None:
-            judge(now, replace(message, log_leadership_term_id=FAR_AHEAD, log_position=FAR_AHEAD))
+            judge(now, replace(message, log_leadership_term_id=TermId(FAR_AHEAD), log_position=FAR_AHEAD))
 
         def on_canvass_position(now: Now, message: cm.CanvassPosition) -> None:
-            hear(now, replace(message, log_leadership_term_id=NULL_VALUE, log_position=0))
+            hear(now, replace(message, log_leadership_term_id=NULL_TERM_ID, log_position=0))
 
         election.on_request_vote = on_request_vote  # type: ignore[method-assign]
         election.on_canvass_position = on_canvass_position  # type: ignore[method-assign]
@@ -77,7 +77,7 @@ def _change_elections(module: ConsensusModule, change: Callable[[Election], None
     elections = module._elections
     start = elections.start
 
-    def start_election(now: Now, *, is_node_startup: bool, graceful_leader_id: int, reason: str) -> None:
+    def start_election(now: Now, *, is_node_startup: bool, graceful_leader_id: MemberId, reason: str) -> None:
         start(now, is_node_startup=is_node_startup, graceful_leader_id=graceful_leader_id, reason=reason)
         assert module.election is not None
         change(module.election)

@@ -13,20 +13,17 @@ from typing import Final
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
-from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.errors import UnknownOutcome
 from upheaval.execution.run import RESULT_FILE, SCENARIO_FILE, ScenarioResult
 from upheaval.records import (
     Choice,
     Entry,
-    FieldError,
     RunFolder,
     chosen,
-    integer,
-    parse_object,
+    jsonfields,
     read_entries,
     read_text,
     seed_lines,
-    text,
     write_atomically,
 )
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
@@ -90,20 +87,24 @@ def exact_of_run(folder: Path) -> ExactScript | None:
     """The exact script that made a run folder, or None when something else did."""
     path = folder / SCENARIO_FILE
     content = read_text(path) if path.is_file() else ""
-    return parse_exact(content, name=_result(folder)[0], where=str(path)) if is_exact(content) else None
+    return parse_exact(content, name=_result(folder).scenario, where=str(path)) if is_exact(content) else None
 
 
 def seed_of_run(folder: Path) -> int:
     """Raises `UsageError` for a folder whose result is none."""
-    return _result(folder)[1]
+    return _result(folder).seed
 
 
-def _result(folder: Path) -> tuple[str, int]:
-    try:
-        fields = parse_object(read_text(folder / RESULT_FILE))
-        return text(fields, "scenario"), integer(fields, "seed")
-    except FieldError as error:
-        raise UsageError(f"{folder / RESULT_FILE}: {error}") from None
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What is read of the file of a result."""
+
+    scenario: str
+    seed: int
+
+
+def _result(folder: Path) -> _Result:
+    return jsonfields.read_file(_Result, folder / RESULT_FILE)
 
 
 def _sent(run: RunFolder, expected: Expected) -> Iterator[tuple[int, Entry]]:

@@ -29,7 +29,7 @@ from upheaval.records.history import (
     parse_operation,
     read_history,
 )
-from upheaval.records.jsonfields import FieldError, Json, integer, parse_object, read_text, text
+from upheaval.records.jsonfields import FieldError, Json, parse_object, read_text
 from upheaval.records.origin import Origin, read_origin, write_origin
 from upheaval.records.owned_folder import owned_folder
 from upheaval.records.private_files import PRIVATE, copy_private, mode_of, write_private
@@ -132,7 +132,6 @@ __all__ = [
     "decode_operation",
     "decode_result",
     "encode_operation",
-    "integer",
     "load_companions",
     "mode_of",
     "note_companion",
@@ -149,7 +148,6 @@ __all__ = [
     "read_origin",
     "read_text",
     "seed_lines",
-    "text",
     "write_atomically",
     "write_origin",
     "write_private",

@@ -17,7 +17,7 @@ from upheaval.records import Function, Json, Operation, Outcome, decode_result, 
 from upheaval.workload.draws import LedgerDraw, TimersDraw
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Bell, Buffer
-from upheaval_node.types import MS, NEVER_NS, Now, S
+from upheaval_node.types import MS, NEVER_NS, Now, S, TermId
 
 # Operation ids of one load stay below this; the next load of a run starts above it.
 IDS_A_LOAD: Final = 1 << 40
@@ -54,7 +54,7 @@ class Session(Protocol):
     def is_closed(self) -> bool:
         """Whether it has ended; then another one is opened."""
 
-    leadership_term_id: int
+    leadership_term_id: TermId
 
     def do_work(self, now: Now) -> int:
         """A duty cycle: connect, follow the leader, keep the session alive."""

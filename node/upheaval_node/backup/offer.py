@@ -11,7 +11,7 @@ from upheaval_node.cluster.members import ClusterMember, parse_members
 from upheaval_node.errors import PeerError, UsageError
 from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import FRAME_ALIGNMENT, NULL_VALUE
+from upheaval_node.types import FRAME_ALIGNMENT, NULL_VALUE, TermId
 
 MAX_SNAPSHOTS: Final = 128
 """Services of one cluster, far above what runs; a longer list is no answer."""
@@ -25,7 +25,7 @@ class Offer:
     leader_member_id: int
     snapshots: tuple[cm.BackupResponseSnapshot, ...]
     log_recording_id: int
-    log_leadership_term_id: int
+    log_leadership_term_id: TermId
     log_term_base_log_position: int
     commit_position_counter_id: int
 

@@ -30,7 +30,7 @@ from upheaval_node.protocol import session_header
 from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import NEVER_NS, NULL_VALUE, Now, S
+from upheaval_node.types import NEVER_NS, NULL_TERM_ID, NULL_VALUE, MemberId, Now, S, TermId
 
 KEEP_ALIVE_INTERVAL_NS: Final = S
 SEND_ATTEMPTS: Final = 3
@@ -94,7 +94,7 @@ class ClusterClient:
             raise UsageError("a client needs the ingress endpoint of at least one member")
         self.session_id = NULL_VALUE
         self.leader_member_id = NULL_VALUE
-        self.leadership_term_id = NULL_VALUE
+        self.leadership_term_id = NULL_TERM_ID
         self.peer_errors = 0
         self.error: NodeError | None = None
         self._states = StateMachine("session", ClientState.CONNECTING, LEGAL_MOVES)
@@ -271,7 +271,7 @@ class ClusterClient:
             self._enter_connected()
         return work
 
-    def _follow(self, leadership_term_id: int, leader_member_id: int) -> None:
+    def _follow(self, leadership_term_id: TermId, leader_member_id: MemberId) -> None:
         self.leadership_term_id = leadership_term_id
         self.leader_member_id = leader_member_id
         self._header = pack_session_header(leadership_term_id, self.session_id, NULL_VALUE)

@@ -51,7 +51,7 @@ from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.settings import MemberSettings
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now
+from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, MemberId, Now, TermId
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
 RETRY_AFTER_ERROR_NS: Final = 1 * MS
@@ -117,7 +117,7 @@ class ConsensusModule:
         counters: Counters,
         settings: MemberSettings,
         members: str,
-        member_id: int,
+        member_id: MemberId,
         tracer: Tracer,
         random: Random,
         errors: ErrorSink,
@@ -197,7 +197,7 @@ class ConsensusModule:
         return self._standing.election
 
     @property
-    def leadership_term_id(self) -> int:
+    def leadership_term_id(self) -> TermId:
         """The term that the member is in."""
         return self._standing.leadership_term_id
 

@@ -11,6 +11,7 @@ from upheaval_node.cluster.session import ClusterSession, SessionState
 from upheaval_node.errors import UsageError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, MAX_PRINCIPAL_LENGTH
+from upheaval_node.types import MemberId, TermId
 
 
 class EgressPublisher:
@@ -21,7 +22,7 @@ class EgressPublisher:
         self.ingress_endpoints = ingress_endpoints(context.members.values())
 
     def send_event(
-        self, session: ClusterSession, term_id: int, leader_id: int, code: cm.EventCode, detail: str
+        self, session: ClusterSession, term_id: TermId, leader_id: MemberId, code: cm.EventCode, detail: str
     ) -> bool:
         """SessionEvent: OK, an error, a redirect to the leader, a rejection, or the end of the session."""
         return session.send(
@@ -37,7 +38,7 @@ class EgressPublisher:
             )
         )
 
-    def send_new_leader(self, session: ClusterSession, term_id: int, leader_id: int) -> bool:
+    def send_new_leader(self, session: ClusterSession, term_id: TermId, leader_id: MemberId) -> bool:
         """NewLeaderEvent, with the ingress endpoints of all members."""
         return session.send(
             cm.NewLeaderEvent(

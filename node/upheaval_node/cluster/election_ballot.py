@@ -15,7 +15,7 @@ from upheaval_node.cluster.members import (
 )
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.constants import CONSENSUS_PROTOCOL_VERSION
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, TermId
 
 
 class BallotStates(ElectionBase):
@@ -39,7 +39,7 @@ class BallotStates(ElectionBase):
         self.notified_commit_position = 0
         self.candidate_term_id = max(self._context.node_state.candidate_term_id, self.leadership_term_id)
         if not self._membership.others:
-            self.candidate_term_id = self._persist_candidate_term(now, self.candidate_term_id + 1)
+            self.candidate_term_id = self._persist_candidate_term(now, TermId(self.candidate_term_id + 1))
             self._become_leader(now, "single member")
         else:
             self._enter(ElectionState.CANVASS, now, "")
@@ -106,11 +106,11 @@ class BallotStates(ElectionBase):
         if now.ns < self._nomination_deadline_ns:
             return self._send_canvass_position_on_interval(now)
         self.log_leadership_term_id = self.named_term_id
-        self.candidate_term_id = self._persist_candidate_term(now, self.candidate_term_id + 1)
+        self.candidate_term_id = self._persist_candidate_term(now, TermId(self.candidate_term_id + 1))
         for member in self._membership.all:
             is_self = member is self._self
             member.vote = True if is_self else None
-            member.candidate_term_id = self.candidate_term_id if is_self else NULL_VALUE
+            member.candidate_term_id = self.candidate_term_id if is_self else NULL_TERM_ID
             member.is_ballot_sent = is_self
         self._enter(ElectionState.CANDIDATE_BALLOT, now, "")
         return 1

@@ -18,7 +18,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import LONG_AGO_NS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import LONG_AGO_NS, NEVER_NS, NULL_MEMBER_ID, NULL_POSITION, NULL_VALUE, MemberId, Now, TermId
 
 SHORTEST_WAIT_NS = 1_000_000
 """A deadline that a failed send left in the past is looked at again after this long, so that the loop cannot spin."""
@@ -53,8 +53,8 @@ class ElectionBase:
         log: LogAccess,
         *,
         is_node_startup: bool,
-        gracefully_closed_leader_id: int,
-        leadership_term_id: int,
+        gracefully_closed_leader_id: MemberId,
+        leadership_term_id: TermId,
         term_base_log_position: int,
         log_position: int,
         append_position: int,
@@ -81,7 +81,7 @@ class ElectionBase:
         self.append_position = append_position
         self.notified_commit_position = 0
         self.catchup_join_position = NULL_POSITION
-        self.leader_member_id = NULL_VALUE
+        self.leader_member_id = NULL_MEMBER_ID
         self.leader_recording_id = NULL_VALUE
         self.log_session_id: int | None = None
         self.is_leader_startup = False
@@ -186,7 +186,7 @@ class ElectionBase:
             member.reset()
         self._self.leadership_term_id = self.leadership_term_id
         self._self.log_position = self.append_position
-        self.leader_member_id = NULL_VALUE
+        self.leader_member_id = NULL_MEMBER_ID
 
     def _become_leader(self, now: Now, reason: str) -> None:
         self.leader_member_id = self._self.id
@@ -194,14 +194,14 @@ class ElectionBase:
         self.is_leader_startup = False
         self._enter(ElectionState.LEADER_LOG_REPLICATION, now, reason)
 
-    def _persist_candidate_term(self, now: Now, candidate_term_id: int) -> int:
+    def _persist_candidate_term(self, now: Now, candidate_term_id: TermId) -> TermId:
         """Durable before anything that names the term is sent."""
         return self._context.node_state.propose_max_candidate_term_id(
             candidate_term_id, self.log_position, now.epoch_ms
         )
 
     @property
-    def named_term_id(self) -> int:
+    def named_term_id(self) -> TermId:
         """The last term that the recording log names, though it may have no entry yet: what votes compare."""
         # Differs from Aeron (docs/protocol.md, E9): Aeron compares the term last joined or replayed.
         last = self._context.recording_log.find_last_term()
@@ -222,7 +222,9 @@ class ElectionBase:
         named = self._membership.has_quorum_at(now, self.leadership_term_id, self.append_position)
         return position if named else min(position, max(self.log_position, self._last_published_commit))
 
-    def _new_leadership_term(self, now: Now, log_leadership_term_id: int, quorum: int) -> cm.NewLeadershipTerm | None:
+    def _new_leadership_term(
+        self, now: Now, log_leadership_term_id: TermId, quorum: int
+    ) -> cm.NewLeadershipTerm | None:
         if self.log_session_id is None:
             return None
         following = next_term_in_election(
@@ -249,11 +251,11 @@ class ElectionBase:
             commit_position=quorum,
         )
 
-    def _heard_from(self, member_id: int) -> None:
+    def _heard_from(self, member_id: MemberId) -> None:
         if member_id == self._gracefully_closed_leader_id:
-            self._gracefully_closed_leader_id = NULL_VALUE
+            self._gracefully_closed_leader_id = NULL_MEMBER_ID
 
-    def _answer_with_term(self, now: Now, member_id: int, log_leadership_term_id: int) -> None:
+    def _answer_with_term(self, now: Now, member_id: MemberId, log_leadership_term_id: TermId) -> None:
         message = self._new_leadership_term(now, log_leadership_term_id, self._quorum_position(now))
         if message is not None:
             self._context.send(now, member_id, message)
@@ -262,11 +264,13 @@ class ElectionBase:
         for member in self._membership.others:
             self._context.send(now, member.id, message)
 
-    def _update_recording_log(self, now: Now, term_id: int, base: int, end: int, timestamp: int | None = None) -> None:
+    def _update_recording_log(
+        self, now: Now, term_id: TermId, base: int, end: int, timestamp: int | None = None
+    ) -> None:
         self._name_term(now, term_id, base, end, timestamp)
         self.log_leadership_term_id = term_id
 
-    def _name_term(self, now: Now, term_id: int, base: int, end: int, timestamp: int | None = None) -> None:
+    def _name_term(self, now: Now, term_id: TermId, base: int, end: int, timestamp: int | None = None) -> None:
         """Write the term into the recording log; what this member says of its log stays as it is."""
         self._context.recording_log.ensure_coherent(
             self._log.recording_id,

@@ -13,7 +13,7 @@ from upheaval_node.cluster.module_standing import Standing
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.cluster.recovery import Recovered
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NULL_MEMBER_ID, NULL_POSITION, MemberId, Now
 
 
 class Elections:
@@ -49,7 +49,7 @@ class Elections:
         """The node has started, with what was recovered."""
         self._appended_at_start = recovered.appended_position
         self._term_base_at_start = recovered.plan.last_term_base_log_position
-        self.start(now, is_node_startup=True, graceful_leader_id=NULL_VALUE, reason="node started")
+        self.start(now, is_node_startup=True, graceful_leader_id=NULL_MEMBER_ID, reason="node started")
 
     def enter(self, now: Now, reason: str, *, is_graceful: bool = False) -> None:
         """Give up the term. `is_graceful` tells that the leader ended its log in good order."""
@@ -57,11 +57,11 @@ class Elections:
         # Differs from Aeron (docs/protocol.md, E18): a TERMINATING member takes part in no election.
         if standing.election is not None or standing.state is ModuleState.TERMINATING:
             return
-        graceful_leader_id = standing.leader_member_id if is_graceful else NULL_VALUE
+        graceful_leader_id = standing.leader_member_id if is_graceful else NULL_MEMBER_ID
         self._context.report(now, "election", reason)
         self.start(now, is_node_startup=False, graceful_leader_id=graceful_leader_id, reason=reason)
 
-    def start(self, now: Now, *, is_node_startup: bool, graceful_leader_id: int, reason: str) -> None:
+    def start(self, now: Now, *, is_node_startup: bool, graceful_leader_id: MemberId, reason: str) -> None:
         """Make an election, which runs from now on."""
         log, term_id = self._log, self._standing.leadership_term_id
         recorded = log.recording.position

@@ -21,7 +21,7 @@ from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import INGRESS_STREAM_ID
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import TYPE_PAD
-from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_VALUE, Now
+from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_VALUE, Now, TermId
 
 MESSAGE_HEADER_LENGTH: Final = 8
 SOMEBODY_ELSES: Final = "messages for a session of somebody else"
@@ -39,7 +39,7 @@ class IngressHandler(Protocol):
         """Whether who sends an image may speak for a session, if there is one."""
         ...
 
-    def on_session_message(self, now: Now, term_id: int, session_id: int, payload: Buffer) -> bool:
+    def on_session_message(self, now: Now, term_id: TermId, session_id: int, payload: Buffer) -> bool:
         """False when the message must come again."""
         ...
 
@@ -121,7 +121,7 @@ class IngressAdapter:
         self._subscription.close()
         self._sources.clear()
 
-    def poll(self, now: Now, log: LogPublisher | None, term_id: int) -> int:
+    def poll(self, now: Now, log: LogPublisher | None, term_id: TermId) -> int:
         """Take from every image, starting with another one each time. `log` is None on a follower."""
         self._now = now
         self._is_leader = log is not None
@@ -136,7 +136,7 @@ class IngressAdapter:
                 work += self._take_block(image, block, log, term_id)
         return work
 
-    def _take_block(self, image: Image, block: Block, log: LogPublisher | None, term_id: int) -> int:
+    def _take_block(self, image: Image, block: Block, log: LogPublisher | None, term_id: TermId) -> int:
         source = self._sources.get(image.correlation_id)
         if source is None:
             source = self._sources[image.correlation_id] = _Source(self._max_message_length)
@@ -161,7 +161,7 @@ class IngressAdapter:
         return int(consumed > 0)
 
     def _take_messages(
-        self, image: Image, data: memoryview, offset: int, log: LogPublisher | None, term_id: int
+        self, image: Image, data: memoryview, offset: int, log: LogPublisher | None, term_id: TermId
     ) -> int | None:
         """Bring a run of client messages into the log; where it ends, or None when the log did not take it."""
         sessions = _NO_SESSIONS if log is None else self._handler.open

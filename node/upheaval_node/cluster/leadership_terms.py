@@ -9,23 +9,23 @@ from enum import Enum, auto
 
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_POSITION, NULL_VALUE
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, TermId
 
 
 @dataclass(frozen=True, slots=True)
 class NextTerm:
     """The term that follows the one a receiver knows: its id, where it starts, and where it ends if that is known."""
 
-    leadership_term_id: int = NULL_VALUE
+    leadership_term_id: TermId = NULL_TERM_ID
     base_log_position: int = NULL_POSITION
     end_log_position: int = NULL_POSITION
 
 
 def next_term_in_election(
     recording_log: RecordingLog,
-    log_leadership_term_id: int,
-    own_log_term_id: int,
-    leadership_term_id: int,
+    log_leadership_term_id: TermId,
+    own_log_term_id: TermId,
+    leadership_term_id: TermId,
     append_position: int,
 ) -> NextTerm:
     """The term after `log_leadership_term_id`, as a leader tells it while its own election is not over.
@@ -33,7 +33,7 @@ def next_term_in_election(
     An open term ends at the leader's append position: nothing was appended since the election began. Terms above
     `own_log_term_id` are named already, but are not of the leader's log before it has joined it.
     """
-    entry = recording_log.find_term_entry(log_leadership_term_id + 1)
+    entry = recording_log.find_term_entry(TermId(log_leadership_term_id + 1))
     if entry is None or entry.leadership_term_id > own_log_term_id:
         return NextTerm(leadership_term_id, append_position, NULL_POSITION)
     end = entry.log_position if entry.log_position != NULL_POSITION else append_position
@@ -41,12 +41,12 @@ def next_term_in_election(
 
 
 def next_term_when_running(
-    recording_log: RecordingLog, log_leadership_term_id: int, leadership_term_id: int, term_base_log_position: int
+    recording_log: RecordingLog, log_leadership_term_id: TermId, leadership_term_id: TermId, term_base_log_position: int
 ) -> NextTerm:
     """The term after `log_leadership_term_id`, as a running leader tells it. An open term has no end."""
     if log_leadership_term_id >= leadership_term_id:
         return NextTerm()
-    entry = recording_log.find_term_entry(log_leadership_term_id + 1)
+    entry = recording_log.find_term_entry(TermId(log_leadership_term_id + 1))
     if entry is None:
         return NextTerm(leadership_term_id, term_base_log_position, NULL_POSITION)
     return NextTerm(entry.leadership_term_id, entry.term_base_log_position, entry.log_position)
@@ -67,7 +67,7 @@ class TermDecision:
     """The action and, to replicate, the slice: its term, its base if that is a new term, and where it stops."""
 
     action: TermAction
-    leadership_term_id: int = NULL_VALUE
+    leadership_term_id: TermId = NULL_TERM_ID
     base_log_position: int = NULL_POSITION
     stop_position: int = NULL_POSITION
 

@@ -9,7 +9,7 @@ sends the election back to INIT.
 from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
-from upheaval_node.types import Now
+from upheaval_node.types import MemberId, Now, TermId
 
 
 class Progress(NamedTuple):
@@ -87,7 +87,7 @@ class LogAccess(Protocol):
         ...
 
     def replicate(
-        self, now: Now, leader_member_id: int, leader_recording_id: int, start_position: int, stop_position: int
+        self, now: Now, leader_member_id: MemberId, leader_recording_id: int, start_position: int, stop_position: int
     ) -> LogReplication:
         """Copy a slice of the leader's recording; it is the log's recording from the time on when it is known."""
         ...
@@ -98,15 +98,15 @@ class LogAccess(Protocol):
         """Create the log publication at `position`, with the members as destinations; returns its session id."""
         ...
 
-    def join_as_leader(self, now: Now, leadership_term_id: int, log_position: int, *, is_startup: bool) -> bool:
+    def join_as_leader(self, now: Now, leadership_term_id: TermId, log_position: int, *, is_startup: bool) -> bool:
         """Record the log publication, have the services join it; True when recording and services are there."""
         ...
 
-    def commit(self, now: Now, leadership_term_id: int, append_position: int, quorum_position: int) -> int:
+    def commit(self, now: Now, leadership_term_id: TermId, append_position: int, quorum_position: int) -> int:
         """Raise the commit counter; CommitPosition to all others when it advanced or the interval passed."""
         ...
 
-    def append_term_event(self, now: Now, leadership_term_id: int, log_position: int) -> bool:
+    def append_term_event(self, now: Now, leadership_term_id: TermId, log_position: int) -> bool:
         """Append the term's first log entry; False when the log is back-pressured."""
         ...
 

@@ -13,7 +13,7 @@ from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_VALUE, MemberId, Now
 
 
 class LeaderLogReplication:
@@ -24,7 +24,7 @@ class LeaderLogReplication:
         context: ModuleContext,
         recording: LogRecording,
         *,
-        leader_member_id: int,
+        leader_member_id: MemberId,
         leader_recording_id: int,
         start_position: int,
         stop_position: int,

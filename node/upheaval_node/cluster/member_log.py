@@ -26,7 +26,7 @@ from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import NodeError, PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import LONG_AGO_NS, NULL_POSITION, Now
+from upheaval_node.types import LONG_AGO_NS, NULL_POSITION, MemberId, Now, TermId
 
 CATCHUP_FLAG: Final = 1
 """Flag of an AppendPosition that was sent while catching up."""
@@ -195,7 +195,7 @@ class MemberLog:
     def publish(self, position: int) -> int:
         return self.leader_log.open(position)
 
-    def join_as_leader(self, now: Now, leadership_term_id: int, log_position: int, *, is_startup: bool) -> bool:
+    def join_as_leader(self, now: Now, leadership_term_id: TermId, log_position: int, *, is_startup: bool) -> bool:
         if self._joining is None:
             self._standing.enter_term(leadership_term_id)
             self._joining = Steps(self.leader_log.join(log_position, is_startup=is_startup))
@@ -209,7 +209,7 @@ class MemberLog:
         self._joining = None
         return True
 
-    def commit(self, now: Now, leadership_term_id: int, append_position: int, quorum_position: int) -> int:
+    def commit(self, now: Now, leadership_term_id: TermId, append_position: int, quorum_position: int) -> int:
         # Followers may come late: until they do this member must stay an active one of its own quorum.
         self._context.own.record(leadership_term_id, append_position, now.ns)
         commit = self.commit_position
@@ -242,7 +242,7 @@ class MemberLog:
         self._context.own.record(term_id, appended, now.ns)
         return self.commit(now, term_id, appended, self._context.membership.quorum_position(now, (term_id,)))
 
-    def append_term_event(self, now: Now, leadership_term_id: int, log_position: int) -> bool:
+    def append_term_event(self, now: Now, leadership_term_id: TermId, log_position: int) -> bool:
         context, publisher = self._context, self.publisher
 
         def event(position: int) -> cm.NewLeadershipTermEvent:
@@ -362,7 +362,7 @@ class MemberLog:
         return replay
 
     def replicate(
-        self, now: Now, leader_member_id: int, leader_recording_id: int, start_position: int, stop_position: int
+        self, now: Now, leader_member_id: MemberId, leader_recording_id: int, start_position: int, stop_position: int
     ) -> LogReplication:
         replication = LeaderLogReplication(
             self._context,

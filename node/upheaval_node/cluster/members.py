@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from upheaval_node.errors import UsageError
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, MemberId, Now, TermId
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class Endpoints:
 class ClusterMember:
     """One member as this node sees it. The positions and votes are what it last told us."""
 
-    id: int
+    id: MemberId
     endpoints: Endpoints
-    leadership_term_id: int = NULL_VALUE
+    leadership_term_id: TermId = NULL_TERM_ID
     log_position: int = NULL_POSITION
     time_of_last_append_position_ns: int | None = None
-    candidate_term_id: int = NULL_VALUE
+    candidate_term_id: TermId = NULL_TERM_ID
     vote: bool | None = None
     is_ballot_sent: bool = False
     is_leader: bool = False
@@ -47,11 +47,11 @@ class ClusterMember:
         self.is_leader = False
         self.has_terminated = False
         self.vote = None
-        self.candidate_term_id = NULL_VALUE
-        self.leadership_term_id = NULL_VALUE
+        self.candidate_term_id = NULL_TERM_ID
+        self.leadership_term_id = NULL_TERM_ID
         self.log_position = NULL_POSITION
 
-    def record(self, leadership_term_id: int, log_position: int, now_ns: int) -> None:
+    def record(self, leadership_term_id: TermId, log_position: int, now_ns: int) -> None:
         """Note a position that this member reported just now."""
         self.leadership_term_id = leadership_term_id
         self.log_position = log_position
@@ -79,7 +79,7 @@ def parse_members(text: str) -> dict[int, ClusterMember]:
         if not 6 <= len(attributes) <= 8 or not all(attributes):
             raise UsageError(f"member {part!r} needs id and five to seven endpoints, separated by commas")
         try:
-            member_id = int(attributes[0])
+            member_id = MemberId(int(attributes[0]))
         except ValueError:
             raise UsageError(f"member id {attributes[0]!r} is not a number") from None
         if member_id in members:
@@ -129,7 +129,7 @@ def has_active_quorum(members: Iterable[ClusterMember], now_ns: int, timeout_ns:
 
 
 def has_quorum_at_position(
-    members: Iterable[ClusterMember], leadership_term_id: int, position: int, now_ns: int, timeout_ns: int
+    members: Iterable[ClusterMember], leadership_term_id: TermId, position: int, now_ns: int, timeout_ns: int
 ) -> bool:
     """A quorum of active members is in this term and has recorded up to `position`."""
     there = [
@@ -142,7 +142,7 @@ def has_quorum_at_position(
 class Membership:
     """All members, as one of them sees them. Who was not heard from within the time-out counts for nothing."""
 
-    def __init__(self, members: dict[int, ClusterMember], member_id: int, timeout_ns: int) -> None:
+    def __init__(self, members: dict[int, ClusterMember], member_id: MemberId, timeout_ns: int) -> None:
         self.by_id: Final = members
         self.own: Final = members[member_id]
         self._timeout_ns = timeout_ns
@@ -161,7 +161,7 @@ class Membership:
         """How far a quorum of active members has recorded the log of these terms."""
         return quorum_position(self.all, now.ns, self._timeout_ns, log_terms)
 
-    def has_quorum_at(self, now: Now, leadership_term_id: int, position: int) -> bool:
+    def has_quorum_at(self, now: Now, leadership_term_id: TermId, position: int) -> bool:
         """Whether a quorum of active members is in this term and has recorded up to `position`."""
         return has_quorum_at_position(self.all, leadership_term_id, position, now.ns, self._timeout_ns)
 
@@ -188,7 +188,7 @@ def _would_vote_for(member: ClusterMember, candidate: ClusterMember) -> bool:
 
 
 def is_unanimous_candidate(
-    members: Iterable[ClusterMember], candidate: ClusterMember, gracefully_closed_leader_id: int
+    members: Iterable[ClusterMember], candidate: ClusterMember, gracefully_closed_leader_id: MemberId
 ) -> bool:
     """Every member but a gracefully closed leader would vote for the candidate, and they are a quorum of all."""
     everyone = list(members)
@@ -202,7 +202,7 @@ def is_quorum_candidate(members: Iterable[ClusterMember], candidate: ClusterMemb
 
 
 def is_unanimous_leader(
-    members: Iterable[ClusterMember], candidate_term_id: int, gracefully_closed_leader_id: int
+    members: Iterable[ClusterMember], candidate_term_id: TermId, gracefully_closed_leader_id: MemberId
 ) -> bool:
     everyone = list(members)
     asked = [m for m in everyone if m.id != gracefully_closed_leader_id]
@@ -210,7 +210,7 @@ def is_unanimous_leader(
     return all(granted) and len(granted) >= quorum_threshold(len(everyone))
 
 
-def is_quorum_leader(members: Iterable[ClusterMember], candidate_term_id: int) -> bool:
+def is_quorum_leader(members: Iterable[ClusterMember], candidate_term_id: TermId) -> bool:
     """A quorum granted its vote and nobody refused it."""
     everyone = list(members)
     votes = [m.vote for m in everyone if m.candidate_term_id == candidate_term_id]

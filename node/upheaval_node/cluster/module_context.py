@@ -25,7 +25,7 @@ from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, MODULE_ARCHIVE_RESPONSE_STREAM_ID
 from upheaval_node.settings import ClusterSettings, MemberSettings
 from upheaval_node.snapshot_durations import SnapshotDurations
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_VALUE, MemberId, Now
 
 TraceValue = int | str | bool | None
 
@@ -91,7 +91,7 @@ class ModuleContext:
     counters: Counters
     published: ModuleCounters
     settings: ClusterSettings
-    member_id: int
+    member_id: MemberId
     members: dict[int, ClusterMember]
     new_archive_client: Callable[[], ArchiveClient]
     tracer: Tracer
@@ -143,7 +143,7 @@ def open_context(
     counters: Counters,
     settings: MemberSettings,
     members: str,
-    member_id: int,
+    member_id: MemberId,
     tracer: Tracer,
     errors: ErrorSink,
     archive_control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,

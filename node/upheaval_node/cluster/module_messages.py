@@ -20,7 +20,7 @@ from upheaval_node.cluster.sessions import SessionManager
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_UINT8, Message
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_VALUE, MemberId, Now, TermId
 
 MAX_TERM_GAP = 1 << 16
 """Terms that may have come to nothing between the last one known here and the next; each costs a record of a file."""
@@ -55,7 +55,7 @@ class ConsensusMessages:
         self._backups = backups
 
     @property
-    def _term_id(self) -> int:
+    def _term_id(self) -> TermId:
         return self._standing.leadership_term_id
 
     def _ignore(self, now: Now, kind: str, text: object, *, may_be_late: bool = False) -> None:
@@ -78,7 +78,7 @@ class ConsensusMessages:
             self._log.catchups.stop(member.id)
             self._answer_canvass(now, member.id, message.log_leadership_term_id)
 
-    def _answer_canvass(self, now: Now, follower_id: int, log_term_id: int) -> None:
+    def _answer_canvass(self, now: Now, follower_id: int, log_term_id: TermId) -> None:
         """Tell a member that looks for a leader about this term, or about the next one that its log misses."""
         publisher = self._log.publisher
         recording_log, term_id = self._context.recording_log, self._term_id
@@ -105,7 +105,7 @@ class ConsensusMessages:
             ),
         )
 
-    def _other_member(self, now: Now, member_id: int, message: Message) -> ClusterMember | None:
+    def _other_member(self, now: Now, member_id: MemberId, message: Message) -> ClusterMember | None:
         """The one that a message says it is from."""
         member = self._context.members.get(member_id)
         if member is not None and member_id != self._context.member_id:
@@ -113,7 +113,7 @@ class ConsensusMessages:
         self._ignore(now, f"{type(message).__name__} of a member that is none or this one", message)
         return None
 
-    def _is_believable(self, now: Now, member_id: int, term_id: int, message: Message) -> bool:
+    def _is_believable(self, now: Now, member_id: MemberId, term_id: TermId, message: Message) -> bool:
         """Whether a member said it, and of a term that can be reached.
 
         Every term up to a new one gets an entry in the recording log of every member, so that a term that some peer
@@ -278,12 +278,12 @@ class ConsensusMessages:
         if problem:
             self._ignore(now, problem, f"{message.correlation_id} to {message.response_channel}")
 
-    def _note_leader_update(self, now: Now, term_id: int) -> None:
+    def _note_leader_update(self, now: Now, term_id: TermId) -> None:
         """In an election this is what tells a member that a leader may still be there."""
         if self._standing.election is not None and term_id >= self._term_id:
             self._leader.heard(now)
 
-    def _is_from_leader(self, term_id: int, leader_id: int) -> bool:
+    def _is_from_leader(self, term_id: TermId, leader_id: int) -> bool:
         standing = self._standing
         is_leader = leader_id == standing.leader_member_id not in (NULL_VALUE, self._context.member_id)
         return standing.role is Role.FOLLOWER and term_id == standing.leadership_term_id and is_leader

@@ -23,7 +23,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import MODULE_SNAPSHOT_STREAM_ID
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, TermId
 
 MODULE_ID: Final = -1
 
@@ -42,7 +42,7 @@ class Snapshots:
         state: ReplicatedState,
         acks: ServiceAcks,
         *,
-        base_of_term: Callable[[int], int] | None = None,
+        base_of_term: Callable[[TermId], int] | None = None,
         on_recorded: Callable[[Sequence[tuple[WholeRecording, Entry]]], None] = lambda _: None,
         on_end: Callable[[Now], None] = lambda _: None,
     ) -> None:

@@ -14,7 +14,7 @@ from upheaval_node.cluster.module_state import LEGAL_MOVES, READS_LOG, ModuleSta
 from upheaval_node.protocol.codec import Message
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId
 
 
 class Standing:
@@ -31,7 +31,7 @@ class Standing:
         self._publisher = publisher
         self._states = StateMachine("consensus module", ModuleState.INIT, LEGAL_MOVES)
         self.role = Role.FOLLOWER
-        self.leadership_term_id = NULL_VALUE
+        self.leadership_term_id = NULL_TERM_ID
         """That of the last NewLeadershipTermEvent, or of the last election that was completed."""
         self.leader_member_id = context.member_id
         self.election: Election | None = None
@@ -88,7 +88,7 @@ class Standing:
             self.role = role
             self._context.published.role.set(role)
 
-    def enter_term(self, leadership_term_id: int, leader_member_id: int | None = None) -> None:
+    def enter_term(self, leadership_term_id: TermId, leader_member_id: MemberId | None = None) -> None:
         """The only writer of the term, and of its leader where that is known."""
         self.leadership_term_id = leadership_term_id
         if leader_member_id is not None:

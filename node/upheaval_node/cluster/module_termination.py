@@ -19,7 +19,7 @@ from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_TERM_ID, Now
 
 
 class Termination:
@@ -40,7 +40,7 @@ class Termination:
         self._acks = acks
         self._timeout_ns = context.settings.timeouts.termination_ns
         self._position = NULL_POSITION
-        self._term_id = NULL_VALUE
+        self._term_id = NULL_TERM_ID
         self._deadline_ns = 0
         self._services_deadline_ns = 0
         self._are_services_told = False

@@ -14,7 +14,7 @@ from upheaval_node.errors import DecodeError, TerminationError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.session_header import LENGTH, pack_session_header
-from upheaval_node.types import MAX_POSITION
+from upheaval_node.types import MAX_POSITION, TermId
 
 MESSAGES_PER_POLL: Final = 20
 MAX_PENDING_LENGTH: Final = 64 * 1024 * 1024
@@ -78,7 +78,7 @@ class PendingMessages:
             raise TerminationError(text, expected=False)
         self._messages.append(_Pending(message_id, bytes(payload)))
 
-    def append(self, log: LogPublisher, term_id: int, timestamp: int) -> int:
+    def append(self, log: LogPublisher, term_id: TermId, timestamp: int) -> int:
         """Bring what is not in the leader's log yet into it, as far as it takes it; how many."""
         count = 0
         while count < MESSAGES_PER_POLL and self.has_unsent:

@@ -24,7 +24,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import NULL_INT32, Message
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_VALUE, MemberId, Now, TermId
 
 SCANS_PER_TIMEOUT: Final = 50
 """How often within one session time-out all sessions are looked at."""
@@ -37,11 +37,11 @@ class Leadership(Protocol):
     """What sessions must know of their module."""
 
     @property
-    def leadership_term_id(self) -> int:
+    def leadership_term_id(self) -> TermId:
         """The term that the member is in, -1 before the first."""
 
     @property
-    def leader_member_id(self) -> int:
+    def leader_member_id(self) -> MemberId:
         """The member that leads, as far as this one knows."""
 
     @property
@@ -125,7 +125,7 @@ class SessionManager:
         session = self.open.get(session_id) or next((each for each in self.pending if each.id == session_id), None)
         return session is None or session.is_spoken_for_by(image)
 
-    def on_session_message(self, now: Now, term_id: int, session_id: int, payload: Buffer) -> bool:
+    def on_session_message(self, now: Now, term_id: TermId, session_id: int, payload: Buffer) -> bool:
         """Append one message that does not travel in a block. False when the log takes nothing now."""
         log = self._leadership.active_log
         session = self.open.get(session_id)
@@ -519,7 +519,7 @@ class SessionManager:
         self.pending.remove(session)
         session.close()
 
-    def _addressed(self, term_id: int, session_id: int) -> ClusterSession | None:
+    def _addressed(self, term_id: TermId, session_id: int) -> ClusterSession | None:
         """The open session that a message of the current term speaks of, on an active leader."""
         if self._leadership.active_log is None or term_id != self._leadership.leadership_term_id:
             return None

@@ -18,7 +18,7 @@ from upheaval_node.protocol import archive_mark_messages as amm
 from upheaval_node.protocol import cluster_mark_messages as cmm
 from upheaval_node.protocol.codec import MessageSchema
 from upheaval_node.protocol.constants import semantic_version
-from upheaval_node.types import NULL_VALUE, align
+from upheaval_node.types import NULL_TERM_ID, NULL_VALUE, MemberId, align
 
 ArchiveMarkHeader = amm.MarkFileHeader
 ClusterMarkHeader = cmm.MarkFileHeader
@@ -195,7 +195,7 @@ class MarkFile(Generic[Header]):
         self.header = replace(self.header, activity_timestamp=now_ms)
         self._file.write(_ACTIVITY_OFFSET, [struct.pack("<q", now_ms)])
 
-    def update_member_id(self, member_id: int) -> None:
+    def update_member_id(self, member_id: MemberId) -> None:
         """A service learns its member id only from JoinLog. Raises `UsageError` for an archive's file."""
         header = self.header
         if not isinstance(header, ClusterMarkHeader):
@@ -253,5 +253,5 @@ def _with_candidate_term(header: Header, old: Header | None) -> Header:
     if not isinstance(header, ClusterMarkHeader):
         return header
     return replace(
-        header, candidate_term_id=old.candidate_term_id if isinstance(old, ClusterMarkHeader) else NULL_VALUE
+        header, candidate_term_id=old.candidate_term_id if isinstance(old, ClusterMarkHeader) else NULL_TERM_ID
     )

@@ -29,7 +29,7 @@ from upheaval_node.files.recording_log_entry import (
 )
 from upheaval_node.files.recovery_plan import RecordingExtent, RecoveryPlan, make_recovery_plan
 from upheaval_node.ports import File, Storage
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, align
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, TermId, align
 
 __all__ = ["Entry", "EntryType", "RecordingExtent", "RecordingLog", "RecoveryPlan"]
 
@@ -68,7 +68,7 @@ class RecordingLog:
         """Ordinal that the next appended record gets."""
         return self._next_index
 
-    def is_unknown(self, leadership_term_id: int) -> bool:
+    def is_unknown(self, leadership_term_id: TermId) -> bool:
         """Whether there is no valid entry for this term."""
         return leadership_term_id not in self._terms
 
@@ -81,22 +81,22 @@ class RecordingLog:
         last = self.find_last_term()
         return NULL_VALUE if last is None else last.recording_id
 
-    def find_term_entry(self, leadership_term_id: int) -> Entry | None:
+    def find_term_entry(self, leadership_term_id: TermId) -> Entry | None:
         """The valid TERM entry of that leadership term, or None."""
         return self._terms.get(leadership_term_id)
 
-    def get_term_entry(self, leadership_term_id: int) -> Entry:
+    def get_term_entry(self, leadership_term_id: TermId) -> Entry:
         """Raises `UsageError` when the term is unknown."""
         entry = self._terms.get(leadership_term_id)
         if entry is None:
             raise UsageError(f"unknown leadership term {leadership_term_id}")
         return entry
 
-    def base_of_term(self, leadership_term_id: int) -> int:
+    def base_of_term(self, leadership_term_id: TermId) -> int:
         """Where the term begins. Raises `UsageError` when it is unknown."""
         return self.get_term_entry(leadership_term_id).term_base_log_position
 
-    def get_term_timestamp(self, leadership_term_id: int) -> int:
+    def get_term_timestamp(self, leadership_term_id: TermId) -> int:
         """When the term began, -1 when it is unknown."""
         entry = self._terms.get(leadership_term_id)
         return NULL_VALUE if entry is None else entry.timestamp
@@ -153,7 +153,7 @@ class RecordingLog:
     # --- writing
 
     def append_term(
-        self, recording_id: int, leadership_term_id: int, term_base_log_position: int, timestamp: int
+        self, recording_id: int, leadership_term_id: TermId, term_base_log_position: int, timestamp: int
     ) -> Entry:
         """Append a TERM: ends the term before at its base, and ends where the term after begins if that is known."""
         _check_recording_id(recording_id)
@@ -163,7 +163,7 @@ class RecordingLog:
             if entry.type is EntryType.TERM and entry.recording_id != recording_id:
                 raise UsageError(f"terms are in recording {entry.recording_id}, not {recording_id}")
         if leadership_term_id - 1 in self._terms:
-            self.commit_log_position(leadership_term_id - 1, term_base_log_position)
+            self.commit_log_position(TermId(leadership_term_id - 1), term_base_log_position)
         following = self._terms.get(leadership_term_id + 1)
         end = NULL_POSITION if following is None else following.term_base_log_position
         return self._append(
@@ -178,14 +178,14 @@ class RecordingLog:
             )
         )
 
-    def commit_log_position(self, leadership_term_id: int, log_position: int) -> None:
+    def commit_log_position(self, leadership_term_id: TermId, log_position: int) -> None:
         """Write where a term ends. Raises `UsageError` when the term is unknown."""
         entry = self.get_term_entry(leadership_term_id)
         if entry.log_position != log_position:
             self._write(entry.offset + LOG_POSITION_OFFSET, encode_position(log_position))
             self._replace(entry, replace(entry, log_position=log_position))
 
-    def cut_terms(self, position: int) -> int:
+    def cut_terms(self, position: int) -> TermId:
         """The log was cut at `position`: what began after it is invalid. Returns the term in which the log now ends.
 
         -1 when there is no term. A term that begins at `position` stays, without length.
@@ -195,12 +195,12 @@ class RecordingLog:
                 self.commit_log_position(entry.leadership_term_id, position)
                 return entry.leadership_term_id
             self.invalidate_entry(entry.entry_index)
-        return NULL_VALUE
+        return NULL_TERM_ID
 
     def append_snapshot(
         self,
         recording_id: int,
-        leadership_term_id: int,
+        leadership_term_id: TermId,
         term_base_log_position: int,
         log_position: int,
         timestamp: int,
@@ -228,7 +228,7 @@ class RecordingLog:
     def append_standby_snapshot(
         self,
         recording_id: int,
-        leadership_term_id: int,
+        leadership_term_id: TermId,
         term_base_log_position: int,
         log_position: int,
         timestamp: int,
@@ -289,7 +289,7 @@ class RecordingLog:
         for entry in snapshot:
             self.invalidate_entry(entry.entry_index)
 
-    def remove_entry(self, leadership_term_id: int, entry_index: int) -> None:
+    def remove_entry(self, leadership_term_id: TermId, entry_index: int) -> None:
         """Erase an entry; its record keeps its place in the file. Raises `UsageError` if there is no such entry."""
         entry = self._entry_at(entry_index)
         if entry.leadership_term_id != leadership_term_id:
@@ -302,9 +302,9 @@ class RecordingLog:
     def ensure_coherent(
         self,
         recording_id: int,
-        initial_log_leadership_term_id: int,
+        initial_log_leadership_term_id: TermId,
         initial_term_base_log_position: int,
-        leadership_term_id: int,
+        leadership_term_id: TermId,
         term_base_log_position: int,
         log_position: int,
         timestamp: int,
@@ -380,7 +380,7 @@ class RecordingLog:
 
     def _append_terms(self, recording_id: int, terms: Iterable[int], base: int, timestamp: int) -> None:
         for leadership_term_id in terms:
-            self.append_term(recording_id, leadership_term_id, base, timestamp)
+            self.append_term(recording_id, TermId(leadership_term_id), base, timestamp)
 
     def _append_snapshot(self, entry: Entry) -> Entry:
         _check_recording_id(entry.recording_id)

@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import Final
 
 from upheaval_node.errors import DecodeError, UsageError
-from upheaval_node.types import NULL_VALUE, align
+from upheaval_node.types import NULL_VALUE, TermId, align
 
 CONSENSUS_MODULE_ID: Final = -1
 
@@ -63,7 +63,7 @@ class Entry:
     """
 
     recording_id: int
-    leadership_term_id: int
+    leadership_term_id: TermId
     term_base_log_position: int
     log_position: int
     timestamp: int

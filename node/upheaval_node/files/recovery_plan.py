@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from upheaval_node.errors import UsageError
 from upheaval_node.files.recording_log_entry import Entry
-from upheaval_node.types import NULL_POSITION, NULL_VALUE
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, TermId
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class LogPlan:
     """
 
     recording_id: int
-    leadership_term_id: int
+    leadership_term_id: TermId
     term_base_log_position: int
     log_position: int
     start_position: int
@@ -48,7 +48,7 @@ class LogPlan:
 class RecoveryPlan:
     """`snapshots` holds the consensus module's first, then the services' by id."""
 
-    last_leadership_term_id: int
+    last_leadership_term_id: TermId
     last_term_base_log_position: int
     appended_log_position: int
     committed_log_position: int
@@ -70,12 +70,12 @@ def make_recovery_plan(
             extent, last_term.leadership_term_id, last_term.term_base_log_position, last_term.log_position, start
         )
     elif not entries and extent is not None:
-        log = _log(extent, NULL_VALUE, 0, 0, extent.start_position)
+        log = _log(extent, NULL_TERM_ID, 0, 0, extent.start_position)
     return _plan(snapshots, log)
 
 
 def _plan(snapshots: tuple[Entry, ...], log: LogPlan | None) -> RecoveryPlan:
-    term, base, position = NULL_VALUE, 0, 0
+    term, base, position = NULL_TERM_ID, 0, 0
     if snapshots:
         head = snapshots[0]
         term, base, position = head.leadership_term_id, head.term_base_log_position, head.log_position
@@ -87,7 +87,7 @@ def _plan(snapshots: tuple[Entry, ...], log: LogPlan | None) -> RecoveryPlan:
     )
 
 
-def _log(extent: RecordingExtent, term: int, base: int, end: int, start: int) -> LogPlan:
+def _log(extent: RecordingExtent, term: TermId, base: int, end: int, start: int) -> LogPlan:
     return LogPlan(
         recording_id=extent.recording_id,
         leadership_term_id=term,

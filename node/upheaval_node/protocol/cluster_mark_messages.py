@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 
 from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
+from upheaval_node.types import MemberId, TermId
 
 
 class ClusterComponentType(IntEnum):
@@ -34,12 +35,12 @@ class MarkFileHeader(Message):
     activity_timestamp: int = NULL_INT64
     start_timestamp: int = NULL_INT64
     pid: int = NULL_INT64
-    candidate_term_id: int = NULL_INT64
+    candidate_term_id: TermId = TermId(NULL_INT64)
     archive_stream_id: int = NULL_INT32
     service_stream_id: int = NULL_INT32
     consensus_module_stream_id: int = NULL_INT32
     ingress_stream_id: int = NULL_INT32
-    member_id: int = NULL_INT32
+    member_id: MemberId = MemberId(NULL_INT32)
     service_id: int = NULL_INT32
     header_length: int = NULL_INT32
     error_buffer_length: int = NULL_INT32

@@ -13,6 +13,7 @@ from typing import ClassVar, Final
 
 from upheaval_node.protocol.codec import NULL_UINT8, NULL_INT32, NULL_INT64, GroupEntry, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
+from upheaval_node.types import MemberId, TermId
 
 
 class EventCode(IntEnum):
@@ -68,7 +69,7 @@ class SessionMessageHeader(Message):
 
     TEMPLATE_ID: ClassVar[int] = 1
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: int = NULL_INT64
     timestamp: int = NULL_INT64
 
@@ -81,8 +82,8 @@ class SessionEvent(Message):
 
     cluster_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
-    leadership_term_id: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
+    leadership_term_id: TermId = TermId(NULL_INT64)
+    leader_member_id: MemberId = MemberId(NULL_INT32)
     code: EventCode | int = NULL_INT32
     version: int = 0
     leader_heartbeat_timeout_ns: int = NULL_INT64
@@ -109,7 +110,7 @@ class SessionCloseRequest(Message):
 
     TEMPLATE_ID: ClassVar[int] = 4
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: int = NULL_INT64
 
 
@@ -119,7 +120,7 @@ class SessionKeepAlive(Message):
 
     TEMPLATE_ID: ClassVar[int] = 5
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: int = NULL_INT64
 
 
@@ -129,9 +130,9 @@ class NewLeaderEvent(Message):
 
     TEMPLATE_ID: ClassVar[int] = 6
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
     ingress_endpoints: str = ""
 
 
@@ -163,7 +164,7 @@ class TimerEvent(Message):
 
     TEMPLATE_ID: ClassVar[int] = 20
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     correlation_id: int = NULL_INT64
     timestamp: int = NULL_INT64
 
@@ -174,7 +175,7 @@ class SessionOpenEvent(Message):
 
     TEMPLATE_ID: ClassVar[int] = 21
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     correlation_id: int = NULL_INT64
     cluster_session_id: int = NULL_INT64
     timestamp: int = NULL_INT64
@@ -189,7 +190,7 @@ class SessionCloseEvent(Message):
 
     TEMPLATE_ID: ClassVar[int] = 22
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: int = NULL_INT64
     timestamp: int = NULL_INT64
     close_reason: CloseReason | int = NULL_INT32
@@ -201,7 +202,7 @@ class ClusterActionRequest(Message):
 
     TEMPLATE_ID: ClassVar[int] = 23
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     timestamp: int = NULL_INT64
     action: ClusterAction | int = NULL_INT32
@@ -214,11 +215,11 @@ class NewLeadershipTermEvent(Message):
 
     TEMPLATE_ID: ClassVar[int] = 24
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     timestamp: int = NULL_INT64
     term_base_log_position: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
     log_session_id: int = NULL_INT32
     time_unit: ClusterTimeUnit | int = NULL_INT32
     app_version: int = 0
@@ -230,13 +231,13 @@ class MembershipChangeEvent(Message):
 
     TEMPLATE_ID: ClassVar[int] = 25
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     timestamp: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
     cluster_size: int = NULL_INT32
     change_type: ChangeType | int = NULL_INT32
-    member_id: int = NULL_INT32
+    member_id: MemberId = MemberId(NULL_INT32)
     cluster_members: str = ""
 
 
@@ -246,7 +247,7 @@ class AdminRequest(Message):
 
     TEMPLATE_ID: ClassVar[int] = 26
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     request_type: AdminRequestType | int = NULL_INT32
@@ -324,7 +325,7 @@ class RemoveMember(Message):
 
     TEMPLATE_ID: ClassVar[int] = 35
 
-    member_id: int = NULL_INT32
+    member_id: MemberId = MemberId(NULL_INT32)
     is_passive: bool = False
 
 
@@ -336,7 +337,7 @@ class JoinLog(Message):
 
     log_position: int = NULL_INT64
     max_log_position: int = NULL_INT64
-    member_id: int = NULL_INT32
+    member_id: MemberId = MemberId(NULL_INT32)
     log_session_id: int = NULL_INT32
     log_stream_id: int = NULL_INT32
     is_startup: bool = False
@@ -352,7 +353,7 @@ class ClusterMembersResponse(Message):
     TEMPLATE_ID: ClassVar[int] = 41
 
     correlation_id: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
     active_members: str = ""
     passive_followers: str = ""
 
@@ -371,10 +372,10 @@ class ServiceTerminationPosition(Message):
 class ClusterMembersExtendedResponseActiveMember(GroupEntry):
     """Entry of the group `ClusterMembersExtendedResponse.activeMembers`."""
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     time_of_last_append_ns: int = NULL_INT64
-    member_id: int = NULL_INT32
+    member_id: MemberId = MemberId(NULL_INT32)
     ingress_endpoint: str = ""
     consensus_endpoint: str = ""
     log_endpoint: str = ""
@@ -386,10 +387,10 @@ class ClusterMembersExtendedResponseActiveMember(GroupEntry):
 class ClusterMembersExtendedResponsePassiveMember(GroupEntry):
     """Entry of the group `ClusterMembersExtendedResponse.passiveMembers`."""
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     time_of_last_append_ns: int = NULL_INT64
-    member_id: int = NULL_INT32
+    member_id: MemberId = MemberId(NULL_INT32)
     ingress_endpoint: str = ""
     consensus_endpoint: str = ""
     log_endpoint: str = ""
@@ -405,8 +406,8 @@ class ClusterMembersExtendedResponse(Message):
 
     correlation_id: int = NULL_INT64
     current_time_ns: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
-    member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
+    member_id: MemberId = MemberId(NULL_INT32)
     active_members: tuple[ClusterMembersExtendedResponseActiveMember, ...] = ()
     passive_members: tuple[ClusterMembersExtendedResponsePassiveMember, ...] = ()
 
@@ -417,10 +418,10 @@ class CanvassPosition(Message):
 
     TEMPLATE_ID: ClassVar[int] = 50
 
-    log_leadership_term_id: int = NULL_INT64
+    log_leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
-    leadership_term_id: int = NULL_INT64
-    follower_member_id: int = NULL_INT32
+    leadership_term_id: TermId = TermId(NULL_INT64)
+    follower_member_id: MemberId = MemberId(NULL_INT32)
     protocol_version: int = 0
 
 
@@ -430,10 +431,10 @@ class RequestVote(Message):
 
     TEMPLATE_ID: ClassVar[int] = 51
 
-    log_leadership_term_id: int = NULL_INT64
+    log_leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
-    candidate_term_id: int = NULL_INT64
-    candidate_member_id: int = NULL_INT32
+    candidate_term_id: TermId = TermId(NULL_INT64)
+    candidate_member_id: MemberId = MemberId(NULL_INT32)
     protocol_version: int = 0
 
 
@@ -443,11 +444,11 @@ class Vote(Message):
 
     TEMPLATE_ID: ClassVar[int] = 52
 
-    candidate_term_id: int = NULL_INT64
-    log_leadership_term_id: int = NULL_INT64
+    candidate_term_id: TermId = TermId(NULL_INT64)
+    log_leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
-    candidate_member_id: int = NULL_INT32
-    follower_member_id: int = NULL_INT32
+    candidate_member_id: MemberId = MemberId(NULL_INT32)
+    follower_member_id: MemberId = MemberId(NULL_INT32)
     vote: bool = False
 
 
@@ -457,16 +458,16 @@ class NewLeadershipTerm(Message):
 
     TEMPLATE_ID: ClassVar[int] = 53
 
-    log_leadership_term_id: int = NULL_INT64
-    next_leadership_term_id: int = NULL_INT64
+    log_leadership_term_id: TermId = TermId(NULL_INT64)
+    next_leadership_term_id: TermId = TermId(NULL_INT64)
     next_term_base_log_position: int = NULL_INT64
     next_log_position: int = NULL_INT64
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     term_base_log_position: int = NULL_INT64
     log_position: int = NULL_INT64
     leader_recording_id: int = NULL_INT64
     timestamp: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
     log_session_id: int = NULL_INT32
     app_version: int = 0
     is_startup: bool = False
@@ -479,9 +480,9 @@ class AppendPosition(Message):
 
     TEMPLATE_ID: ClassVar[int] = 54
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
-    follower_member_id: int = NULL_INT32
+    follower_member_id: MemberId = MemberId(NULL_INT32)
     flags: int = NULL_UINT8
 
 
@@ -491,9 +492,9 @@ class CommitPosition(Message):
 
     TEMPLATE_ID: ClassVar[int] = 55
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -502,9 +503,9 @@ class CatchupPosition(Message):
 
     TEMPLATE_ID: ClassVar[int] = 56
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
-    follower_member_id: int = NULL_INT32
+    follower_member_id: MemberId = MemberId(NULL_INT32)
     catchup_endpoint: str = ""
 
 
@@ -514,8 +515,8 @@ class StopCatchup(Message):
 
     TEMPLATE_ID: ClassVar[int] = 57
 
-    leadership_term_id: int = NULL_INT64
-    follower_member_id: int = NULL_INT32
+    leadership_term_id: TermId = TermId(NULL_INT64)
+    follower_member_id: MemberId = MemberId(NULL_INT32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -535,7 +536,7 @@ class ClusterMembersChange(Message):
     TEMPLATE_ID: ClassVar[int] = 71
 
     correlation_id: int = NULL_INT64
-    leader_member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
     active_members: str = ""
     passive_members: str = ""
 
@@ -547,7 +548,7 @@ class SnapshotRecordingQuery(Message):
     TEMPLATE_ID: ClassVar[int] = 72
 
     correlation_id: int = NULL_INT64
-    request_member_id: int = NULL_INT32
+    request_member_id: MemberId = MemberId(NULL_INT32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -555,7 +556,7 @@ class SnapshotRecordingsSnapshot(GroupEntry):
     """Entry of the group `SnapshotRecordings.snapshots`."""
 
     recording_id: int = NULL_INT64
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     term_base_log_position: int = NULL_INT64
     log_position: int = NULL_INT64
     timestamp: int = NULL_INT64
@@ -579,8 +580,8 @@ class JoinCluster(Message):
 
     TEMPLATE_ID: ClassVar[int] = 74
 
-    leadership_term_id: int = NULL_INT64
-    member_id: int = NULL_INT32
+    leadership_term_id: TermId = TermId(NULL_INT64)
+    member_id: MemberId = MemberId(NULL_INT32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -589,7 +590,7 @@ class TerminationPosition(Message):
 
     TEMPLATE_ID: ClassVar[int] = 75
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
 
 
@@ -599,9 +600,9 @@ class TerminationAck(Message):
 
     TEMPLATE_ID: ClassVar[int] = 76
 
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
-    member_id: int = NULL_INT32
+    member_id: MemberId = MemberId(NULL_INT32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -623,7 +624,7 @@ class BackupResponseSnapshot(GroupEntry):
     """Entry of the group `BackupResponse.snapshots`."""
 
     recording_id: int = NULL_INT64
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     term_base_log_position: int = NULL_INT64
     log_position: int = NULL_INT64
     timestamp: int = NULL_INT64
@@ -638,13 +639,13 @@ class BackupResponse(Message):
 
     correlation_id: int = NULL_INT64
     log_recording_id: int = NULL_INT64
-    log_leadership_term_id: int = NULL_INT64
+    log_leadership_term_id: TermId = TermId(NULL_INT64)
     log_term_base_log_position: int = NULL_INT64
-    last_leadership_term_id: int = NULL_INT64
+    last_leadership_term_id: TermId = TermId(NULL_INT64)
     last_term_base_log_position: int = NULL_INT64
     commit_position_counter_id: int = NULL_INT32
-    leader_member_id: int = NULL_INT32
-    member_id: int = NULL_INT32
+    leader_member_id: MemberId = MemberId(NULL_INT32)
+    member_id: MemberId = MemberId(NULL_INT32)
     snapshots: tuple[BackupResponseSnapshot, ...] = ()
     cluster_members: str = ""
 
@@ -675,7 +676,7 @@ class StandbySnapshotSnapshot(GroupEntry):
     """Entry of the group `StandbySnapshot.snapshots`."""
 
     recording_id: int = NULL_INT64
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     term_base_log_position: int = NULL_INT64
     log_position: int = NULL_INT64
     timestamp: int = NULL_INT64
@@ -705,7 +706,7 @@ class SnapshotMarker(Message):
 
     type_id: int = NULL_INT64
     log_position: int = NULL_INT64
-    leadership_term_id: int = NULL_INT64
+    leadership_term_id: TermId = TermId(NULL_INT64)
     index: int = NULL_INT32
     mark: SnapshotMark | int = NULL_INT32
     time_unit: ClusterTimeUnit | int = NULL_INT32
@@ -767,8 +768,8 @@ class ClusterMembers(Message):
 
     TEMPLATE_ID: ClassVar[int] = 106
 
-    member_id: int = NULL_INT32
-    high_member_id: int = NULL_INT32
+    member_id: MemberId = MemberId(NULL_INT32)
+    high_member_id: MemberId = MemberId(NULL_INT32)
     cluster_members: str = ""
 
 

@@ -12,6 +12,7 @@ from typing import ClassVar, Final
 
 from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
+from upheaval_node.types import MemberId, TermId
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class CandidateTerm(Message):
 
     TEMPLATE_ID: ClassVar[int] = 301
 
-    candidate_term_id: int = NULL_INT64
+    candidate_term_id: TermId = TermId(NULL_INT64)
     timestamp: int = NULL_INT64
     log_position: int = NULL_INT64
 
@@ -41,9 +42,9 @@ class ClusterMembers(Message):
 
     TEMPLATE_ID: ClassVar[int] = 303
 
-    leadership_term_id: int = NULL_INT64
-    member_id: int = NULL_INT32
-    high_member_id: int = NULL_INT32
+    leadership_term_id: TermId = TermId(NULL_INT64)
+    member_id: MemberId = MemberId(NULL_INT32)
+    high_member_id: MemberId = MemberId(NULL_INT32)
     cluster_members: str = ""
 
 

@@ -26,7 +26,7 @@ from upheaval_node.protocol.constants import (
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import Now
+from upheaval_node.types import Now, TermId
 
 SERVICE_SNAPSHOT_TYPE: Final = 2
 
@@ -46,7 +46,7 @@ class ServiceSnapshot:
     """`state` holds the application's messages."""
 
     log_position: int
-    leadership_term_id: int
+    leadership_term_id: TermId
     time_unit: cm.ClusterTimeUnit
     app_version: int
     sessions: tuple[SessionState, ...]

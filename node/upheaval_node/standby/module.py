@@ -36,7 +36,17 @@ from upheaval_node.settings import MemberSettings
 from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MAX_POSITION, MS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import (
+    MAX_POSITION,
+    MS,
+    NEVER_NS,
+    NULL_MEMBER_ID,
+    NULL_POSITION,
+    NULL_VALUE,
+    MemberId,
+    Now,
+    TermId,
+)
 
 STANDBY_FLAG: Final = 1
 """Flag of a ClusterActionRequest: only standbys take this snapshot."""
@@ -76,7 +86,7 @@ class StandbyModule:
     ) -> None:
         """`recording_log` is written by the backup agent too; `members` is what `standby_members` makes."""
         context = self._context = open_context(
-            media, storage, counters, settings, members, NULL_VALUE, tracer, errors, recording_log=recording_log
+            media, storage, counters, settings, members, NULL_MEMBER_ID, tracer, errors, recording_log=recording_log
         )
         self.counters: Final = context.published
         self.recording_log: Final = context.recording_log
@@ -125,12 +135,12 @@ class StandbyModule:
         return self._standing.state
 
     @property
-    def leadership_term_id(self) -> int:
+    def leadership_term_id(self) -> TermId:
         """The term that the log has come to."""
         return self._standing.leadership_term_id
 
     @property
-    def leader_member_id(self) -> int:
+    def leader_member_id(self) -> MemberId:
         """Who leads it."""
         return self._standing.leader_member_id
 
@@ -318,7 +328,7 @@ class StandbyModule:
 
     # --- snapshots ---
 
-    def _base_of_term(self, leadership_term_id: int) -> int:
+    def _base_of_term(self, leadership_term_id: TermId) -> int:
         """That of the log, or of the snapshot that was started from: the copy of a log need not name every term."""
         assert leadership_term_id == self.leadership_term_id
         return self._term_base

@@ -22,7 +22,7 @@ from upheaval_node.service.container import ServiceContainer
 from upheaval_node.standby.config import StandbyConfig
 from upheaval_node.standby.module import StandbyModule, standby_members
 from upheaval_node.standby.notices import SnapshotNotices
-from upheaval_node.types import NULL_VALUE
+from upheaval_node.types import NULL_MEMBER_ID
 
 StandbyAgent = BackupNodeAgent | StandbyModule | ServiceContainer
 """What a standby is made of: agents with an orderly end."""
@@ -75,7 +75,7 @@ def _marks(config: StandbyConfig, ports: MemberPorts) -> MarkKeeper:
                 service_mark_of(
                     storage,
                     service_id,
-                    member_id=NULL_VALUE,
+                    member_id=NULL_MEMBER_ID,
                     cluster_id=backup.cluster_id,
                     folder=backup.folder,
                     pid=pid,

@@ -67,7 +67,7 @@ from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import S
+from upheaval_node.types import MemberId, S
 
 INGRESS_PORT: Final = 9000
 COUNTER_CAPACITY: Final = 1024
@@ -134,7 +134,7 @@ class SimulatedMember:
         errors = ErrorLog(tracer)
         self.errors.append(errors)
         config = MemberConfig(
-            member_id=self.member_id,
+            member_id=MemberId(self.member_id),
             members=cluster.endpoints,
             folder=self.host,
             services=(cluster.service,),

@@ -1,0 +1,101 @@
+"""Small JSON becomes dataclasses by the types of their fields; what does not fit is one line with file and field."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import pytest
+
+from upheaval.errors import UsageError
+from upheaval.records.jsonfields import Called, FieldError, Json, OneOf, Within, decode, read_file, read_values
+
+
+class Fruit(StrEnum):
+    APPLE = "apple"
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outer:
+    name: str
+    count: Annotated[int, Within(1, 9)]
+    fruit: Annotated[Fruit, Called("food")]
+    anything: Json
+    inner: Inner | None
+    items: tuple[Inner, ...]
+    is_new: bool
+    kind: Annotated[str, OneOf(("a", "b"))] = "a"
+    numbers: tuple[int, ...] = ()
+    more: Mapping[str, Json] = field(default_factory=dict)
+
+
+GOOD: dict[str, Json] = {
+    "name": "n",
+    "count": 3,
+    "fruit": "apple",
+    "anything": [1, {"x": None}],
+    "inner": {"number": 1},
+    "items": [{"number": 2}, {"number": 3}],
+    "is_new": True,
+    "unknown": "is passed over",
+}
+
+
+def test_a_dataclass_is_made_by_its_types() -> None:
+    made = decode(Outer, {**GOOD, "kind": "b", "numbers": [4, 5], "more": {"y": 1}})
+    items = (Inner(2), Inner(3))
+    assert made == Outer("n", 3, Fruit.APPLE, [1, {"x": None}], Inner(1), items, True, "b", (4, 5), {"y": 1})
+
+
+@pytest.mark.parametrize("absent", [{}, {"kind": None, "numbers": None, "more": None, "inner": None, "anything": None}])
+def test_what_is_missing_or_null_has_its_default(absent: dict[str, Json]) -> None:
+    given = {name: value for name, value in GOOD.items() if name not in ("inner", "anything")}
+    made = decode(Outer, {**given, **absent})
+    assert (made.kind, made.numbers, made.more, made.inner, made.anything) == ("a", (), {}, None, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"name": None}, "field 'name' must be a string, not null"),
+        ({"count": True}, "field 'count' must be an integer, not true"),
+        ({"count": 10}, "field 'count' must be 1 to 9, not 10"),
+        ({"fruit": "pear"}, "unknown food 'pear'"),
+        ({"fruit": 1}, "field 'fruit' must be a string, not 1"),
+        ({"inner": [1]}, "field 'inner' must be an object, not [1]"),
+        ({"inner": {"number": "1"}}, "field 'number' must be an integer, not \"1\""),
+        ({"items": [{"number": 1}, 2]}, "field 'items' must be a list of objects, not"),
+        ({"items": [{}]}, "field 'number' must be an integer, not missing"),
+        ({"is_new": 1}, "field 'is_new' must be true or false, not 1"),
+        ({"kind": "c"}, "field 'kind' must be a or b, not \"c\""),
+        ({"numbers": [1, True]}, "field 'numbers' must be a list of integers, not [1, true]"),
+        ({"more": "x"}, "field 'more' must be an object, not \"x\""),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict[str, Json], said: str) -> None:
+    with pytest.raises(FieldError) as caught:
+        decode(Outer, {**GOOD, **change})
+    assert str(caught.value).startswith(said)
+
+
+def test_a_default_does_not_stand_for_what_is_required() -> None:
+    with pytest.raises(FieldError, match="field 'kind' must be a string, not missing"):
+        decode(Outer, GOOD, ("kind",))
+
+
+def test_files_and_lines_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "inner.json"
+    path.write_text('{"number": 1}\n{"number": null}\n')
+    assert next(read_values(lambda given: decode(Inner, given), path)) == (1, Inner(1))
+    with pytest.raises(UsageError, match=r"inner\.json:2: field 'number' must be an integer, not null"):
+        list(read_values(lambda given: decode(Inner, given), path))
+    path.write_text(json.dumps({}))
+    with pytest.raises(UsageError, match=r"inner\.json: field 'number' must be an integer, not missing"):
+        read_file(Inner, path)
