@@ -224,7 +224,7 @@ def test_orders_are_read_and_the_load_is_for_the_service() -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("shutdown", "s:3:1: the cluster ends by shutdown: write `start` behind it"),
+        ("shutdown", "s:3:1: the cluster ends by shutdown: write `start` after it"),
         ("abort\nsnapshot", "s:4:1: nobody takes snapshot after abort: write `start` before it"),
         ("snapshot now", "s:3:10: unexpected 'now'"),
         ("cluster service=bank", "s:3:9: service 'bank': use one of workbench, ledger, timers"),
