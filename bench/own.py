@@ -158,7 +158,7 @@ def measure_failover(profile: str = "test") -> float:
         client.load.end_ns = NEVER_NS
         client.cycle.run_until(lambda: client.load.answered > 100, time.monotonic_ns() + 10 * S)
         killed_ns = time.monotonic_ns()
-        cluster.member(client.session.leader_member_id).kill()
+        cluster.member(client.session.leader_member_id).node.kill()
         old_term = client.session.leadership_term_id
         client.cycle.run_until(lambda: client.session.leadership_term_id > old_term, killed_ns + 30 * S)
         client.load.forget_unanswered()

@@ -20,7 +20,7 @@ from upheaval.records import (
     companion_name,
 )
 from upheaval.runtimes.simulated import links as virtual
-from upheaval.runtimes.simulated.cluster import SimulatedCluster
+from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
@@ -197,7 +197,7 @@ class SimulatedTarget:
 
     # --- companions ---
 
-    def companion(self, name: str) -> SimulatedCompanion:
+    def companion(self, name: str) -> Beside:
         """Raises `UsageError` for one that was never started here."""
         found = self.cluster.companions.get(companion_name(name))
         if found is None:

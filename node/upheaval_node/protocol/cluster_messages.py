@@ -13,7 +13,7 @@ from typing import Final
 
 from upheaval_node.protocol.codec import NULL_UINT8, NULL_INT32, NULL_INT64, GroupEntry, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
-from upheaval_node.types import MemberId, TermId
+from upheaval_node.types import MemberId, SessionId, TermId
 
 
 class EventCode(IntEnum):
@@ -68,7 +68,7 @@ class SessionMessageHeader(Message):
     """Template 1 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     timestamp: int = NULL_INT64
 
 
@@ -76,7 +76,7 @@ class SessionMessageHeader(Message):
 class SessionEvent(Message):
     """Template 2 of schema 111."""
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
     leadership_term_id: TermId = TermId(NULL_INT64)
     leader_member_id: MemberId = MemberId(NULL_INT32)
@@ -103,7 +103,7 @@ class SessionCloseRequest(Message):
     """Template 4 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +111,7 @@ class SessionKeepAlive(Message):
     """Template 5 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ class NewLeaderEvent(Message):
     """Template 6 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     leader_member_id: MemberId = MemberId(NULL_INT32)
     ingress_endpoints: str = ""
 
@@ -129,7 +129,7 @@ class Challenge(Message):
     """Template 7 of schema 111."""
 
     correlation_id: int = NULL_INT64
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     encoded_challenge: bytes = b""
 
 
@@ -138,7 +138,7 @@ class ChallengeResponse(Message):
     """Template 8 of schema 111."""
 
     correlation_id: int = NULL_INT64
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     encoded_credentials: bytes = b""
 
 
@@ -157,7 +157,7 @@ class SessionOpenEvent(Message):
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     correlation_id: int = NULL_INT64
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     timestamp: int = NULL_INT64
     response_stream_id: int = NULL_INT32
     response_channel: str = ""
@@ -169,7 +169,7 @@ class SessionCloseEvent(Message):
     """Template 22 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     timestamp: int = NULL_INT64
     close_reason: CloseReason | int = NULL_INT32
 
@@ -218,7 +218,7 @@ class AdminRequest(Message):
     """Template 26 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
     request_type: AdminRequestType | int = NULL_INT32
     payload: bytes = b""
@@ -228,7 +228,7 @@ class AdminRequest(Message):
 class AdminResponse(Message):
     """Template 27 of schema 111."""
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
     request_type: AdminRequestType | int = NULL_INT32
     response_code: AdminResponseCode | int = NULL_INT32
@@ -240,7 +240,7 @@ class AdminResponse(Message):
 class CloseSession(Message):
     """Template 30 of schema 111."""
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -623,7 +623,7 @@ class SnapshotMarker(Message):
 class ClientSession(Message):
     """Template 102 of schema 111."""
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     response_stream_id: int = NULL_INT32
     response_channel: str = ""
     encoded_principal: bytes = b""
@@ -633,7 +633,7 @@ class ClientSession(Message):
 class ClusterSession(Message):
     """Template 103 of schema 111."""
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
     opened_log_position: int = NULL_INT64
     time_of_last_activity: int = NULL_INT64

@@ -7,8 +7,10 @@ passes inside the calls that wait. Implements `upheaval.cluster.Cluster`.
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Final, Protocol
 
+from upheaval.cluster.companion_control import Companion
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
     ControlRecord,
@@ -20,7 +22,6 @@ from upheaval.records import (
     RunFolder,
 )
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
-from upheaval.runtimes.simulated.companion import SimulatedCompanion
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.links import LinkProfile
@@ -233,6 +234,13 @@ class SimulatedMember:
         return self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
 
 
+class Beside(Companion, Protocol):
+    """A node beside the members."""
+
+    def write(self, run: Path) -> None:
+        """Put its folder and its entry into a run folder, as things stand."""
+
+
 class SimulatedCluster:
     """Members `0..members-1` on hosts of their own, in one world."""
 
@@ -275,7 +283,7 @@ class SimulatedCluster:
         self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
         self.members = [SimulatedMember(self, member_id) for member_id in range(members)]
-        self.companions: dict[str, SimulatedCompanion] = {}
+        self.companions: dict[str, Beside] = {}
         """Backups and standbys by name; `companion.start_backup` adds them."""
         self._folder = folder
         self._workload: dict[str, Json] = {}

@@ -6,9 +6,10 @@ knows what a backup or a standby does.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 from upheaval.records import CompanionConfig, CompanionStatus, companion_name, note_companion
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import write_files, write_trace
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.process import SimulatedProcess
@@ -24,9 +25,6 @@ from upheaval_node.member import MemberPorts
 from upheaval_node.ports import Agent
 from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
 from upheaval_node.types import Now, S
-
-if TYPE_CHECKING:
-    from upheaval.runtimes.simulated.cluster import SimulatedCluster
 
 COUNTER_CAPACITY: Final = 1024
 STOP_TIMEOUT_NS: Final = 5 * S
@@ -55,7 +53,7 @@ Build = Callable[["SimulatedCompanion", MemberPorts], Sequence[ClosableAgent]]
 class SimulatedCompanion:
     """One node beside the members: its disk, and its process while it has one."""
 
-    def __init__(self, cluster: "SimulatedCluster", config: CompanionConfig, build: Build) -> None:
+    def __init__(self, cluster: SimulatedCluster, config: CompanionConfig, build: Build) -> None:
         self.name = companion_name(config.name)
         self.config = config
         self.host = self.name
@@ -188,7 +186,7 @@ def companion_endpoints(host: str) -> BackupEndpoints:
 
 
 def start_backup(
-    cluster: "SimulatedCluster",
+    cluster: SimulatedCluster,
     name: str = "backup-0",
     *,
     source: str = "ANY",
@@ -210,7 +208,7 @@ def start_backup(
 
 
 def make_backup(
-    cluster: "SimulatedCluster",
+    cluster: SimulatedCluster,
     wanted: CompanionConfig,
     *,
     settings: BackupNodeSettings | None = None,
@@ -220,7 +218,7 @@ def make_backup(
     """The backup of that name, not started if it is a new one."""
     name = wanted.name
     known = cluster.companions.get(name)
-    if known is not None:
+    if isinstance(known, SimulatedCompanion):
         return known
     chosen = settings or backup_profile_settings("test", sync_level=cluster.settings.cluster.file_sync_level)
     config = BackupConfig(

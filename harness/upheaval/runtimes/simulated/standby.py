@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from upheaval.records import CompanionConfig
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.companion import ClosableAgent, SimulatedCompanion, companion_endpoints
 from upheaval_node.backup.config import BackupConfig, ReplayStart, SourceType
 from upheaval_node.credentials import CredentialsSupplier
@@ -15,12 +15,9 @@ from upheaval_node.settings import backup_profile_settings
 from upheaval_node.standby.config import StandbyConfig
 from upheaval_node.standby.node import build_standby
 
-if TYPE_CHECKING:
-    from upheaval.runtimes.simulated.cluster import SimulatedCluster
-
 
 def make_standby(
-    cluster: "SimulatedCluster",
+    cluster: SimulatedCluster,
     wanted: CompanionConfig,
     *,
     services: Callable[[], Sequence[ClusteredService]] | None = None,
@@ -29,7 +26,7 @@ def make_standby(
     """The standby of that name, not started if it is a new one. `services` are made anew at every start."""
     name = wanted.name
     known = cluster.companions.get(name)
-    if known is not None:
+    if isinstance(known, SimulatedCompanion):
         return known
     of_members = cluster.settings.cluster
     make = services or (lambda: [load_service(cluster.service)])
