@@ -51,6 +51,8 @@ def named_type(name: str) -> str:
     """The type of `upheaval_node.types` that values of such a field have; empty for plain numbers."""
     if name.endswith("member_id"):
         return "MemberId"
+    if name.endswith("cluster_session_id"):
+        return "SessionId"
     return "TermId" if name.endswith(("leadership_term_id", "candidate_term_id")) else ""
 
 
@@ -137,7 +139,7 @@ def module_text(schema: SchemaTable) -> str:
         "from upheaval_node.protocol.schema import load_schema",
     ]
     classes = [line for message in messages for line in message_lines(message, schema)]
-    types = [name for name in ("MemberId", "TermId") if any(f": {name} = " in line for line in classes)]
+    types = [name for name in ("MemberId", "SessionId", "TermId") if any(f": {name} = " in line for line in classes)]
     lines += [f"from upheaval_node.types import {', '.join(types)}"] if types else []
     for enum in enums:
         lines += enum_lines(enum)

@@ -9,6 +9,9 @@ from typing import Final, NamedTuple, NewType
 TermId = NewType("TermId", int)
 """A leadership term of a cluster."""
 
+SessionId = NewType("SessionId", int)
+"""A client's session with a cluster; negative for who asks as a backup or a service."""
+
 MemberId = NewType("MemberId", int)
 """One member of a cluster."""
 

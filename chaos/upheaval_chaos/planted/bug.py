@@ -67,7 +67,7 @@ CATALOGUE: Final = (
         "acknowledged-not-lost",
         "leader-left-alone",
         quorum.commit_without_a_quorum,
-        2,
+        10,
     ),
     PlantedBug(
         "message-delivered-twice",

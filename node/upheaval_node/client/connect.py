@@ -19,7 +19,7 @@ from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import NULL_INT64
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import MS, NULL_VALUE, MemberId, Now, S, TermId
+from upheaval_node.types import MS, NULL_VALUE, MemberId, Now, S, SessionId, TermId
 
 MESSAGE_TIMEOUT_NS: Final = 5 * S
 MAX_CLIENT_NAME_LENGTH: Final = 100
@@ -43,7 +43,7 @@ class AuthenticationError(ClusterError):
 class Established(NamedTuple):
     """A session as the leader opened it."""
 
-    session_id: int
+    session_id: SessionId
     leadership_term_id: TermId
     leader_member_id: MemberId
     leader_heartbeat_timeout_ns: int

@@ -30,7 +30,7 @@ from upheaval_node.protocol import session_header
 from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import NEVER_NS, NULL_TERM_ID, NULL_VALUE, MemberId, Now, S, TermId
+from upheaval_node.types import NEVER_NS, NULL_TERM_ID, NULL_VALUE, MemberId, Now, S, SessionId, TermId
 
 KEEP_ALIVE_INTERVAL_NS: Final = S
 SEND_ATTEMPTS: Final = 3
@@ -92,7 +92,7 @@ class ClusterClient:
             ingress_endpoints = parse_ingress_endpoints(ingress_endpoints)
         if not ingress_endpoints:
             raise UsageError("a client needs the ingress endpoint of at least one member")
-        self.session_id = NULL_VALUE
+        self.session_id = SessionId(NULL_VALUE)
         self.leader_member_id = NULL_VALUE
         self.leadership_term_id = NULL_TERM_ID
         self.peer_errors = 0

@@ -21,7 +21,7 @@ from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
-from upheaval_node.types import MAX_POSITION, Now
+from upheaval_node.types import MAX_POSITION, Now, SessionId
 
 MAX_WAITING: Final = 32
 """Requests that wait on one member; each may hold a connection."""
@@ -134,9 +134,9 @@ class BackupSessions:
 
     # --- steps ---
 
-    def _free_id(self) -> int:
+    def _free_id(self) -> SessionId:
         taken = {each.session.id for each in self._waiting}
-        return next(-number for number in range(1, MAX_WAITING + 1) if -number not in taken)
+        return next(SessionId(-number) for number in range(1, MAX_WAITING + 1) if -number not in taken)
 
     def _try_to_advance(self, now: Now, waiting: _Waiting, *, is_active: bool) -> bool:
         try:

@@ -17,7 +17,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import NULL_POSITION
+from upheaval_node.types import NULL_POSITION, SessionId
 
 
 class SessionState(IntEnum):
@@ -58,7 +58,7 @@ LEGAL_MOVES: Final[dict[SessionState, frozenset[SessionState]]] = {
 class ClusterSession:
     """`opened_log_position` is the end of the session's open event in the log, -1 before there is one."""
 
-    id: int
+    id: SessionId
     correlation_id: int
     response_stream_id: int
     response_channel: str

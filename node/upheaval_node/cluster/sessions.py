@@ -24,7 +24,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import NULL_INT32, Message
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
-from upheaval_node.types import NULL_VALUE, MemberId, Now, TermId
+from upheaval_node.types import NULL_VALUE, MemberId, Now, SessionId, TermId
 
 SCANS_PER_TIMEOUT: Final = 50
 """How often within one session time-out all sessions are looked at."""
@@ -97,7 +97,7 @@ class SessionManager:
         if self._leadership.active_log is None:
             self._redirect(now, request)
             return
-        session = self._new_session(now, self.next_session_id, request)
+        session = self._new_session(now, SessionId(self.next_session_id), request)
         self.next_session_id += 1
         if request.version >> 16 != CLUSTER_PROTOCOL_VERSION >> 16:
             ours = version_text(CLUSTER_PROTOCOL_VERSION)
@@ -404,7 +404,7 @@ class SessionManager:
 
     # --- steps ---
 
-    def _new_session(self, now: Now, session_id: int, request: cm.SessionConnectRequest) -> ClusterSession:
+    def _new_session(self, now: Now, session_id: SessionId, request: cm.SessionConnectRequest) -> ClusterSession:
         session = ClusterSession(
             session_id, request.correlation_id, request.response_stream_id, request.response_channel, now.ns
         )
@@ -420,7 +420,7 @@ class SessionManager:
 
     def _redirect(self, now: Now, request: cm.SessionConnectRequest) -> None:
         if len(self.answering) < MAX_WAITING:
-            session = self._new_session(now, NULL_VALUE, request)
+            session = self._new_session(now, SessionId(NULL_VALUE), request)
             session.event_code = cm.EventCode.REDIRECT
             session.event_detail = self._egress.ingress_endpoints
             self.answering.append(session)

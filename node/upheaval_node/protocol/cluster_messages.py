@@ -13,7 +13,7 @@ from typing import ClassVar, Final
 
 from upheaval_node.protocol.codec import NULL_UINT8, NULL_INT32, NULL_INT64, GroupEntry, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
-from upheaval_node.types import MemberId, TermId
+from upheaval_node.types import MemberId, SessionId, TermId
 
 
 class EventCode(IntEnum):
@@ -70,7 +70,7 @@ class SessionMessageHeader(Message):
     TEMPLATE_ID: ClassVar[int] = 1
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     timestamp: int = NULL_INT64
 
 
@@ -80,7 +80,7 @@ class SessionEvent(Message):
 
     TEMPLATE_ID: ClassVar[int] = 2
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
     leadership_term_id: TermId = TermId(NULL_INT64)
     leader_member_id: MemberId = MemberId(NULL_INT32)
@@ -111,7 +111,7 @@ class SessionCloseRequest(Message):
     TEMPLATE_ID: ClassVar[int] = 4
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +121,7 @@ class SessionKeepAlive(Message):
     TEMPLATE_ID: ClassVar[int] = 5
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,7 @@ class NewLeaderEvent(Message):
     TEMPLATE_ID: ClassVar[int] = 6
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     leader_member_id: MemberId = MemberId(NULL_INT32)
     ingress_endpoints: str = ""
 
@@ -143,7 +143,7 @@ class Challenge(Message):
     TEMPLATE_ID: ClassVar[int] = 7
 
     correlation_id: int = NULL_INT64
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     encoded_challenge: bytes = b""
 
 
@@ -154,7 +154,7 @@ class ChallengeResponse(Message):
     TEMPLATE_ID: ClassVar[int] = 8
 
     correlation_id: int = NULL_INT64
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     encoded_credentials: bytes = b""
 
 
@@ -177,7 +177,7 @@ class SessionOpenEvent(Message):
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     correlation_id: int = NULL_INT64
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     timestamp: int = NULL_INT64
     response_stream_id: int = NULL_INT32
     response_channel: str = ""
@@ -191,7 +191,7 @@ class SessionCloseEvent(Message):
     TEMPLATE_ID: ClassVar[int] = 22
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     timestamp: int = NULL_INT64
     close_reason: CloseReason | int = NULL_INT32
 
@@ -248,7 +248,7 @@ class AdminRequest(Message):
     TEMPLATE_ID: ClassVar[int] = 26
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
     request_type: AdminRequestType | int = NULL_INT32
     payload: bytes = b""
@@ -260,7 +260,7 @@ class AdminResponse(Message):
 
     TEMPLATE_ID: ClassVar[int] = 27
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
     request_type: AdminRequestType | int = NULL_INT32
     response_code: AdminResponseCode | int = NULL_INT32
@@ -274,7 +274,7 @@ class CloseSession(Message):
 
     TEMPLATE_ID: ClassVar[int] = 30
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -719,7 +719,7 @@ class ClientSession(Message):
 
     TEMPLATE_ID: ClassVar[int] = 102
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     response_stream_id: int = NULL_INT32
     response_channel: str = ""
     encoded_principal: bytes = b""
@@ -731,7 +731,7 @@ class ClusterSession(Message):
 
     TEMPLATE_ID: ClassVar[int] = 103
 
-    cluster_session_id: int = NULL_INT64
+    cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
     opened_log_position: int = NULL_INT64
     time_of_last_activity: int = NULL_INT64

@@ -13,6 +13,7 @@ from upheaval_node.media.api import BACK_PRESSURED, Publication
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.session_header import pack_session_header
+from upheaval_node.types import SessionId
 
 SEND_ATTEMPTS: Final = 3
 
@@ -56,7 +57,7 @@ class ModuleProxy:
 
     def close_session(self, session_id: int) -> bool:
         """CloseSession, in up to three attempts; False when the transport took none of them."""
-        encoded = cm.SCHEMA.encode(cm.CloseSession(cluster_session_id=session_id))
+        encoded = cm.SCHEMA.encode(cm.CloseSession(cluster_session_id=SessionId(session_id)))
         return any(self._publication.offer(encoded) > 0 for _ in range(SEND_ATTEMPTS))
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:

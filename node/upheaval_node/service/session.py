@@ -13,6 +13,7 @@ from upheaval_node.ports import Buffer
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.service.api import MOCKED_OFFER, ClusterRole
+from upheaval_node.types import SessionId
 
 MAX_QUEUED_LENGTH: Final = 4 * 1024 * 1024
 """Bytes of responses kept for one client that does not take them; more than the longest message."""
@@ -64,7 +65,7 @@ class ContainerSession:
     def __init__(
         self,
         view: SessionHost,
-        session_id: int,
+        session_id: SessionId,
         response_stream_id: int,
         response_channel: str,
         encoded_principal: bytes,

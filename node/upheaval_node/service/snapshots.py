@@ -26,7 +26,7 @@ from upheaval_node.protocol.constants import (
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import Now, TermId
+from upheaval_node.types import Now, SessionId, TermId
 
 SERVICE_SNAPSHOT_TYPE: Final = 2
 
@@ -35,7 +35,7 @@ SERVICE_SNAPSHOT_TYPE: Final = 2
 class SessionState:
     """What a snapshot says of one client session."""
 
-    id: int
+    id: SessionId
     response_stream_id: int
     response_channel: str
     encoded_principal: bytes
