@@ -18,7 +18,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from bench.ballast import VARIABLE
-from upheaval.cluster import ABORT, SHUTDOWN
+from upheaval.records import Order
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
 from upheaval.waits import wait_until
@@ -46,7 +46,7 @@ def measure(megabytes: int, order: str) -> dict[str, float]:
         ended = time.monotonic()
         snapshots = [member.control_status().snapshot_position for member in cluster.members]
         assert len(set(snapshots)) == 1
-        assert (snapshots[0] > 0) == (order == SHUTDOWN), snapshots
+        assert (snapshots[0] > 0) == (order == Order.SHUTDOWN), snapshots
         restart = time.monotonic()
         cluster.up(PATIENCE_S)
         return {"end_s": ended - begin, "start_s": time.monotonic() - restart}
@@ -63,7 +63,7 @@ def main() -> int:
     options = parser.parse_args()
     rows = []
     for megabytes in options.megabytes:
-        for order in (SHUTDOWN, ABORT):
+        for order in (Order.SHUTDOWN, Order.ABORT):
             found = [measure(megabytes, order) for _ in range(options.rounds)]
             middle = {name: round(statistics.median(each[name] for each in found), 3) for name in found[0]}
             rows.append({"megabytes": megabytes, "order": order, **middle})

@@ -16,6 +16,8 @@ from upheaval_node.protocol.schema import (
     FieldTable,
     MessageTable,
     SchemaTable,
+    class_name,
+    entry_class_name,
     load_schema,
     snake_case,
 )
@@ -36,15 +38,6 @@ NULL_NAMES = {
     NULL_UINT8: "NULL_UINT8",
     NULL_INT8: "NULL_INT8",
 }
-
-
-def class_name(name: str) -> str:
-    return name[0].upper() + name[1:]
-
-
-def entry_class_name(path: str) -> str:
-    """`BackupResponse.snapshots` -> `BackupResponseSnapshot`."""
-    return "".join(class_name(part) for part in path.split(".")).removesuffix("s")
 
 
 def named_type(name: str) -> str:
@@ -102,7 +95,7 @@ def message_lines(message: MessageTable, schema: SchemaTable) -> list[str]:
     if message.deprecated_since_version is not None:
         facts.append(f"deprecated since version {message.deprecated_since_version}")
     lines += ["", "", "@dataclass(frozen=True, slots=True)", f"class {class_name(message.name)}(Message):"]
-    lines += [f'    """{", ".join(facts)}."""', "", f"    TEMPLATE_ID: ClassVar[int] = {message.template_id}"]
+    lines += [f'    """{", ".join(facts)}."""']
     body = body_lines(message.block, message.name)
     return lines + (["", *body] if body else [])
 
@@ -133,7 +126,7 @@ def module_text(schema: SchemaTable) -> str:
         "",
         "from dataclasses import dataclass",
         *(["from enum import IntEnum"] if enums else []),
-        "from typing import ClassVar, Final",
+        "from typing import Final",
         "",
         f"from upheaval_node.protocol.codec import {', '.join(imports)}",
         "from upheaval_node.protocol.schema import load_schema",
@@ -144,14 +137,7 @@ def module_text(schema: SchemaTable) -> str:
     for enum in enums:
         lines += enum_lines(enum)
     lines += classes
-    lines += ["", "", "SCHEMA: Final = MessageSchema(", f'    load_schema("{schema.name}"),', "    ("]
-    lines += [f"        {class_name(message.name)}," for message in messages]
-    lines += ["    ),"]
-    if groups:
-        lines += ["    {", *(f'        "{path}": {entry_class_name(path)},' for path in groups), "    },"]
-    else:
-        lines += ["    {},"]
-    lines += [f"    ({', '.join(enum.name for enum in enums)}{',' if len(enums) == 1 else ''}),", ")"]
+    lines += ["", "", f'SCHEMA: Final = MessageSchema(load_schema("{schema.name}"), globals())']
     return "\n".join(lines) + "\n"
 
 

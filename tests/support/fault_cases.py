@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from support.saboteur import Sabotage, Saboteur
-from upheaval.execution.stage import Stage
+from upheaval.execution.stage import Steered
 from upheaval.scenario import Inject, parse_scenario
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, MemberFaultKind
@@ -95,7 +95,7 @@ def fault_of(statement: str, cluster: str = "cluster members=3") -> Fault:
     return fault
 
 
-def one_round(stage: Stage, fault: Fault, sabotage: Sabotage) -> FaultRecord:
+def one_round(stage: Steered, fault: Fault, sabotage: Sabotage) -> FaultRecord:
     """What is recorded of the fault. Afterwards all members follow one leader and answer clients again."""
     records: list[FaultRecord] = []
     saboteur = Saboteur(stage, sabotage)
@@ -119,7 +119,7 @@ def one_round(stage: Stage, fault: Fault, sabotage: Sabotage) -> FaultRecord:
     return record
 
 
-def settle(stage: Stage) -> None:
+def settle(stage: Steered) -> None:
     stage.wait_until(
         lambda: all(stage.has_caught_up(member_id) for member_id in stage.member_ids), SETTLED_S, "catch-up of all"
     )

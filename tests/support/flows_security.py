@@ -157,7 +157,7 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         spoil(gate.certificates / "member-0.pem")
         with pytest.raises(UsageError, match=r"member-0\.pem"):
             cluster.reload_security()
-        cluster.member(0).reload()
+        cluster.member(0).node.reload()
         load.wait_for_acknowledged(200, 30)
         assert guarded.opens(gate.carol)
         counts = load.finish()

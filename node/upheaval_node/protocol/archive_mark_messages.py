@@ -8,7 +8,7 @@ member, or the plain number of a value that is unknown or null.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
@@ -17,8 +17,6 @@ from upheaval_node.protocol.schema import load_schema
 @dataclass(frozen=True, slots=True)
 class MarkFileHeader(Message):
     """Template 200 of schema 100."""
-
-    TEMPLATE_ID: ClassVar[int] = 200
 
     version: int = NULL_INT32
     activity_timestamp: int = NULL_INT64
@@ -36,11 +34,4 @@ class MarkFileHeader(Message):
     aeron_directory: str = ""
 
 
-SCHEMA: Final = MessageSchema(
-    load_schema("archive-mark-codecs"),
-    (
-        MarkFileHeader,
-    ),
-    {},
-    (),
-)
+SCHEMA: Final = MessageSchema(load_schema("archive-mark-codecs"), globals())

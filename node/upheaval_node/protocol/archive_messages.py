@@ -9,7 +9,7 @@ member, or the plain number of a value that is unknown or null.
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import Final
 
 from upheaval_node.protocol.codec import NULL_INT8, NULL_INT32, NULL_INT64, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
@@ -48,8 +48,6 @@ class RecordingState(IntEnum):
 class ControlResponse(Message):
     """Template 1 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 1
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     relevant_id: int = NULL_INT64
@@ -62,16 +60,12 @@ class ControlResponse(Message):
 class CloseSessionRequest(Message):
     """Template 3 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 3
-
     control_session_id: int = NULL_INT64
 
 
 @dataclass(frozen=True, slots=True)
 class StartRecordingRequest(Message):
     """Template 4 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 4
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -84,8 +78,6 @@ class StartRecordingRequest(Message):
 class StopRecordingRequest(Message):
     """Template 5 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 5
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     stream_id: int = NULL_INT32
@@ -95,8 +87,6 @@ class StopRecordingRequest(Message):
 @dataclass(frozen=True, slots=True)
 class ReplayRequest(Message):
     """Template 6 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 6
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -113,8 +103,6 @@ class ReplayRequest(Message):
 class StopReplayRequest(Message):
     """Template 7 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 7
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     replay_session_id: int = NULL_INT64
@@ -123,8 +111,6 @@ class StopReplayRequest(Message):
 @dataclass(frozen=True, slots=True)
 class ListRecordingsRequest(Message):
     """Template 8 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 8
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -135,8 +121,6 @@ class ListRecordingsRequest(Message):
 @dataclass(frozen=True, slots=True)
 class ListRecordingsForUriRequest(Message):
     """Template 9 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 9
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -150,8 +134,6 @@ class ListRecordingsForUriRequest(Message):
 class ListRecordingRequest(Message):
     """Template 10 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 10
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -160,8 +142,6 @@ class ListRecordingRequest(Message):
 @dataclass(frozen=True, slots=True)
 class ExtendRecordingRequest(Message):
     """Template 11 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 11
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -175,8 +155,6 @@ class ExtendRecordingRequest(Message):
 class RecordingPositionRequest(Message):
     """Template 12 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 12
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -185,8 +163,6 @@ class RecordingPositionRequest(Message):
 @dataclass(frozen=True, slots=True)
 class TruncateRecordingRequest(Message):
     """Template 13 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 13
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -198,8 +174,6 @@ class TruncateRecordingRequest(Message):
 class StopRecordingSubscriptionRequest(Message):
     """Template 14 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 14
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     subscription_id: int = NULL_INT64
@@ -209,8 +183,6 @@ class StopRecordingSubscriptionRequest(Message):
 class StopPositionRequest(Message):
     """Template 15 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 15
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -219,8 +191,6 @@ class StopPositionRequest(Message):
 @dataclass(frozen=True, slots=True)
 class FindLastMatchingRecordingRequest(Message):
     """Template 16 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 16
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -234,8 +204,6 @@ class FindLastMatchingRecordingRequest(Message):
 class ListRecordingSubscriptionsRequest(Message):
     """Template 17 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 17
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     pseudo_index: int = NULL_INT32
@@ -248,8 +216,6 @@ class ListRecordingSubscriptionsRequest(Message):
 @dataclass(frozen=True, slots=True)
 class BoundedReplayRequest(Message):
     """Template 18 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 18
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -267,8 +233,6 @@ class BoundedReplayRequest(Message):
 class StopAllReplaysRequest(Message):
     """Template 19 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 19
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -277,8 +241,6 @@ class StopAllReplaysRequest(Message):
 @dataclass(frozen=True, slots=True)
 class CatalogHeader(Message):
     """Template 20 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 20
 
     version: int = NULL_INT32
     length: int = NULL_INT32
@@ -291,8 +253,6 @@ class CatalogHeader(Message):
 class RecordingDescriptorHeader(Message):
     """Template 21 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 21
-
     length: int = NULL_INT32
     state: RecordingState | int = NULL_INT32
     checksum: int = NULL_INT32
@@ -302,8 +262,6 @@ class RecordingDescriptorHeader(Message):
 @dataclass(frozen=True, slots=True)
 class RecordingDescriptor(Message):
     """Template 22 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 22
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -327,8 +285,6 @@ class RecordingDescriptor(Message):
 class RecordingSubscriptionDescriptor(Message):
     """Template 23 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 23
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     subscription_id: int = NULL_INT64
@@ -339,8 +295,6 @@ class RecordingSubscriptionDescriptor(Message):
 @dataclass(frozen=True, slots=True)
 class RecordingSignalEvent(Message):
     """Template 24 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 24
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -353,8 +307,6 @@ class RecordingSignalEvent(Message):
 @dataclass(frozen=True, slots=True)
 class ReplicateRequest(Message):
     """Template 50 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 50
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -369,8 +321,6 @@ class ReplicateRequest(Message):
 class StopReplicationRequest(Message):
     """Template 51 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 51
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     replication_id: int = NULL_INT64
@@ -380,8 +330,6 @@ class StopReplicationRequest(Message):
 class StartPositionRequest(Message):
     """Template 52 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 52
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -390,8 +338,6 @@ class StartPositionRequest(Message):
 @dataclass(frozen=True, slots=True)
 class DetachSegmentsRequest(Message):
     """Template 53 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 53
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -403,8 +349,6 @@ class DetachSegmentsRequest(Message):
 class DeleteDetachedSegmentsRequest(Message):
     """Template 54 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 54
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -413,8 +357,6 @@ class DeleteDetachedSegmentsRequest(Message):
 @dataclass(frozen=True, slots=True)
 class PurgeSegmentsRequest(Message):
     """Template 55 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 55
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -426,8 +368,6 @@ class PurgeSegmentsRequest(Message):
 class AttachSegmentsRequest(Message):
     """Template 56 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 56
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -436,8 +376,6 @@ class AttachSegmentsRequest(Message):
 @dataclass(frozen=True, slots=True)
 class MigrateSegmentsRequest(Message):
     """Template 57 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 57
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -448,8 +386,6 @@ class MigrateSegmentsRequest(Message):
 @dataclass(frozen=True, slots=True)
 class AuthConnectRequest(Message):
     """Template 58 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 58
 
     correlation_id: int = NULL_INT64
     response_stream_id: int = NULL_INT32
@@ -463,8 +399,6 @@ class AuthConnectRequest(Message):
 class Challenge(Message):
     """Template 59 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 59
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     version: int = 0
@@ -475,8 +409,6 @@ class Challenge(Message):
 class ChallengeResponse(Message):
     """Template 60 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 60
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     encoded_credentials: bytes = b""
@@ -486,8 +418,6 @@ class ChallengeResponse(Message):
 class KeepAliveRequest(Message):
     """Template 61 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 61
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
 
@@ -495,8 +425,6 @@ class KeepAliveRequest(Message):
 @dataclass(frozen=True, slots=True)
 class TaggedReplicateRequest(Message):
     """Template 62 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 62
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -513,8 +441,6 @@ class TaggedReplicateRequest(Message):
 class StartRecordingRequest2(Message):
     """Template 63 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 63
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     stream_id: int = NULL_INT32
@@ -526,8 +452,6 @@ class StartRecordingRequest2(Message):
 @dataclass(frozen=True, slots=True)
 class ExtendRecordingRequest2(Message):
     """Template 64 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 64
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -542,8 +466,6 @@ class ExtendRecordingRequest2(Message):
 class StopRecordingByIdentityRequest(Message):
     """Template 65 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 65
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -552,8 +474,6 @@ class StopRecordingByIdentityRequest(Message):
 @dataclass(frozen=True, slots=True)
 class ReplicateRequest2(Message):
     """Template 66 of schema 101, since version 6."""
-
-    TEMPLATE_ID: ClassVar[int] = 66
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -576,8 +496,6 @@ class ReplicateRequest2(Message):
 class MaxRecordedPositionRequest(Message):
     """Template 67 of schema 101, since version 9."""
 
-    TEMPLATE_ID: ClassVar[int] = 67
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -587,8 +505,6 @@ class MaxRecordedPositionRequest(Message):
 class ArchiveIdRequest(Message):
     """Template 68 of schema 101, since version 9."""
 
-    TEMPLATE_ID: ClassVar[int] = 68
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
 
@@ -596,8 +512,6 @@ class ArchiveIdRequest(Message):
 @dataclass(frozen=True, slots=True)
 class RecordingStarted(Message):
     """Template 101 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 101
 
     recording_id: int = NULL_INT64
     start_position: int = NULL_INT64
@@ -611,8 +525,6 @@ class RecordingStarted(Message):
 class RecordingProgress(Message):
     """Template 102 of schema 101."""
 
-    TEMPLATE_ID: ClassVar[int] = 102
-
     recording_id: int = NULL_INT64
     start_position: int = NULL_INT64
     position: int = NULL_INT64
@@ -621,8 +533,6 @@ class RecordingProgress(Message):
 @dataclass(frozen=True, slots=True)
 class RecordingStopped(Message):
     """Template 103 of schema 101."""
-
-    TEMPLATE_ID: ClassVar[int] = 103
 
     recording_id: int = NULL_INT64
     start_position: int = NULL_INT64
@@ -633,8 +543,6 @@ class RecordingStopped(Message):
 class PurgeRecordingRequest(Message):
     """Template 104 of schema 101, since version 5."""
 
-    TEMPLATE_ID: ClassVar[int] = 104
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
@@ -643,8 +551,6 @@ class PurgeRecordingRequest(Message):
 @dataclass(frozen=True, slots=True)
 class ReplayTokenRequest(Message):
     """Template 105 of schema 101, since version 10."""
-
-    TEMPLATE_ID: ClassVar[int] = 105
 
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
@@ -655,8 +561,6 @@ class ReplayTokenRequest(Message):
 class Ping(Message):
     """Template 106 of schema 101, since version 11."""
 
-    TEMPLATE_ID: ClassVar[int] = 106
-
     control_session_id: int = NULL_INT64
 
 
@@ -664,67 +568,10 @@ class Ping(Message):
 class UpdateChannelRequest(Message):
     """Template 107 of schema 101, since version 13."""
 
-    TEMPLATE_ID: ClassVar[int] = 107
-
     control_session_id: int = NULL_INT64
     correlation_id: int = NULL_INT64
     recording_id: int = NULL_INT64
     channel: str = ""
 
 
-SCHEMA: Final = MessageSchema(
-    load_schema("archive-codecs"),
-    (
-        ControlResponse,
-        CloseSessionRequest,
-        StartRecordingRequest,
-        StopRecordingRequest,
-        ReplayRequest,
-        StopReplayRequest,
-        ListRecordingsRequest,
-        ListRecordingsForUriRequest,
-        ListRecordingRequest,
-        ExtendRecordingRequest,
-        RecordingPositionRequest,
-        TruncateRecordingRequest,
-        StopRecordingSubscriptionRequest,
-        StopPositionRequest,
-        FindLastMatchingRecordingRequest,
-        ListRecordingSubscriptionsRequest,
-        BoundedReplayRequest,
-        StopAllReplaysRequest,
-        CatalogHeader,
-        RecordingDescriptorHeader,
-        RecordingDescriptor,
-        RecordingSubscriptionDescriptor,
-        RecordingSignalEvent,
-        ReplicateRequest,
-        StopReplicationRequest,
-        StartPositionRequest,
-        DetachSegmentsRequest,
-        DeleteDetachedSegmentsRequest,
-        PurgeSegmentsRequest,
-        AttachSegmentsRequest,
-        MigrateSegmentsRequest,
-        AuthConnectRequest,
-        Challenge,
-        ChallengeResponse,
-        KeepAliveRequest,
-        TaggedReplicateRequest,
-        StartRecordingRequest2,
-        ExtendRecordingRequest2,
-        StopRecordingByIdentityRequest,
-        ReplicateRequest2,
-        MaxRecordedPositionRequest,
-        ArchiveIdRequest,
-        RecordingStarted,
-        RecordingProgress,
-        RecordingStopped,
-        PurgeRecordingRequest,
-        ReplayTokenRequest,
-        Ping,
-        UpdateChannelRequest,
-    ),
-    {},
-    (ControlResponseCode, SourceLocation, RecordingSignal, RecordingState),
-)
+SCHEMA: Final = MessageSchema(load_schema("archive-codecs"), globals())

@@ -9,7 +9,7 @@ member, or the plain number of a value that is unknown or null.
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import Final
 
 from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
@@ -27,8 +27,6 @@ class ClusterComponentType(IntEnum):
 @dataclass(frozen=True, slots=True)
 class MarkFileHeader(Message):
     """Template 200 of schema 110."""
-
-    TEMPLATE_ID: ClassVar[int] = 200
 
     version: int = NULL_INT32
     component_type: ClusterComponentType | int = NULL_INT32
@@ -53,11 +51,4 @@ class MarkFileHeader(Message):
     services_cluster_dir: str = ""
 
 
-SCHEMA: Final = MessageSchema(
-    load_schema("cluster-mark-codecs"),
-    (
-        MarkFileHeader,
-    ),
-    {},
-    (ClusterComponentType,),
-)
+SCHEMA: Final = MessageSchema(load_schema("cluster-mark-codecs"), globals())

@@ -9,7 +9,7 @@ member, or the plain number of a value that is unknown or null.
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import ClassVar, Final
+from typing import Final
 
 from upheaval_node.protocol.codec import NULL_UINT8, NULL_INT32, NULL_INT64, GroupEntry, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
@@ -67,8 +67,6 @@ class AdminResponseCode(IntEnum):
 class SessionMessageHeader(Message):
     """Template 1 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 1
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     timestamp: int = NULL_INT64
@@ -77,8 +75,6 @@ class SessionMessageHeader(Message):
 @dataclass(frozen=True, slots=True)
 class SessionEvent(Message):
     """Template 2 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 2
 
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
@@ -94,8 +90,6 @@ class SessionEvent(Message):
 class SessionConnectRequest(Message):
     """Template 3 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 3
-
     correlation_id: int = NULL_INT64
     response_stream_id: int = NULL_INT32
     version: int = 0
@@ -108,8 +102,6 @@ class SessionConnectRequest(Message):
 class SessionCloseRequest(Message):
     """Template 4 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 4
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: SessionId = SessionId(NULL_INT64)
 
@@ -118,8 +110,6 @@ class SessionCloseRequest(Message):
 class SessionKeepAlive(Message):
     """Template 5 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 5
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: SessionId = SessionId(NULL_INT64)
 
@@ -127,8 +117,6 @@ class SessionKeepAlive(Message):
 @dataclass(frozen=True, slots=True)
 class NewLeaderEvent(Message):
     """Template 6 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 6
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: SessionId = SessionId(NULL_INT64)
@@ -140,8 +128,6 @@ class NewLeaderEvent(Message):
 class Challenge(Message):
     """Template 7 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 7
-
     correlation_id: int = NULL_INT64
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     encoded_challenge: bytes = b""
@@ -150,8 +136,6 @@ class Challenge(Message):
 @dataclass(frozen=True, slots=True)
 class ChallengeResponse(Message):
     """Template 8 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 8
 
     correlation_id: int = NULL_INT64
     cluster_session_id: SessionId = SessionId(NULL_INT64)
@@ -162,8 +146,6 @@ class ChallengeResponse(Message):
 class TimerEvent(Message):
     """Template 20 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 20
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     correlation_id: int = NULL_INT64
     timestamp: int = NULL_INT64
@@ -172,8 +154,6 @@ class TimerEvent(Message):
 @dataclass(frozen=True, slots=True)
 class SessionOpenEvent(Message):
     """Template 21 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 21
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     correlation_id: int = NULL_INT64
@@ -188,8 +168,6 @@ class SessionOpenEvent(Message):
 class SessionCloseEvent(Message):
     """Template 22 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 22
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     timestamp: int = NULL_INT64
@@ -199,8 +177,6 @@ class SessionCloseEvent(Message):
 @dataclass(frozen=True, slots=True)
 class ClusterActionRequest(Message):
     """Template 23 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 23
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
@@ -212,8 +188,6 @@ class ClusterActionRequest(Message):
 @dataclass(frozen=True, slots=True)
 class NewLeadershipTermEvent(Message):
     """Template 24 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 24
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
@@ -229,8 +203,6 @@ class NewLeadershipTermEvent(Message):
 class MembershipChangeEvent(Message):
     """Template 25 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 25
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     timestamp: int = NULL_INT64
@@ -245,8 +217,6 @@ class MembershipChangeEvent(Message):
 class AdminRequest(Message):
     """Template 26 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 26
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
@@ -257,8 +227,6 @@ class AdminRequest(Message):
 @dataclass(frozen=True, slots=True)
 class AdminResponse(Message):
     """Template 27 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 27
 
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
@@ -272,16 +240,12 @@ class AdminResponse(Message):
 class CloseSession(Message):
     """Template 30 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 30
-
     cluster_session_id: SessionId = SessionId(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
 class ScheduleTimer(Message):
     """Template 31 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 31
 
     correlation_id: int = NULL_INT64
     deadline: int = NULL_INT64
@@ -291,16 +255,12 @@ class ScheduleTimer(Message):
 class CancelTimer(Message):
     """Template 32 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 32
-
     correlation_id: int = NULL_INT64
 
 
 @dataclass(frozen=True, slots=True)
 class ServiceAck(Message):
     """Template 33 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 33
 
     log_position: int = NULL_INT64
     timestamp: int = NULL_INT64
@@ -313,8 +273,6 @@ class ServiceAck(Message):
 class ClusterMembersQuery(Message):
     """Template 34 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 34
-
     correlation_id: int = NULL_INT64
     extended: bool = False
 
@@ -323,8 +281,6 @@ class ClusterMembersQuery(Message):
 class RemoveMember(Message):
     """Template 35 of schema 111, deprecated since version 12."""
 
-    TEMPLATE_ID: ClassVar[int] = 35
-
     member_id: MemberId = MemberId(NULL_INT32)
     is_passive: bool = False
 
@@ -332,8 +288,6 @@ class RemoveMember(Message):
 @dataclass(frozen=True, slots=True)
 class JoinLog(Message):
     """Template 40 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 40
 
     log_position: int = NULL_INT64
     max_log_position: int = NULL_INT64
@@ -350,8 +304,6 @@ class JoinLog(Message):
 class ClusterMembersResponse(Message):
     """Template 41 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 41
-
     correlation_id: int = NULL_INT64
     leader_member_id: MemberId = MemberId(NULL_INT32)
     active_members: str = ""
@@ -361,8 +313,6 @@ class ClusterMembersResponse(Message):
 @dataclass(frozen=True, slots=True)
 class ServiceTerminationPosition(Message):
     """Template 42 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 42
 
     log_position: int = NULL_INT64
     ack_required: bool = False
@@ -402,8 +352,6 @@ class ClusterMembersExtendedResponsePassiveMember(GroupEntry):
 class ClusterMembersExtendedResponse(Message):
     """Template 43 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 43
-
     correlation_id: int = NULL_INT64
     current_time_ns: int = NULL_INT64
     leader_member_id: MemberId = MemberId(NULL_INT32)
@@ -416,8 +364,6 @@ class ClusterMembersExtendedResponse(Message):
 class CanvassPosition(Message):
     """Template 50 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 50
-
     log_leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     leadership_term_id: TermId = TermId(NULL_INT64)
@@ -428,8 +374,6 @@ class CanvassPosition(Message):
 @dataclass(frozen=True, slots=True)
 class RequestVote(Message):
     """Template 51 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 51
 
     log_leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
@@ -442,8 +386,6 @@ class RequestVote(Message):
 class Vote(Message):
     """Template 52 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 52
-
     candidate_term_id: TermId = TermId(NULL_INT64)
     log_leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
@@ -455,8 +397,6 @@ class Vote(Message):
 @dataclass(frozen=True, slots=True)
 class NewLeadershipTerm(Message):
     """Template 53 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 53
 
     log_leadership_term_id: TermId = TermId(NULL_INT64)
     next_leadership_term_id: TermId = TermId(NULL_INT64)
@@ -478,8 +418,6 @@ class NewLeadershipTerm(Message):
 class AppendPosition(Message):
     """Template 54 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 54
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     follower_member_id: MemberId = MemberId(NULL_INT32)
@@ -490,8 +428,6 @@ class AppendPosition(Message):
 class CommitPosition(Message):
     """Template 55 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 55
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     leader_member_id: MemberId = MemberId(NULL_INT32)
@@ -500,8 +436,6 @@ class CommitPosition(Message):
 @dataclass(frozen=True, slots=True)
 class CatchupPosition(Message):
     """Template 56 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 56
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
@@ -513,8 +447,6 @@ class CatchupPosition(Message):
 class StopCatchup(Message):
     """Template 57 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 57
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     follower_member_id: MemberId = MemberId(NULL_INT32)
 
@@ -523,8 +455,6 @@ class StopCatchup(Message):
 class AddPassiveMember(Message):
     """Template 70 of schema 111, deprecated since version 12."""
 
-    TEMPLATE_ID: ClassVar[int] = 70
-
     correlation_id: int = NULL_INT64
     member_endpoints: str = ""
 
@@ -532,8 +462,6 @@ class AddPassiveMember(Message):
 @dataclass(frozen=True, slots=True)
 class ClusterMembersChange(Message):
     """Template 71 of schema 111, deprecated since version 12."""
-
-    TEMPLATE_ID: ClassVar[int] = 71
 
     correlation_id: int = NULL_INT64
     leader_member_id: MemberId = MemberId(NULL_INT32)
@@ -544,8 +472,6 @@ class ClusterMembersChange(Message):
 @dataclass(frozen=True, slots=True)
 class SnapshotRecordingQuery(Message):
     """Template 72 of schema 111, deprecated since version 12."""
-
-    TEMPLATE_ID: ClassVar[int] = 72
 
     correlation_id: int = NULL_INT64
     request_member_id: MemberId = MemberId(NULL_INT32)
@@ -567,8 +493,6 @@ class SnapshotRecordingsSnapshot(GroupEntry):
 class SnapshotRecordings(Message):
     """Template 73 of schema 111, deprecated since version 12."""
 
-    TEMPLATE_ID: ClassVar[int] = 73
-
     correlation_id: int = NULL_INT64
     snapshots: tuple[SnapshotRecordingsSnapshot, ...] = ()
     member_endpoints: str = ""
@@ -578,8 +502,6 @@ class SnapshotRecordings(Message):
 class JoinCluster(Message):
     """Template 74 of schema 111, deprecated since version 12."""
 
-    TEMPLATE_ID: ClassVar[int] = 74
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     member_id: MemberId = MemberId(NULL_INT32)
 
@@ -587,8 +509,6 @@ class JoinCluster(Message):
 @dataclass(frozen=True, slots=True)
 class TerminationPosition(Message):
     """Template 75 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 75
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
@@ -598,8 +518,6 @@ class TerminationPosition(Message):
 class TerminationAck(Message):
     """Template 76 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 76
-
     leadership_term_id: TermId = TermId(NULL_INT64)
     log_position: int = NULL_INT64
     member_id: MemberId = MemberId(NULL_INT32)
@@ -608,8 +526,6 @@ class TerminationAck(Message):
 @dataclass(frozen=True, slots=True)
 class BackupQuery(Message):
     """Template 77 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 77
 
     correlation_id: int = NULL_INT64
     response_stream_id: int = NULL_INT32
@@ -635,8 +551,6 @@ class BackupResponseSnapshot(GroupEntry):
 class BackupResponse(Message):
     """Template 78 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 78
-
     correlation_id: int = NULL_INT64
     log_recording_id: int = NULL_INT64
     log_leadership_term_id: TermId = TermId(NULL_INT64)
@@ -654,8 +568,6 @@ class BackupResponse(Message):
 class HeartbeatRequest(Message):
     """Template 79 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 79
-
     correlation_id: int = NULL_INT64
     response_stream_id: int = NULL_INT32
     response_channel: str = ""
@@ -665,8 +577,6 @@ class HeartbeatRequest(Message):
 @dataclass(frozen=True, slots=True)
 class HeartbeatResponse(Message):
     """Template 80 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 80
 
     correlation_id: int = NULL_INT64
 
@@ -688,8 +598,6 @@ class StandbySnapshotSnapshot(GroupEntry):
 class StandbySnapshot(Message):
     """Template 81 of schema 111, since version 11."""
 
-    TEMPLATE_ID: ClassVar[int] = 81
-
     correlation_id: int = NULL_INT64
     version: int = NULL_INT32
     response_stream_id: int = NULL_INT32
@@ -701,8 +609,6 @@ class StandbySnapshot(Message):
 @dataclass(frozen=True, slots=True)
 class SnapshotMarker(Message):
     """Template 100 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 100
 
     type_id: int = NULL_INT64
     log_position: int = NULL_INT64
@@ -717,8 +623,6 @@ class SnapshotMarker(Message):
 class ClientSession(Message):
     """Template 102 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 102
-
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     response_stream_id: int = NULL_INT32
     response_channel: str = ""
@@ -728,8 +632,6 @@ class ClientSession(Message):
 @dataclass(frozen=True, slots=True)
 class ClusterSession(Message):
     """Template 103 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 103
 
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
@@ -744,8 +646,6 @@ class ClusterSession(Message):
 class Timer(Message):
     """Template 104 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 104
-
     correlation_id: int = NULL_INT64
     deadline: int = NULL_INT64
 
@@ -753,8 +653,6 @@ class Timer(Message):
 @dataclass(frozen=True, slots=True)
 class ConsensusModule(Message):
     """Template 105 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 105
 
     next_session_id: int = NULL_INT64
     next_service_session_id: int = NULL_INT64
@@ -766,8 +664,6 @@ class ConsensusModule(Message):
 class ClusterMembers(Message):
     """Template 106 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 106
-
     member_id: MemberId = MemberId(NULL_INT32)
     high_member_id: MemberId = MemberId(NULL_INT32)
     cluster_members: str = ""
@@ -776,8 +672,6 @@ class ClusterMembers(Message):
 @dataclass(frozen=True, slots=True)
 class PendingMessageTracker(Message):
     """Template 107 of schema 111."""
-
-    TEMPLATE_ID: ClassVar[int] = 107
 
     next_service_session_id: int = NULL_INT64
     log_service_session_id: int = NULL_INT64
@@ -789,75 +683,7 @@ class PendingMessageTracker(Message):
 class RequestServiceAck(Message):
     """Template 108 of schema 111."""
 
-    TEMPLATE_ID: ClassVar[int] = 108
-
     log_position: int = NULL_INT64
 
 
-SCHEMA: Final = MessageSchema(
-    load_schema("cluster-codecs"),
-    (
-        SessionMessageHeader,
-        SessionEvent,
-        SessionConnectRequest,
-        SessionCloseRequest,
-        SessionKeepAlive,
-        NewLeaderEvent,
-        Challenge,
-        ChallengeResponse,
-        TimerEvent,
-        SessionOpenEvent,
-        SessionCloseEvent,
-        ClusterActionRequest,
-        NewLeadershipTermEvent,
-        MembershipChangeEvent,
-        AdminRequest,
-        AdminResponse,
-        CloseSession,
-        ScheduleTimer,
-        CancelTimer,
-        ServiceAck,
-        ClusterMembersQuery,
-        RemoveMember,
-        JoinLog,
-        ClusterMembersResponse,
-        ServiceTerminationPosition,
-        ClusterMembersExtendedResponse,
-        CanvassPosition,
-        RequestVote,
-        Vote,
-        NewLeadershipTerm,
-        AppendPosition,
-        CommitPosition,
-        CatchupPosition,
-        StopCatchup,
-        AddPassiveMember,
-        ClusterMembersChange,
-        SnapshotRecordingQuery,
-        SnapshotRecordings,
-        JoinCluster,
-        TerminationPosition,
-        TerminationAck,
-        BackupQuery,
-        BackupResponse,
-        HeartbeatRequest,
-        HeartbeatResponse,
-        StandbySnapshot,
-        SnapshotMarker,
-        ClientSession,
-        ClusterSession,
-        Timer,
-        ConsensusModule,
-        ClusterMembers,
-        PendingMessageTracker,
-        RequestServiceAck,
-    ),
-    {
-        "ClusterMembersExtendedResponse.activeMembers": ClusterMembersExtendedResponseActiveMember,
-        "ClusterMembersExtendedResponse.passiveMembers": ClusterMembersExtendedResponsePassiveMember,
-        "SnapshotRecordings.snapshots": SnapshotRecordingsSnapshot,
-        "BackupResponse.snapshots": BackupResponseSnapshot,
-        "StandbySnapshot.snapshots": StandbySnapshotSnapshot,
-    },
-    (EventCode, CloseReason, ClusterAction, SnapshotMark, ChangeType, ClusterTimeUnit, AdminRequestType, AdminResponseCode),
-)
+SCHEMA: Final = MessageSchema(load_schema("cluster-codecs"), globals())

@@ -16,11 +16,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
-from typing import ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.ports import Buffer
-from upheaval_node.protocol.schema import BlockTable, MessageTable, SchemaTable, snake_case
+from upheaval_node.protocol.schema import BlockTable, SchemaTable, class_name, entry_class_name, snake_case
 
 NULL_INT32: Final = -(1 << 31)
 NULL_INT64: Final = -(1 << 63)
@@ -45,6 +45,7 @@ class Message:
     __slots__ = ()
 
     TEMPLATE_ID: ClassVar[int]
+    """Set by the `MessageSchema` of the class's module."""
 
 
 class GroupEntry:
@@ -54,7 +55,6 @@ class GroupEntry:
 
 
 _M = TypeVar("_M", bound=Message)
-_EntryClasses = Mapping[str, type[GroupEntry]]
 _Converter = Callable[[int], int]
 
 
@@ -291,8 +291,7 @@ class _Mapped:
         self,
         plan: BlockPlan,
         cls: Callable[..., object],
-        entries: _EntryClasses,
-        enums: Mapping[str, type[IntEnum]],
+        classes: Mapping[str, Any],
         path: str,
     ) -> None:
         self.plan = plan
@@ -303,14 +302,15 @@ class _Mapped:
             if item.enum == BOOLEAN_ENUM:
                 self.converters.append((index, _to_bool))
             elif item.enum is not None:
-                self.converters.append((index, _to_member(enums[item.enum])))
+                self.converters.append((index, _to_member(classes[item.enum])))
         self.get = _attributes([snake_case(item.name) for item in table.fields])
         newest = plan.fixed_at(plan.newest)
         tail = table.block_length(plan.newest) - newest.min_length
         self.pack = struct.Struct(newest.struct.format + f"{tail}x").pack
+        paths = [f"{path}.{group.table.name}" for group in plan.groups]
         self.groups = tuple(
-            _Mapped(group, entries[f"{path}.{group.table.name}"], entries, enums, f"{path}.{group.table.name}")
-            for group in plan.groups
+            _Mapped(group, classes[entry_class_name(inner)], classes, inner)
+            for group, inner in zip(plan.groups, paths, strict=True)
         )
         self.group_names = [snake_case(group.table.name) for group in plan.groups]
         self.var_data = tuple((snake_case(item.name), item.is_text, item.since_version) for item in table.var_data)
@@ -371,27 +371,23 @@ def _text(content: bytes, name: str) -> str:
 
 
 class MessageSchema:
-    """Encoder and decoder between the bytes of one schema and its generated dataclasses."""
+    """Encoder and decoder between the bytes of one schema and its generated dataclasses.
 
-    def __init__(
-        self,
-        table: SchemaTable,
-        messages: Sequence[type[Message]],
-        entries: _EntryClasses,
-        enums: Sequence[type[IntEnum]],
-    ) -> None:
+    `classes` holds those, and the enums, by name: it is the namespace of the generated module.
+    """
+
+    def __init__(self, table: SchemaTable, classes: Mapping[str, Any]) -> None:
         self.table: Final = table
         self.raw: Final = RawCodec(table)
-        by_name = {enum.__name__: enum for enum in enums}
         self._by_template: dict[int, _Mapped] = {}
         self._by_class: dict[type[Message], tuple[_Mapped, bytes]] = {}
-        for cls in messages:
-            template: MessageTable = table.messages[cls.TEMPLATE_ID]
-            plan = self.raw.plans[cls.TEMPLATE_ID]
-            mapped = _Mapped(plan, cls, entries, by_name, template.name)
+        for template_id, plan in self.raw.plans.items():
+            cls: type[Message] = classes[class_name(plan.table.name)]
+            cls.TEMPLATE_ID = template_id
+            mapped = _Mapped(plan, cls, classes, plan.table.name)
             length = plan.table.block_length(table.version)
-            header = _HEADER.pack(length, cls.TEMPLATE_ID, table.schema_id, table.version)
-            self._by_template[cls.TEMPLATE_ID] = mapped
+            header = _HEADER.pack(length, template_id, table.schema_id, table.version)
+            self._by_template[template_id] = mapped
             self._by_class[cls] = (mapped, header)
 
     def template_id(self, buffer: Buffer, offset: int = 0) -> int:

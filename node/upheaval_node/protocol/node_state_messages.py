@@ -8,7 +8,7 @@ member, or the plain number of a value that is unknown or null.
 """
 
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from typing import Final
 
 from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
@@ -19,8 +19,6 @@ from upheaval_node.types import MemberId, TermId
 class NodeStateHeader(Message):
     """Template 300 of schema 112."""
 
-    TEMPLATE_ID: ClassVar[int] = 300
-
     version: int = NULL_INT32
     padding: int = NULL_INT32
 
@@ -28,8 +26,6 @@ class NodeStateHeader(Message):
 @dataclass(frozen=True, slots=True)
 class CandidateTerm(Message):
     """Template 301 of schema 112."""
-
-    TEMPLATE_ID: ClassVar[int] = 301
 
     candidate_term_id: TermId = TermId(NULL_INT64)
     timestamp: int = NULL_INT64
@@ -39,8 +35,6 @@ class CandidateTerm(Message):
 @dataclass(frozen=True, slots=True)
 class ClusterMembers(Message):
     """Template 303 of schema 112."""
-
-    TEMPLATE_ID: ClassVar[int] = 303
 
     leadership_term_id: TermId = TermId(NULL_INT64)
     member_id: MemberId = MemberId(NULL_INT32)
@@ -52,17 +46,5 @@ class ClusterMembers(Message):
 class NodeStateFooter(Message):
     """Template 304 of schema 112."""
 
-    TEMPLATE_ID: ClassVar[int] = 304
 
-
-SCHEMA: Final = MessageSchema(
-    load_schema("cluster-node-state-codecs"),
-    (
-        NodeStateHeader,
-        CandidateTerm,
-        ClusterMembers,
-        NodeStateFooter,
-    ),
-    {},
-    (),
-)
+SCHEMA: Final = MessageSchema(load_schema("cluster-node-state-codecs"), globals())

@@ -105,6 +105,16 @@ def snake_case(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
 
 
+def class_name(name: str) -> str:
+    """The generated class of a message: `sessionEvent` -> `SessionEvent`."""
+    return name[0].upper() + name[1:]
+
+
+def entry_class_name(path: str) -> str:
+    """The generated class of a group's entries: `BackupResponse.snapshots` -> `BackupResponseSnapshot`."""
+    return "".join(class_name(part) for part in path.split(".")).removesuffix("s")
+
+
 _Json = dict[str, object]
 
 
