@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from upheaval_node import counters as types
 from upheaval_node.backup.states import BackupState
-from upheaval_node.cluster.orders import latest_snapshot_position
+from upheaval_node.cluster.admin_commands import latest_snapshot_position
 from upheaval_node.counters import Counters
 from upheaval_node.files import layout
 from upheaval_node.runtime.shared_counters import attach_cnc
