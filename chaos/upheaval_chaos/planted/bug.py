@@ -6,7 +6,7 @@ and members without one can therefore run side by side in one process. This modu
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, get_type_hints
 
 from upheaval_chaos.errors import UsageError
 from upheaval_chaos.planted import elections, quorum, services
@@ -19,136 +19,80 @@ Build = Callable[[MemberConfig, MemberPorts, Sequence[ClusteredService]], list[M
 
 @dataclass(frozen=True, slots=True)
 class PlantedBug:
-    """`plant` gets the agents of a process of a member before they take their first turn.
+    """`change` is what it does to an agent of the class of its parameter; its name is that of the bug.
 
     `caught_by` is the id of the promise (docs/guarantees.md) that the bug makes invalid: in a run of `scenario`, which
     shows it on every runtime, or else in the campaign. `seed` is one of the campaign that catches the bug.
     """
 
-    name: str
+    change: Callable[[Any], None]
     breaks: str
     caught_by: str
-    scenario: str | None
-    plant: Callable[[Sequence[MemberAgent]], None]
     seed: int
+    scenario: str | None = None
+
+    @property
+    def name(self) -> str:
+        """As the command line knows it."""
+        return self.change.__name__.replace("_", "-")
+
+    def plant(self, agents: Sequence[MemberAgent]) -> None:
+        """Change the agents of a process of a member, before they take their first turn."""
+        where, _ = get_type_hints(self.change).values()
+        for agent in agents:
+            if isinstance(agent, where):
+                self.change(agent)
 
 
 INVARIANTS: Final = "invariants"
 """Broken while the simulation runs, before a folder is judged."""
 
 CATALOGUE: Final = (
+    PlantedBug(elections.ack_before_the_write, "the archive says that it has recorded what no disk has", INVARIANTS, 2),
     PlantedBug(
-        "ack-before-the-write",
-        "the archive says that it has recorded what no disk has",
-        INVARIANTS,
-        None,
-        elections.ack_before_the_write,
-        2,
+        services.cancelled_timer_fires, "a timer that its service cancelled fires all the same", "timers-kept", 19
     ),
+    PlantedBug(elections.commit_position_goes_back, "an election begins below what was committed", INVARIANTS, 1),
     PlantedBug(
-        "cancelled-timer-fires",
-        "a timer that its service cancelled fires all the same",
-        "timers-kept",
-        None,
-        services.cancelled_timer_fires,
-        19,
-    ),
-    PlantedBug(
-        "commit-position-goes-back",
-        "an election begins below what was committed",
-        INVARIANTS,
-        None,
-        elections.commit_position_goes_back,
-        1,
-    ),
-    PlantedBug(
-        "commit-without-a-quorum",
+        quorum.commit_without_a_quorum,
         "a leader commits, applies and answers what it alone has recorded",
         "acknowledged-not-lost",
-        "leader-left-alone",
-        quorum.commit_without_a_quorum,
         10,
+        scenario="leader-left-alone",
     ),
     PlantedBug(
-        "message-delivered-twice",
-        "some messages reach the service of a member twice",
-        "linearizable",
-        None,
-        services.message_delivered_twice,
-        2,
+        services.message_delivered_twice, "some messages reach the service of a member twice", "linearizable", 2
     ),
     PlantedBug(
-        "session-ids-reused",
+        services.session_ids_reused,
         "a member does not count on from the ids of sessions that it reads",
         "sessions-kept",
-        None,
-        services.session_ids_reused,
         1,
     ),
     PlantedBug(
-        "session-not-closed-in-replay",
+        services.session_not_closed_in_replay,
         "the end of a session is heeded only by the leader that wrote it",
         "sessions-kept",
-        None,
-        services.session_not_closed_in_replay,
         1,
     ),
+    PlantedBug(elections.shorter_log_elected, "members stand and vote whatever the logs are", INVARIANTS, 23),
     PlantedBug(
-        "shorter-log-elected",
-        "members stand and vote whatever the logs are",
-        INVARIANTS,
-        None,
-        elections.shorter_log_elected,
-        23,
-    ),
-    PlantedBug(
-        "snapshot-misses-a-session",
+        services.snapshot_misses_a_session,
         "the session that was opened last is not in the module's snapshot",
         "snapshot-is-replay",
-        None,
-        services.snapshot_misses_a_session,
         1,
     ),
     PlantedBug(
-        "timer-fires-again",
-        "a timer that has expired is still there for the next leader",
-        "timers-kept",
-        None,
-        services.timer_fires_again,
-        149,
+        services.timer_fires_again, "a timer that has expired is still there for the next leader", "timers-kept", 149
+    ),
+    PlantedBug(services.timer_fires_early, "a leader takes a timer for due long before its time", "timers-kept", 19),
+    PlantedBug(
+        services.timer_lost_over_a_restart, "a start from a snapshot leaves its timers alone", "timers-kept", 173
     ),
     PlantedBug(
-        "timer-fires-early",
-        "a leader takes a timer for due long before its time",
-        "timers-kept",
-        None,
-        services.timer_fires_early,
-        19,
+        services.uncommitted_entries_applied, "a service applies and answers what is not committed", INVARIANTS, 2
     ),
-    PlantedBug(
-        "timer-lost-over-a-restart",
-        "a start from a snapshot leaves its timers alone",
-        "timers-kept",
-        None,
-        services.timer_lost_over_a_restart,
-        173,
-    ),
-    PlantedBug(
-        "uncommitted-entries-applied",
-        "a service applies and answers what is not committed",
-        INVARIANTS,
-        None,
-        services.uncommitted_entries_applied,
-        2,
-    ),
-    PlantedBug(
-        "vote-not-persisted",
-        "the term of a vote is kept in memory only",
-        INVARIANTS,
-        None,
-        elections.vote_not_persisted,
-        1,
-    ),
+    PlantedBug(elections.vote_not_persisted, "the term of a vote is kept in memory only", INVARIANTS, 1),
 )
 
 

@@ -1,31 +1,21 @@
 """Planted bugs of votes, commit positions and recordings. Knows the consensus module and the archive."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.election import Election
-from upheaval_node.files.node_state import NodeState
-from upheaval_node.member import MemberAgent
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId
 
 FAR_AHEAD = 1 << 40
 
 
-def modules(agents: Sequence[MemberAgent]) -> Iterator[ConsensusModule]:
-    """The consensus modules among the agents of a process."""
-    return (agent for agent in agents if isinstance(agent, ConsensusModule))
-
-
-def vote_not_persisted(agents: Sequence[MemberAgent]) -> None:
+def vote_not_persisted(module: ConsensusModule) -> None:
     """The term of a vote is kept in memory only."""
-    for module in modules(agents):
-        _keep_in_memory(module.node_state)
+    state = module.node_state
 
-
-def _keep_in_memory(state: NodeState) -> None:
     def keep(term: TermId, log_position: int, timestamp_ms: int) -> None:
         state._candidate_term_id = term
         state._log_position = log_position
@@ -34,7 +24,7 @@ def _keep_in_memory(state: NodeState) -> None:
     state._store = keep  # type: ignore[method-assign]
 
 
-def shorter_log_elected(agents: Sequence[MemberAgent]) -> None:
+def shorter_log_elected(module: ConsensusModule) -> None:
     """Nobody looks at logs: a member stands whatever the others have, and votes for whoever asks first."""
 
     def generous(election: Election) -> None:
@@ -49,28 +39,21 @@ def shorter_log_elected(agents: Sequence[MemberAgent]) -> None:
         election.on_request_vote = on_request_vote  # type: ignore[method-assign]
         election.on_canvass_position = on_canvass_position  # type: ignore[method-assign]
 
-    _in_each_election(agents, generous)
+    _change_elections(module, generous)
 
 
-def commit_position_goes_back(agents: Sequence[MemberAgent]) -> None:
+def commit_position_goes_back(module: ConsensusModule) -> None:
     """A new leader begins at what it knows to be recorded by all, and not at what it has committed."""
 
     def forgetful(election: Election) -> None:
         election.log_position = max(election.log_position - 4096, 0)
 
-    _in_each_election(agents, forgetful)
+    _change_elections(module, forgetful)
 
 
-def ack_before_the_write(agents: Sequence[MemberAgent]) -> None:
+def ack_before_the_write(archive: Archive) -> None:
     """The archive says that it has recorded what no disk has."""
-    for agent in agents:
-        if isinstance(agent, Archive):
-            agent._recorder._settings = replace(agent._recorder._settings, file_sync_level=0)
-
-
-def _in_each_election(agents: Sequence[MemberAgent], change: Callable[[Election], None]) -> None:
-    for module in modules(agents):
-        _change_elections(module, change)
+    archive._recorder._settings = replace(archive._recorder._settings, file_sync_level=0)
 
 
 def _change_elections(module: ConsensusModule, change: Callable[[Election], None]) -> None:

@@ -1,20 +1,13 @@
 """Planted bugs of the rule that a leader commits only what a quorum has recorded. Knows the consensus module."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container
 
 from upheaval_node.cluster.consensus_module import ConsensusModule
-from upheaval_node.member import MemberAgent
 from upheaval_node.types import Now
 
 
-def commit_without_a_quorum(agents: Sequence[MemberAgent]) -> None:
+def commit_without_a_quorum(module: ConsensusModule) -> None:
     """What this member has recorded counts as recorded by a quorum."""
-    for agent in agents:
-        if isinstance(agent, ConsensusModule):
-            _count_alone(agent)
-
-
-def _count_alone(module: ConsensusModule) -> None:
     membership = module.membership
 
     def own_position(now: Now, log_terms: Container[int]) -> int:  # noqa: ARG001 - in place of the membership's own

@@ -215,7 +215,6 @@ class Load:
     ) -> None:
         self.bell: Bell | None = None
         self.counts = LoadCounts()
-        self.last_ok_ns = 0
         self._settings = settings
         self._open_session = open_session
         self._record = record
@@ -337,7 +336,6 @@ class Load:
             # Too late: it was settled as unknown, and its slot has a new id.
             return
         self.counts.ok += 1
-        self.last_ok_ns = complete_ns
         self._settle(pending, Outcome.OK, {"error": error} if error else result, complete_ns, position)
         lane.free.append(pending.slot)
 

@@ -74,7 +74,6 @@ class ControlSession:
         self._responses: deque[bytes] = deque()
         self._resend_ns = LONG_AGO_NS
         self._deadline_ns = NEVER_NS
-        self._blocked_since_ns: int | None = None
         self._ping = am.SCHEMA.encode(am.Ping(control_session_id=control_session_id))
 
     @property

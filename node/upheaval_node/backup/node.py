@@ -1,11 +1,10 @@
 """Which agents make a backup: mark files, media driver, archive and backup agent, in one process. No I/O here.
 
 The runtimes build backups from this function as they build members from `upheaval_node.member`. Agents come in the
-order in which they take their turns; they are closed in the opposite one (`close_backup`).
+order in which they take their turns; they are closed in the opposite one.
 """
 
 import zlib
-from collections.abc import Sequence
 
 from upheaval_node.archive.archive import Archive
 from upheaval_node.archive.reader import read_recordings
@@ -135,9 +134,3 @@ def build_backup_agent(
 def archive_id_of(name: str) -> int:
     """An id for the archive of a backup, unlike those of members, which are their member ids."""
     return 1 << 32 | zlib.crc32(name.encode())
-
-
-def close_backup(agents: Sequence[BackupNodeAgent]) -> None:
-    """End in order: archive, backup agent, media, and the mark files last."""
-    for agent in reversed(agents):
-        agent.close()

@@ -17,7 +17,6 @@ from upheaval_node.types import S, align
 # Semantic version 0.2.0; 0 means that the file is not ready.
 VERSION: Final = semantic_version(0, 2)
 HEADER_LENGTH: Final = 128
-VERSION_OFFSET: Final = 0
 PAGE_LENGTH: Final = 4096
 
 TO_DRIVER_TRAILER: Final = 768

@@ -58,7 +58,6 @@ class ErrorLog:
 
     def __init__(self, file: Writable, offset: int, length: int) -> None:
         self._file = file
-        self._offset = offset
         self._end = offset + length
         self._next = offset
         self._known: dict[bytes, tuple[int, int]] = {}

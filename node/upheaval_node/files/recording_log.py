@@ -63,11 +63,6 @@ class RecordingLog:
         """All entries that were not removed, invalid ones included, in sorted order."""
         return self._entries
 
-    @property
-    def next_entry_index(self) -> int:
-        """Ordinal that the next appended record gets."""
-        return self._next_index
-
     def is_unknown(self, leadership_term_id: TermId) -> bool:
         """Whether there is no valid entry for this term."""
         return leadership_term_id not in self._terms

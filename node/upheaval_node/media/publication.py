@@ -68,7 +68,6 @@ class StreamPublication:
         # Offers that start before this need not ask the owner; `invalidate` makes the next one ask.
         self._limit = -1
         self._term_id = params.term_id_at(stream.tail)
-        self._shift = params.shift
 
     @property
     def position(self) -> int:

@@ -18,35 +18,20 @@ assert sys.byteorder == "little", "frames are read in place, which needs a littl
 
 TYPE_PAD: Final = 0x00
 TYPE_DATA: Final = 0x01
-TYPE_NAK: Final = 0x02
 TYPE_SM: Final = 0x03
-TYPE_ERR: Final = 0x04
 TYPE_SETUP: Final = 0x05
-TYPE_RTTM: Final = 0x06
 TYPE_RSP_SETUP: Final = 0x0B
 
 FLAG_BEGIN: Final = 0x80
 FLAG_END: Final = 0x40
 FLAG_EOS: Final = 0x20
-FLAG_REVOKED: Final = 0x10
 FLAGS_UNFRAGMENTED: Final = FLAG_BEGIN | FLAG_END
 FLAGS_EOS_HEARTBEAT: Final = FLAGS_UNFRAGMENTED | FLAG_EOS
 
-SETUP_FLAG_SEND_RESPONSE: Final = 0x80
-SETUP_FLAG_GROUP: Final = 0x40
-SM_FLAG_SEND_SETUP: Final = 0x80
 SM_FLAG_END_OF_STREAM: Final = 0x40
 
-# Byte offsets within a frame.
-FRAME_LENGTH_OFFSET: Final = 0
-VERSION_OFFSET: Final = 4
-FLAGS_OFFSET: Final = 5
+# Byte offset within a frame.
 TYPE_OFFSET: Final = 6
-TERM_OFFSET_OFFSET: Final = 8
-SESSION_ID_OFFSET: Final = 12
-STREAM_ID_OFFSET: Final = 16
-TERM_ID_OFFSET: Final = 20
-RESERVED_VALUE_OFFSET: Final = 24
 
 # Word indexes within a data frame for memoryview.cast("i"), and for cast("q") the reserved value.
 FRAME_LENGTH_WORD: Final = 0

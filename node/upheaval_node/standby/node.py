@@ -1,6 +1,6 @@
 """Which agents make a standby: those of a backup, the module that reads the log, and the services. No I/O here.
 
-Agents come in the order in which they take their turns; they are closed in the opposite one (`close_standby`).
+Agents come in the order in which they take their turns; they are closed in the opposite one.
 """
 
 from collections.abc import Sequence
@@ -50,12 +50,6 @@ def build_standby(
         raise
     marks.signal_ready(ports.now_ms)
     return [marks, driver, agent, archive, module, *containers]
-
-
-def close_standby(agents: Sequence[StandbyAgent]) -> None:
-    """End in order: services, module, archive, backup agent, media, and the mark files last."""
-    for agent in reversed(agents):
-        agent.close()
 
 
 def _marks(config: StandbyConfig, ports: MemberPorts) -> MarkKeeper:
