@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench import own
 from upheaval.cluster import companion_control, perform
 from upheaval.operations.restore import examine, restore
-from upheaval.records import BACKUP_NAME, CompanionConfig, Order
+from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
 from upheaval_node import counters as types
@@ -121,7 +121,7 @@ def _backed_up(folder: Path, megabytes: int, *, snapshot: bool) -> Path:
         client.send(megabytes * 1_000_000 // (MESSAGE_LENGTH + 96))
         client.session.close()
         if snapshot:
-            perform(target, Order.SNAPSHOT)
+            perform(target, AdminCommand.SNAPSHOT)
         companion_control.start(target, CompanionConfig(BACKUP_NAME), PATIENCE_S)
         companion_control.wait_until_caught_up(target, BACKUP_NAME, PATIENCE_S)
     finally:

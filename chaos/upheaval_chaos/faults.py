@@ -37,50 +37,40 @@ class Injection(Protocol):
     @property
     def statement(self) -> str:
         """What was done to whom, in the language of scenarios."""
-        ...
 
     @property
     def member_ids(self) -> Sequence[int]:
         """The members that it was about, the first of them the victim."""
-        ...
 
     @property
     def component(self) -> str | None:
         """The component that it hit of each member; None when it was not about one."""
-        ...
 
     @property
     def is_exclusive(self) -> bool:
         """Whether a second one of its kind at the same member would be healed with the first."""
-        ...
 
     @property
     def keeps_down(self) -> bool:
         """Whether its members do not run until it is healed."""
-        ...
 
     def act(self) -> None:
-        """The hands do it. Raises `UnknownOutcome` when it cannot be done now, before anything is."""
-        ...
+        """The injector does it. Raises `UnknownOutcome` when it cannot be done now, before anything is."""
 
     def prove(self) -> Proof:
         """That it took effect: waits until that shows."""
-        ...
 
     def seen(self) -> Proof | None:
         """What shows of its effect now, without waiting; None while nothing shows whether there is one."""
-        ...
 
     def heal(self) -> None:
         """Take it away."""
 
     def prove_healed(self) -> Proof:
         """That it is over: waits until that shows."""
-        ...
 
     def seen_healed(self) -> Proof | None:
         """The proof that it is over, without waiting; None while nothing shows it."""
-        ...
 
 
 class Fault(Protocol):
@@ -88,7 +78,6 @@ class Fault(Protocol):
 
     def require_possible(self, members: int) -> None:
         """Raises `UsageError` when it can never be done to a cluster of so many members, whoever leads."""
-        ...
 
     def aim(self, target: Target, *, tries: bool = True) -> Injection:
         """Find whom it hits, and look at what is there before. Raises `UnknownOutcome` when nothing could be proved.
@@ -96,7 +85,6 @@ class Fault(Protocol):
         With `tries` links are tried by connections of the probe's own, which takes time; without, what is sent anyway
         is watched.
         """
-        ...
 
 
 def proof_of(look: Callable[[], str]) -> Proof:
@@ -185,7 +173,6 @@ class Who(Protocol):
 
     def select(self, target: Roster) -> list[int]:
         """Raises `UnknownOutcome` when there is no such member now, `UsageError` when there never will be."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,19 @@ from upheaval_chaos.faults import (
     who_of,
 )
 from upheaval_chaos.record import Proof
-from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, LinkEffect, Means, Ping, Target, Traffic
-from upheaval_chaos.target import LinkFaultKind as LinkFaultKind
+from upheaval_chaos.target import (
+    CHANNELS,
+    CLIENTS,
+    INGRESS,
+    Answer,
+    Link,
+    LinkEffect,
+    LinkFaultKind as LinkFaultKind,
+    Means,
+    Ping,
+    Target,
+    Traffic,
+)
 from upheaval_node.types import MS, S
 
 BEGIN: Final = "put a fault in and look at it later"

@@ -1,7 +1,8 @@
-"""What faults and their probes need of a cluster: hands that break it, eyes that see it, and a clock that passes.
+"""What faults and their probes need of a cluster: an injector that breaks it, an observer that sees it, and a clock
+that passes.
 
-Hands and eyes are apart on purpose: a probe looks at processes and at bytes on the path, never at what a hand was told
-to do. A runtime fills this shape; this module knows none of them.
+Injector and observer are apart on purpose: a probe looks at processes and at bytes on the path, never at what an
+injector was told to do. A runtime fills this shape; this module knows none of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -116,13 +117,12 @@ class Clock(Protocol):
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Raises `UnknownOutcome` when `condition` does not hold in time."""
-        ...
 
     def let_pass(self, seconds: float) -> None:
         """Let so much time pass."""
 
 
-class MemberHands(Protocol):
+class MemberInjector(Protocol):
     """What can be done to a member, or to one component of it where components are processes of their own."""
 
     def kill(self, member_id: int, component: str | None) -> None:
@@ -141,36 +141,31 @@ class MemberHands(Protocol):
         """Let it go on, as SIGCONT does."""
 
 
-class MemberEyes(Protocol):
+class MemberObserver(Protocol):
     """What can be seen of a member from outside of it."""
 
     def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
         """Names of the processes that run now, which never come back; empty when nothing runs."""
-        ...
 
     def turns(self, member_id: int, component: str | None) -> int:
         """A number that grows while the process gets to run, and only then."""
-        ...
 
 
-class LinkHands(Protocol):
+class LinkInjector(Protocol):
     """What can be done to links."""
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Raises `UsageError` when it cannot be done, or not beside what is done to them already."""
-        ...
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Take away what was imposed; what else is done to these links stays."""
-        ...
 
 
-class LinkEyes(Protocol):
+class LinkObserver(Protocol):
     """What can be seen of links."""
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """Bytes that have come out at the end of each stream of the link since the beginning."""
-        ...
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """Make a connection to the target of the link as its source does, send a few bytes and see what comes back.
@@ -178,19 +173,16 @@ class LinkEyes(Protocol):
         They go along the link, what comes back goes along its reverse. Nobody can dial clients.
         With about `extra_length` bytes more, the answer comes when these have come out.
         """
-        ...
 
 
-class HostHands(Protocol):
+class HostInjector(Protocol):
     """What can be done to the host of a member."""
 
     def cut_power(self, member_id: int) -> None:
         """A start of the member gives it back."""
-        ...
 
     def move_clock(self, member_id: int, milliseconds: int) -> None:
         """Set the wall clock so much ahead, or back."""
-        ...
 
     def fill_disk(self, member_id: int) -> None:
         """Let the disk have no room for anything more."""
@@ -200,15 +192,12 @@ class HostHands(Protocol):
 
     def slow_disk(self, member_id: int, latency_ms: int) -> None:
         """Let each sync take longer by so much; 0 ends that."""
-        ...
 
     def end_in_change(self, member_id: int, changes: int, *, loses_power: bool) -> None:
         """Let the member die in the middle of a change of its files, after it has made so many whole ones."""
-        ...
 
     def end_in_no_change(self, member_id: int) -> None:
         """Take that back if it is still to come."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,59 +227,50 @@ class Traffic(Protocol):
     @property
     def fastest_ns(self) -> int | None:
         """How long the fastest bytes were under way; None while none came out."""
-        ...
 
     @property
     def connections(self) -> int:
         """How many there were at the beginning."""
-        ...
 
     @property
     def connections_left(self) -> int:
         """How many of those still live."""
-        ...
 
     @property
     def was_used(self) -> bool:
         """Whether bytes came out within the last second before the watch began."""
-        ...
 
     def end(self) -> None:
         """Watch no more."""
-        ...
 
 
-class HostEyes(Protocol):
+class HostObserver(Protocol):
     """What can be seen of the hosts."""
 
     def boot(self, member_id: int) -> str:
         """The name of the time since the host has power, which never comes back; empty without power."""
-        ...
 
     def clock_lead_ms(self, member_id: int) -> tuple[int, int] | None:
         """The wall clock that the member wrote down last, and how far that is ahead of the true one at the time at
         which it was written; None when it has written none.
         """
-        ...
 
     def disk_work(self, member_id: int) -> DiskWork:
         """What the disk of the member has done and refused so far."""
 
     def watch(self, link: Link) -> Traffic:
         """Begin to watch what is sent along a link anyway."""
-        ...
 
 
-class Hosts(HostHands, HostEyes, Protocol):
+class Hosts(HostInjector, HostObserver, Protocol):
     """The machines under a cluster, and the wires between them."""
 
 
-class Target(Clock, MemberHands, MemberEyes, LinkHands, LinkEyes, Protocol):
+class Target(Clock, MemberInjector, MemberObserver, LinkInjector, LinkObserver, Protocol):
     """A cluster that faults can be done to."""
 
     def hosts(self, purpose: str) -> Hosts:
         """Raises `UsageError` where the runtime has none of its own, and so cannot do what they are wanted for."""
-        ...
 
     @property
     def member_ids(self) -> Sequence[int]:
@@ -301,4 +281,3 @@ class Target(Clock, MemberHands, MemberEyes, LinkHands, LinkEyes, Protocol):
 
     def acknowledged(self) -> int:
         """How many operations of the load were acknowledged so far."""
-        ...

@@ -68,8 +68,8 @@ class _Held:
     count: int
 
 
-class ToxicHands:
-    """Implements `target.LinkHands`. A toxic that two faults want is there until both are gone."""
+class ToxicInjector:
+    """Implements `target.LinkInjector`. A toxic that two faults want is there until both are gone."""
 
     def __init__(self, api_of: Callable[[ProxyPlace], ToxiproxyApi]) -> None:
         self._api_of = api_of

@@ -47,7 +47,6 @@ class CredentialsSupplier(Protocol):
 
     def on_challenge(self, encoded_challenge: bytes) -> bytes:
         """The answer to a challenge of the cluster's authenticator."""
-        ...
 
 
 class NoCredentials:
@@ -134,7 +133,7 @@ class Verifier:
         return f"${SCHEME}${self.count}${_text(self.salt)}${_text(self.stored_key)}{roles}"
 
 
-class CredentialsBook:
+class Credentials:
     """The principals of a cluster, each with its verifier."""
 
     def __init__(self, text: str, name: str) -> None:
@@ -148,22 +147,22 @@ class CredentialsBook:
             if principal.encode() in self._verifiers:
                 raise UsageError(f"{where} names {principal!r} for a second time")
             self._verifiers[principal.encode()] = parse_verifier(rest, where)
-        # Those who are not in the book get a salt of the same look on every member, and no way to tell.
+        # Those who are not in the credentials file get a salt of the same look on every member, and no way to tell.
         self._unknown_key = hashlib.sha256(b"unknown principal\0" + text.encode()).digest()
 
     @property
     def principals(self) -> list[bytes]:
-        """The principals in the order of the book."""
+        """The principals in the order of the credentials file."""
         return list(self._verifiers)
 
     def verifier(self, principal: bytes) -> Verifier:
-        """Of a principal that is not in the book: one that accepts nothing and looks like the others."""
+        """Of a principal that is not in the credentials file: one that accepts nothing and looks like the others."""
         known = self._verifiers.get(principal)
         digest = hmac.digest(self._unknown_key, principal, "sha256")
         return known or Verifier(digest[:SALT_LENGTH], COUNT, hashlib.sha256(digest).digest())
 
     def has_role(self, principal: bytes, role: str) -> bool:
-        """Whether the book gives the principal that role; never for one that it does not name."""
+        """Whether the credentials file gives the principal that role; never for one that it does not name."""
         verifier = self._verifiers.get(principal)
         return verifier is not None and role in verifier.roles
 

@@ -228,10 +228,10 @@ def _archive(config: MemberConfig, ports: MemberPorts, media: Media) -> Archive:
 
 
 def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> ConsensusModule:
-    authenticator, roles, books = credentials_of(
+    authenticator, roles, files = credentials_of(
         config.settings.cluster, ports.read_credentials, ports.nonces or ports.random("authentication")
     )
-    ports.reloads.extend(book.reload for book in books)
+    ports.reloads.extend(file.reload for file in files)
     return ConsensusModule(
         ports.media_of(media, "consensus"),
         ports.storage,

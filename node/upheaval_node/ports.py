@@ -21,11 +21,9 @@ class Agent(Protocol):
 
     def do_work(self, now: Now) -> int:
         """Do what is due and return how much was done; 0 means that nothing was."""
-        ...
 
     def next_deadline_ns(self) -> int:
         """The monotonic time at which `do_work` must run even without input (`types.NEVER_NS` if none)."""
-        ...
 
 
 class Bell:
@@ -58,11 +56,9 @@ class ConnectionHandler(Protocol):
 
     def on_writable(self) -> None:
         """The connection accepts bytes again after a `send` that accepted only a part."""
-        ...
 
     def on_closed(self, reason: str) -> None:
         """The connection is gone (refused, FIN, RST, time-out) and nothing follows. Not called after `close`."""
-        ...
 
 
 class Connection(Protocol):
@@ -71,15 +67,12 @@ class Connection(Protocol):
     @property
     def peer(self) -> str:
         """Address of the other end, `host:port`, for diagnostics and `sourceIdentity`."""
-        ...
 
     def send(self, parts: Sequence[Buffer]) -> int:
         """Hand over bytes in order and return how many were accepted; the rest is the caller's to send again."""
-        ...
 
     def pause_reading(self, paused: bool) -> None:
         """Stop or resume the delivery of data, so that a slow reader makes the sender wait."""
-        ...
 
     def close(self) -> None:
         """Give the connection up: nothing is called for it any more."""
@@ -91,7 +84,6 @@ class Listener(Protocol):
     @property
     def address(self) -> str:
         """The bound `host:port`, with the real port where 0 was asked for."""
-        ...
 
     def close(self) -> None:
         """Accept no further connections; those that were accepted stay."""
@@ -102,11 +94,9 @@ class Network(Protocol):
 
     def listen(self, address: str, accept: Callable[[Connection], ConnectionHandler]) -> Listener:
         """Bind and listen. Raises `NetworkError` when the address cannot be bound."""
-        ...
 
     def dial(self, address: str, handler: ConnectionHandler) -> Connection:
         """Start to connect; the outcome is `on_connected` or `on_closed`."""
-        ...
 
 
 # --- storage ------------------------------------------------------------------------------------------------------
@@ -117,26 +107,21 @@ class File(Protocol):
 
     def read(self, offset: int, length: int) -> bytes:
         """Up to `length` bytes; fewer at the end of the file."""
-        ...
 
     def write(self, offset: int, parts: Sequence[Buffer]) -> None:
         """Write all parts one after the other from `offset`. Survives the process, not a power cut."""
-        ...
 
     def size(self) -> int:
         """The length in bytes."""
 
     def truncate(self, length: int) -> None:
         """Cut or extend (sparse, zeros) to `length`."""
-        ...
 
     def sync(self, level: int) -> None:
         """Have all that was written survive a power cut before returning: 1 data, 2 data and metadata, 0 nothing."""
-        ...
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:
         """The same without waiting: `done` is called from the loop when it has happened, or with the error."""
-        ...
 
     def close(self) -> None:
         """Close the file; what was written and not synced may still get lost in a power cut."""
@@ -147,14 +132,12 @@ class Storage(Protocol):
 
     def open(self, path: str, *, create: bool = False) -> File:
         """Open for reading and writing; `create` makes a missing file (and its folders)."""
-        ...
 
     def exists(self, path: str) -> bool:
         """Whether there is a file of that name."""
 
     def names(self, directory: str) -> list[str]:
         """Sorted names in a folder; empty when it does not exist."""
-        ...
 
     def remove(self, path: str) -> None:
         """Delete a file. Raises `StorageError` where there is none."""
@@ -174,7 +157,6 @@ class Tracer(Protocol):
 
     def emit(self, now: Now, event: TraceKind, **fields: int | str | bool | None) -> None:
         """Record one event. It is on its way to the file before anything that happens after the call is sent."""
-        ...
 
 
 class MessageObserver(Protocol):
@@ -187,11 +169,9 @@ class MessageObserver(Protocol):
 
         `peer` is `host:port` as far as it is known, `position` that after the message in its stream.
         """
-        ...
 
     def tracer(self, tracer: Tracer, component: str) -> Tracer:
         """A tracer of one component, of which the observer sees the events too."""
-        ...
 
 
 class ErrorSink(Protocol):

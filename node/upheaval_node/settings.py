@@ -90,11 +90,12 @@ class ClusterSettings:
     ingress_fragment_limit: int = 50
     log_fragment_limit: int = 50
     authorisation: str = ""
-    """Who may send requests other than messages: those with a role for it in the book `roles:FILE`, `ALLOW_ALL`,
-    `DENY_ALL`, `package.module:Class` of an `authentication.AuthorisationService`, or empty for backups only."""
+    """Who may send requests other than messages: those with a role for it in the credentials file `roles:FILE`,
+    `ALLOW_ALL`, `DENY_ALL`, `package.module:Class` of an `authentication.AuthorisationService`, or empty for backups
+    only."""
 
     authenticator: str = ""
-    """Who may open a session: those in the book `credentials:FILE` (or `credentials:env:NAME`), whom
+    """Who may open a session: those in the credentials file `credentials:FILE` (or `credentials:env:NAME`), whom
     `package.module:Class` of an `authentication.Authenticator` accepts, or empty for everyone."""
 
     time_unit: str = "MILLIS"

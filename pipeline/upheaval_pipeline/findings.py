@@ -9,8 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from upheaval.checkers import run as in_process
-from upheaval.checkers import witness
+from upheaval.checkers import run as in_process, witness
 from upheaval.checkers.calls import CallCount, CallEntry, judge_counts
 from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
@@ -61,7 +60,7 @@ def findings(run: RunTables, evidence: Sequence[Evidence]) -> Iterator[Finding]:
     yield in_process.converged(run.manifest)
     yield _traffic(rows)
     yield faults_proved((parse_fault(told) for _, told in _told(rows.all("fault"))), run.manifest)
-    yield from run.aside.orders
+    yield from run.aside.commands
     yield _leaders(run, rows)
     yield _complete(run.manifest, rows)
     yield _equal(run.manifest, rows)

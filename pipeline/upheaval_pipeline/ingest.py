@@ -9,8 +9,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import (
+    DataFrame,
+    Observation,
+    SparkSession,
+    functions as F,  # noqa: N812 - its usual name
+)
 
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder

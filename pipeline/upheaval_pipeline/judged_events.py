@@ -9,8 +9,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import (
+    DataFrame,
+    functions as F,  # noqa: N812 - its usual name
+)
 
 from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TimerFired
 from upheaval.checkers.witness import LogEntry

@@ -8,8 +8,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import (
+    DataFrame,
+    SparkSession,
+    functions as F,  # noqa: N812 - its usual name
+)
 from pyspark.sql.window import Window
 
 from upheaval.checkers.events import MS_OF_UNIT

@@ -19,8 +19,7 @@ from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENG
 from upheaval.errors import HarnessError
 from upheaval.records import Function, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
+from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.service.services import encoding
 from upheaval_pipeline.frames import Frames, fingerprints, whole_frames
 from upheaval_pipeline.pieces import Piece, read_piece

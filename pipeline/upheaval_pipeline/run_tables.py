@@ -12,11 +12,14 @@ from typing import Any
 from urllib.parse import quote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - its usual name
+from pyspark.sql import (
+    DataFrame,
+    SparkSession,
+    functions as F,  # noqa: N812 - its usual name
+)
 
 from upheaval.checkers.endings import check_endings
-from upheaval.checkers.faults import orders_proved
+from upheaval.checkers.faults import admin_commands_proved
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_identities, judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
@@ -27,9 +30,9 @@ from upheaval_pipeline import sources, tables
 
 @dataclass(frozen=True)
 class Aside:
-    """Findings on the orders of operators and what came of them; and on snapshots, states, identities and backups."""
+    """Findings on the commands of operators and what came of them; and on snapshots, states, identities and backups."""
 
-    orders: tuple[Finding, ...] = ()
+    commands: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
 
@@ -42,17 +45,17 @@ def aside_of(run: RunFolder) -> Aside:
     """Raises `UsageError` for malformed files."""
     controls = tuple(run.read_controls())
     manifest = run.read_manifest()
-    orders = (*orders_proved(controls), *check_endings(run, manifest, controls))
+    commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
     snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
-    return Aside(orders, snapshots, controls)
+    return Aside(commands, snapshots, controls)
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     told = json.loads(text or "null")
     if not isinstance(told, dict):
         raise UsageError(f"{lake}: run {run!r} was ingested by an older version: ingest its folder again")
-    orders, snapshots = (tuple(map(_finding, told[part])) for part in ("orders", "snapshots"))
-    return Aside(orders, snapshots, tuple(map(parse_control, told["controls"])))
+    commands, snapshots = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots"))
+    return Aside(commands, snapshots, tuple(map(parse_control, told["controls"])))
 
 
 def _finding(told: dict[str, Any]) -> Finding:

@@ -18,7 +18,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: C
     folder = tmp_path_factory.mktemp("security")
     gate = flows.Gate(folder)
     cluster = DockerCluster.create(
-        folder / "run", ClusterSpec(tls=str(gate.certificates), credentials=str(gate.book), image=node_image)
+        folder / "run", ClusterSpec(tls=str(gate.certificates), credentials=str(gate.credentials), image=node_image)
     )
     try:
         cluster.up()
@@ -28,8 +28,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory, node_image: str, engine: C
     assert left_of(engine, cluster.config.run_id) == []
 
 
-def test_only_those_of_the_book_get_a_session(guarded: flows.Guarded) -> None:
-    flows.only_those_of_the_book_get_a_session(guarded)
+def test_only_those_of_the_credentials_file_get_a_session(guarded: flows.Guarded) -> None:
+    flows.only_those_of_the_credentials_file_get_a_session(guarded)
 
 
 def test_who_is_of_another_authority_is_refused_on_both_sides(guarded: flows.Guarded) -> None:

@@ -26,7 +26,9 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flows.Guarded]
     """One cluster for all tests but the last two, which judge it when it is down."""
     folder = tmp_path_factory.mktemp("security")
     gate = flows.Gate(folder)
-    cluster = ProcessCluster.create(folder / "run", ClusterSpec(tls=str(gate.certificates), credentials=str(gate.book)))
+    cluster = ProcessCluster.create(
+        folder / "run", ClusterSpec(tls=str(gate.certificates), credentials=str(gate.credentials))
+    )
     try:
         cluster.up()
         yield flows.Guarded(gate, cluster)
@@ -34,8 +36,8 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[flows.Guarded]
         end_without_trace(cluster)
 
 
-def test_only_those_of_the_book_get_a_session(guarded: flows.Guarded) -> None:
-    flows.only_those_of_the_book_get_a_session(guarded)
+def test_only_those_of_the_credentials_file_get_a_session(guarded: flows.Guarded) -> None:
+    flows.only_those_of_the_credentials_file_get_a_session(guarded)
 
 
 def test_who_is_of_another_authority_is_refused_on_both_sides(guarded: flows.Guarded) -> None:
@@ -57,18 +59,20 @@ def test_the_run_is_valid_and_one_with_somebody_else_in_it_is_not(guarded: flows
 
 
 def test_split_members_and_clients_of_asyncio_do_the_same(tmp_path: Path) -> None:
-    """The media driver's process has the certificates, the consensus module's the book; a reload reaches both."""
+    """The media driver's process has the certificates, the consensus module's the credentials file; a reload reaches
+    both.
+    """
     gate = flows.Gate(tmp_path)
     cluster = ProcessCluster.create(
         tmp_path / "run",
-        ClusterSpec(components="split", tls=str(gate.certificates), credentials=str(gate.book), members=3),
+        ClusterSpec(components="split", tls=str(gate.certificates), credentials=str(gate.credentials), members=3),
     )
     try:
         cluster.up()
         assert asyncio.run(writes(cluster, str(gate.bob)))
         with pytest.raises(AuthenticationError):
             asyncio.run(writes(cluster, str(gate.guesser)))
-        add("carol", gate.book, gate.carol, [])
+        add("carol", gate.credentials, gate.carol, [])
         create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
         cluster.reload_security()
         wait_until(

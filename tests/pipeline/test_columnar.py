@@ -4,8 +4,7 @@ from random import Random
 from typing import Any
 
 import pyarrow as pa
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from upheaval.checkers.model import Model
 from upheaval.records import Function, Json

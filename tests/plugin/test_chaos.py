@@ -28,7 +28,7 @@ FAULTS: dict[str, Callable[[Chaos], ActiveFault]] = {
 
 
 class NothingImposed(SimulatedBackend):
-    """Hands that say they did it."""
+    """An injector that says it did it."""
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None: ...
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None: ...

@@ -1,5 +1,6 @@
-"""Each fault's probe on a cluster that works: it holds when the fault was done, and fails when the hands did nothing,
-hit another member or link, or did not heal. Every kind of fault is tried, on the simulated and on the process runtime.
+"""Each fault's probe on a cluster that works: it holds when the fault was done, and fails when the injector did
+nothing, hit another member or link, or did not heal. Every kind of fault is tried, on the simulated and on the process
+runtime.
 """
 
 from collections.abc import Iterator

@@ -20,7 +20,7 @@ NAMES = [name for name in scenario_names() if "simulated" in load_scenario(name)
 
 
 class NothingDone(SimulatedStage):
-    """Hands that say they did it."""
+    """An injector that says it did it."""
 
     def kill(self, member_id: int, component: str | None) -> None: ...
     def stop(self, member_id: int, component: str | None) -> None: ...
@@ -29,13 +29,13 @@ class NothingDone(SimulatedStage):
 
 
 class NotHealed(SimulatedStage):
-    """Hands that leave links as they are."""
+    """An injector that leaves links as they are."""
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None: ...
 
 
 class WrongLink(SimulatedStage):
-    """Hands that take one direction for the other."""
+    """An injector that takes one direction for the other."""
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         super().impose([link.reverse for link in links], effect)
@@ -85,7 +85,7 @@ wait operations 50
 
 @pytest.mark.parametrize(("stage_type", "verdict"), [(SimulatedStage, Verdict.VALID), (NothingDone, Verdict.UNKNOWN)])
 def test_a_limit_of_bandwidth_is_proved(stage_type: type[SimulatedStage], verdict: Verdict, tmp_path: Path) -> None:
-    scenario = parse_scenario(THIN, name="thin", where="thin")
+    scenario = parse_scenario(THIN, name="inconclusive", where="inconclusive")
     result = run_scenario(scenario, stage_type(scenario, 1, tmp_path), runtime="simulated", seed=1, say=lambda _: None)
     assert result.report.finding(Promise.FAULTS_PROVED).verdict is verdict, result.report.findings
 

@@ -77,7 +77,7 @@ def test_what_is_no_range_is_refused(text: str, capsys: pytest.CaptureFixture[st
 def test_a_short_campaign_is_valid_and_says_what_it_exercised(tmp_path: Path) -> None:
     summary = run_campaign(SHORT, out=tmp_path)
     assert [(each.swarm.seed, each.promise, each.detail) for each in summary.failed] == []
-    assert summary.thin == []
+    assert summary.inconclusive == []
     lines = [json.loads(line) for line in (tmp_path / "seeds.jsonl").read_text().splitlines()]
     assert [line["seed"] for line in lines] == list(SHORT)
     assert all(line["simulated_seconds"] >= 60 and line["operations"] >= 500 for line in lines)
@@ -100,7 +100,7 @@ def test_a_seed_that_catches_a_bug_fails_with_the_line_that_runs_it_again(capsys
     assert main(["campaign", "--seeds", "1..3", "--planted", "vote-not-persisted"]) == 1
     captured = capsys.readouterr()
     assert "upheaval campaign --seeds 1..1 --planted vote-not-persisted --dir runs/seed-1" in captured.err
-    assert captured.out.startswith("1 seeds: 0 count, 0 thin, 1 failed")
+    assert captured.out.startswith("1 seeds: 0 count, 0 inconclusive, 1 failed")
 
 
 def test_a_kept_run_writes_no_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -136,14 +136,14 @@ def test_a_seed_is_the_same_execution_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("change", [{"operations": 499}, {"seconds": 59.0}, {"elections": 0}, {"faults": {"kill": 2}}])
-def test_a_seed_that_shows_too_little_is_thin(change: dict[str, object]) -> None:
+def test_a_seed_that_shows_too_little_is_inconclusive(change: dict[str, object]) -> None:
     full: dict[str, object] = {"operations": 500, "seconds": 60.0, "elections": 1, "faults": {"kill": 3}}
-    assert not outcome(full).is_thin
+    assert not outcome(full).is_inconclusive
     thin = outcome(full | change)
     summary = Summary()
     summary.add(thin)
-    assert thin.is_thin
-    assert (summary.counted, summary.thin) == (0, [1])
+    assert thin.is_inconclusive
+    assert (summary.counted, summary.inconclusive) == (0, [1])
 
 
 def outcome(fields: dict[str, object]) -> SeedOutcome:

@@ -1,8 +1,7 @@
 """The simulated disk: what a power cut leaves."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from simulation.parties import Direct
 from upheaval.runtimes.simulated.disk import PAGE, SECTOR, Disk

@@ -1,4 +1,4 @@
-"""Drawn faults: what a schedule holds, and what becomes of it when the hands lie."""
+"""Drawn faults: what a schedule holds, and what becomes of it when the injector lies."""
 
 import itertools
 from pathlib import Path
@@ -52,7 +52,7 @@ def test_what_is_drawn_covers_what_the_catalogue_holds() -> None:
     assert drawn == {*MemberFaultKind, *HostFaultKind, *LinkFaultKind} - orderly
 
 
-# --- hands that lie ---
+# --- injectors that lie ---
 
 
 def _nothing(*_: object, **__: object) -> None: ...

@@ -121,7 +121,7 @@ def test_a_leader_ends_as_soon_as_all_have_answered() -> None:
     leader = cluster.wait_until_leader()
     cluster.world.run_for(S)
     begin_ns = cluster.world.now_ns
-    assert cluster.members[leader].order("abort") == ""
+    assert cluster.members[leader].give("abort") == ""
     cluster.wait_until(lambda: not cluster.members[leader].alive, 20, "end of the leader")
     assert cluster.world.now_ns - begin_ns < S
     assert not any(member.alive for member in cluster.members)

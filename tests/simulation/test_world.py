@@ -1,8 +1,7 @@
 """The virtual clock and its events."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval.runtimes.simulated.errors import SimulationError
 from upheaval.runtimes.simulated.world import START_NS, World

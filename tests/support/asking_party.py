@@ -2,8 +2,7 @@
 
 from random import Random
 
-from support.archive_world import SETTINGS as ARCHIVE_SETTINGS
-from support.archive_world import Syncs
+from support.archive_world import SETTINGS as ARCHIVE_SETTINGS, Syncs
 from support.cluster_world import ClusterWorld, Member
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.archive import Archive
@@ -17,8 +16,7 @@ from upheaval_node.files.recording_log import Entry
 from upheaval_node.media.api import Message, Publication
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import codec
+from upheaval_node.protocol import cluster_messages as cm, codec
 from upheaval_node.types import MAX_POSITION, Now
 
 VERSION = 3 << 8

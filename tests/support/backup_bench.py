@@ -6,8 +6,7 @@ where a test gives it one.
 
 from random import Random
 
-from support.archive_world import SETTINGS as ARCHIVE_SETTINGS
-from support.archive_world import ArchiveWorld, Member, Syncs
+from support.archive_world import SETTINGS as ARCHIVE_SETTINGS, ArchiveWorld, Member, Syncs
 from support.cluster_world import RecordedTrace
 from support.memory_storage import MemoryStorage
 from upheaval_node.backup.agent import BackupAgent
@@ -19,8 +18,7 @@ from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.media.api import Message, Publication
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.member import MemberPorts
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import codec
+from upheaval_node.protocol import cluster_messages as cm, codec
 from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
 
 STREAM = 108

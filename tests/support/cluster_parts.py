@@ -18,8 +18,7 @@ from upheaval_node.cluster.sessions import SessionManager
 from upheaval_node.counters import Counters
 from upheaval_node.media.api import Message, Publication, Subscription
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import codec
+from upheaval_node.protocol import cluster_messages as cm, codec
 from upheaval_node.settings import ClusterSettings, MemberSettings
 from upheaval_node.types import MS, Now
 

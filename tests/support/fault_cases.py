@@ -56,7 +56,7 @@ ROUNDS: Final = (
     *(("blackhole clients <-> leader", how) for how in _LIES),
     *(("slow leader -> follower bytes-per-second=8000", how) for how in _LIES),
 )
-"""Every statement as it is, and one of each kind with hands that lie."""
+"""Every statement as it is, and one of each kind with an injector that lies."""
 _OFTEN: Final = {
     *((statements[0], Sabotage.IDLE) for statements in CASES.values()),
     ("kill follower", Sabotage.ELSEWHERE),
@@ -73,7 +73,7 @@ SIMULATED_ROUNDS: Final = tuple(
     )
     for statement, how in ROUNDS
 )
-"""The same in virtual time; what other hands do that do not lie is shown by the scenarios of the library too."""
+"""The same in virtual time; what other injectors do that do not lie is shown by the scenarios of the library too."""
 LIVE_ROUNDS: Final = tuple(
     pytest.param(*round_, marks=() if round_ in _OFTEN else pytest.mark.nightly)
     for round_ in ROUNDS

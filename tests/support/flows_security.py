@@ -43,11 +43,11 @@ class Gate:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.certificates = own_copy(folder / "certificates")
-        self.book = folder / "book"
+        self.credentials = folder / "book"
         self.alice = folder / "alice"
         self.bob = folder / "bob"
-        add("alice", self.book, self.alice, ["admin"])
-        add("bob", self.book, self.bob, [])
+        add("alice", self.credentials, self.alice, ["admin"])
+        add("bob", self.credentials, self.bob, [])
         self.carol = folder / "carol"
         self.stranger = folder / "stranger"
         self.stranger.write_text("mallory:anything\n", encoding="utf-8")
@@ -90,7 +90,7 @@ class Guarded:
         return host, int(port)
 
 
-def only_those_of_the_book_get_a_session(guarded: Guarded) -> None:
+def only_those_of_the_credentials_file_get_a_session(guarded: Guarded) -> None:
     gate = guarded.gate
     known = [guarded.opens(each) for each in (gate.alice, gate.bob)]
     unknown = [guarded.opens(each) for each in (None, gate.stranger, gate.guesser)]
@@ -148,7 +148,7 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         follower = cluster.member((cluster.wait_until_leader() + 1) % 3)
         follower.kill()
         create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
-        add("carol", gate.book, gate.carol, [])
+        add("carol", gate.credentials, gate.carol, [])
         assert cluster.reload_security() == [f"member-{each}" for each in range(3) if each != follower.member_id]
         load.wait_for_acknowledged(200, 30)
         # Nobody told the one that was down: it has the files of now by its start.
@@ -189,12 +189,14 @@ def the_run_is_valid_and_says_who_was_there(guarded: Guarded) -> None:
 
 
 def a_run_with_somebody_else_in_it_is_invalid(guarded: Guarded, folder: Path) -> None:
-    """The same run, once with a principal that the book does not have, once with a peer of another authority."""
+    """The same run, once with a principal that the credentials file does not have, once with a peer of another
+    authority.
+    """
     run = Path(shutil.copytree(guarded.cluster.folder, folder / "run"))
     path = run / SECURITY_FILE
     fields: dict[str, Json] = json.loads(path.read_text(encoding="utf-8"))
     for broken, promise, complaint in (
-        ({**fields, PRINCIPALS: ["alice"]}, Promise.ONLY_CREDENTIALS, "for 'bob', who is not in the book"),
+        ({**fields, PRINCIPALS: ["alice"]}, Promise.ONLY_CREDENTIALS, "for 'bob', who is not in the credentials file"),
         ({**fields, AUTHORITIES: ["another one"]}, Promise.ONLY_AUTHORITY, "not of our authority"),
     ):
         path.write_text(json.dumps(broken), encoding="utf-8")

@@ -30,8 +30,7 @@ from upheaval_node.files.error_log import read_errors
 from upheaval_node.files.mark_file import read_mark_file
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
-from upheaval_node.protocol import archive_mark_messages, cluster_mark_messages, frames
-from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import archive_mark_messages, cluster_mark_messages, cluster_messages as cm, frames
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import MessageSchema
 from upheaval_node.protocol.fragments import FragmentAssembler

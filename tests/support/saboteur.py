@@ -1,4 +1,6 @@
-"""A target whose hands lie: they do nothing, do it to others, or heal nothing. Its eyes are the real target's."""
+"""A target whose injector lies: it does nothing, does it to others, or heals nothing. Its observer is the real
+target's.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
@@ -16,13 +18,13 @@ class Sabotage(StrEnum):
 
 
 class LyingHosts:
-    """Machines with hands that lie. Implements `upheaval_chaos.target.Hosts`."""
+    """Machines with an injector that lies. Implements `upheaval_chaos.target.Hosts`."""
 
     def __init__(self, hosts: Hosts, saboteur: "Saboteur") -> None:
         self._hosts = hosts
         self._saboteur = saboteur
 
-    # --- hands ---
+    # --- injector ---
 
     def cut_power(self, member_id: int) -> None:
         self._saboteur.do(self._hosts.cut_power, member_id)
@@ -48,7 +50,7 @@ class LyingHosts:
     def end_in_no_change(self, member_id: int) -> None:
         self._saboteur.do(self._hosts.end_in_no_change, member_id, heals=True)
 
-    # --- eyes ---
+    # --- observer ---
 
     def boot(self, member_id: int) -> str:
         return self._hosts.boot(member_id)
@@ -72,7 +74,7 @@ class Saboteur:
         self._not_healed: list[Callable[[], None]] = []
 
     def make_good(self) -> None:
-        """Heal what the hands have left broken."""
+        """Heal what the injector has left broken."""
         for heal in self._not_healed:
             heal()
         self._not_healed.clear()
@@ -87,13 +89,13 @@ class Saboteur:
     def acknowledged(self) -> int:
         return self._target.acknowledged()
 
-    # --- hands ---
+    # --- injector ---
 
     def hosts(self, purpose: str) -> Hosts:
         return LyingHosts(self._target.hosts(purpose), self)
 
     def do(self, hand: Callable[[int], None], member_id: int, *, heals: bool = False) -> None:
-        """What a hand was asked for, as this one does it."""
+        """What an injector was asked for, as this one does it."""
         if self._sabotage is Sabotage.IDLE:
             return
         act = partial(hand, self._other(member_id))
@@ -130,7 +132,7 @@ class Saboteur:
         if self._sabotage is not Sabotage.IDLE:
             self._heal(partial(self._target.lift, [self._other_link(link) for link in links], effect))
 
-    # --- eyes and clock ---
+    # --- observer and clock ---
 
     def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
         return self._target.incarnation(member_id, component)

@@ -12,7 +12,7 @@ from upheaval_node.credentials import (
     NONCE_LENGTH,
     SALT_LENGTH,
     Challenge,
-    CredentialsBook,
+    Credentials,
     NoCredentials,
     SecretCredentials,
     Verifier,
@@ -30,26 +30,26 @@ def verifier(secret: str = "open sesame", *roles: str) -> Verifier:
     return make_verifier(secret, SALT, frozenset(roles), MIN_COUNT)
 
 
-def challenge_of(book: CredentialsBook, principal: bytes, nonce: int = 1) -> Challenge:
-    made = book.verifier(principal)
+def challenge_of(credentials: Credentials, principal: bytes, nonce: int = 1) -> Challenge:
+    made = credentials.verifier(principal)
     return Challenge(Random(nonce).randbytes(NONCE_LENGTH), made.salt, made.count)
 
 
 def test_the_proof_of_the_secret_is_accepted_and_shows_neither_the_secret_nor_the_key() -> None:
-    book = CredentialsBook(f"# people\n\nalice:{verifier()}\n", "book")
+    credentials = Credentials(f"# people\n\nalice:{verifier()}\n", "book")
     alice = SecretCredentials("alice", "open sesame")
-    challenge = challenge_of(book, b"alice")
+    challenge = challenge_of(credentials, b"alice")
     answer = alice.on_challenge(challenge.encode())
     assert alice.encoded_credentials() == b"alice"
-    assert book.verifier(b"alice").accepts(answer, b"alice", challenge)
-    assert client_key("open sesame", SALT, MIN_COUNT) not in (answer, book.verifier(b"alice").stored_key)
+    assert credentials.verifier(b"alice").accepts(answer, b"alice", challenge)
+    assert client_key("open sesame", SALT, MIN_COUNT) not in (answer, credentials.verifier(b"alice").stored_key)
 
 
 def test_a_proof_is_worth_nothing_for_another_challenge_or_another_principal() -> None:
-    book = CredentialsBook(f"alice:{verifier()}\nbob:{verifier()}\n", "book")
-    first, second = challenge_of(book, b"alice", 1), challenge_of(book, b"alice", 2)
+    credentials = Credentials(f"alice:{verifier()}\nbob:{verifier()}\n", "book")
+    first, second = challenge_of(credentials, b"alice", 1), challenge_of(credentials, b"alice", 2)
     answer = SecretCredentials("alice", "open sesame").on_challenge(first.encode())
-    alice = book.verifier(b"alice")
+    alice = credentials.verifier(b"alice")
     assert alice.accepts(answer, b"alice", first)
     assert not alice.accepts(answer, b"alice", second)
     assert not alice.accepts(answer, b"bob", first)
@@ -57,10 +57,10 @@ def test_a_proof_is_worth_nothing_for_another_challenge_or_another_principal() -
 
 @pytest.mark.parametrize("answer", [b"", b"\0" * 32, b"x" * 31, b"x" * 5000])
 def test_whatever_else_is_answered_is_refused(answer: bytes) -> None:
-    book = CredentialsBook(f"alice:{verifier()}\n", "book")
-    challenge = challenge_of(book, b"alice")
+    credentials = Credentials(f"alice:{verifier()}\n", "book")
+    challenge = challenge_of(credentials, b"alice")
     right = SecretCredentials("alice", "open sesame").on_challenge(challenge.encode())
-    alice = book.verifier(b"alice")
+    alice = credentials.verifier(b"alice")
     refused = [alice.accepts(wrong, b"alice", challenge) for wrong in (answer, right + b"\0", right[:-1])]
     wrong_secret = SecretCredentials("alice", "guess").on_challenge(challenge.encode())
     assert [*refused, alice.accepts(wrong_secret, b"alice", challenge)] == [False] * 4
@@ -68,7 +68,7 @@ def test_whatever_else_is_answered_is_refused(answer: bytes) -> None:
 
 def test_an_unknown_principal_is_challenged_like_a_known_one_and_always_the_same_way() -> None:
     text = f"alice:{make_verifier('secret', SALT)}\n"
-    one, other = CredentialsBook(text, "book"), CredentialsBook(text, "copy of another member")
+    one, other = Credentials(text, "book"), Credentials(text, "copy of another member")
     assert one.verifier(b"mallory") == other.verifier(b"mallory")
     assert one.verifier(b"mallory") != one.verifier(b"eve")
     assert (one.verifier(b"mallory").count, b"mallory" in one) == (COUNT, False)
@@ -92,9 +92,9 @@ def test_a_client_answers_no_challenge_that_costs_too_much_or_protects_too_littl
 
 
 def test_roles_stand_after_the_verifier() -> None:
-    book = CredentialsBook(f"alice:{verifier('s', 'backup', 'admin')}\nbob:{verifier('t')}\n", "book")
-    assert [book.has_role(name, "admin") for name in (b"alice", b"bob", b"mallory")] == [True, False, False]
-    assert book.principals == [b"alice", b"bob"]
+    credentials = Credentials(f"alice:{verifier('s', 'backup', 'admin')}\nbob:{verifier('t')}\n", "book")
+    assert [credentials.has_role(name, "admin") for name in (b"alice", b"bob", b"mallory")] == [True, False, False]
+    assert credentials.principals == [b"alice", b"bob"]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_roles_stand_after_the_verifier() -> None:
 )
 def test_a_line_that_is_wrong_is_named_and_no_secret_is_shown(text: str, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint) as caught:
-        CredentialsBook(text, "book")
+        Credentials(text, "book")
     assert "secret" not in str(caught.value)
 
 
@@ -124,9 +124,9 @@ def test_credentials_come_from_a_file_or_from_the_environment(tmp_path: Path, mo
     monkeypatch.setenv("WHO", "bob:secret")
     suppliers = [credentials_supplier(str(file)), credentials_supplier("env:WHO"), credentials_supplier("")]
     assert [each.encoded_credentials() for each in suppliers] == [b"alice", b"bob", b""]
-    book = CredentialsBook(f"alice:{verifier('open:sesame')}", "book")
-    challenge = challenge_of(book, b"alice")
-    assert book.verifier(b"alice").accepts(suppliers[0].on_challenge(challenge.encode()), b"alice", challenge)
+    credentials = Credentials(f"alice:{verifier('open:sesame')}", "book")
+    challenge = challenge_of(credentials, b"alice")
+    assert credentials.verifier(b"alice").accepts(suppliers[0].on_challenge(challenge.encode()), b"alice", challenge)
     assert NoCredentials().on_challenge(challenge.encode()) == b""
 
 

@@ -15,8 +15,7 @@ from typing import Final, ParamSpec
 from upheaval_chaos.errors import UsageError
 from upheaval_chaos.planted.bug import PlantedBug, bug_named
 from upheaval_node.member import MemberAgent
-from upheaval_node.runtime import main as node
-from upheaval_node.runtime import process
+from upheaval_node.runtime import main as node, process
 from upheaval_node.runtime.exit_status import ExitStatus
 
 VARIABLE: Final = "UPHEAVAL_PLANTED"

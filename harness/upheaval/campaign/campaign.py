@@ -43,8 +43,8 @@ class Summary:
 
     seeds: int = 0
     counted: int = 0
-    """Valid seeds that are not thin."""
-    thin: list[int] = field(default_factory=list)
+    """Valid seeds that are not inconclusive."""
+    inconclusive: list[int] = field(default_factory=list)
     failed: list[SeedOutcome] = field(default_factory=list)
     seconds: float = 0.0
     processor_seconds: float = 0.0
@@ -63,8 +63,8 @@ class Summary:
         self.seeds += 1
         if not outcome.is_valid:
             self.failed.append(outcome)
-        elif outcome.is_thin:
-            self.thin.append(outcome.swarm.seed)
+        elif outcome.is_inconclusive:
+            self.inconclusive.append(outcome.swarm.seed)
         else:
             self.counted += 1
         self.seconds += outcome.seconds
@@ -90,7 +90,7 @@ class Summary:
         return {
             "seeds": self.seeds,
             "counted": self.counted,
-            "thin": list(self.thin),
+            "inconclusive": list(self.inconclusive),
             "failed": [outcome.swarm.seed for outcome in self.failed],
             "simulated_seconds": round(self.seconds, 1),
             "processor_seconds": round(self.processor_seconds, 1),

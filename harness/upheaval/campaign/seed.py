@@ -21,8 +21,8 @@ from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import (
     ENDINGS,
+    AdminCommand,
     Json,
-    Order,
     Outcome,
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
@@ -64,7 +64,7 @@ class SeedOutcome:
         return self.verdict == Verdict.VALID.text
 
     @property
-    def is_thin(self) -> bool:
+    def is_inconclusive(self) -> bool:
         """Whether it shows too little to be counted."""
         return (
             self.seconds < SECONDS_MIN
@@ -80,7 +80,7 @@ class SeedOutcome:
             "verdict": self.verdict,
             "promise": self.promise,
             "detail": self.detail,
-            "thin": self.is_thin,
+            "inconclusive": self.is_inconclusive,
             "simulated_seconds": round(self.seconds, 3),
             "processor_seconds": round(self.processor_seconds, 3),
             "operations": self.operations,
@@ -93,7 +93,7 @@ class SeedOutcome:
 
 
 class _Stage(SimulatedStage):
-    """A cluster of a campaign, which counts the orders that it took."""
+    """A cluster of a campaign, which counts the commands that it took."""
 
     def __init__(self, swarm: Swarm, folder: Path, planted: str | None, *, traces_protocol: bool) -> None:
         settings = swarm.settings()
@@ -104,11 +104,11 @@ class _Stage(SimulatedStage):
         for member_id, skew_ms in enumerate(swarm.skews_ms):
             self.cluster.move_clock(member_id, skew_ms)
 
-    def order(self, member_id: int, order: str) -> str:
-        refusal = super().order(member_id, order)
+    def give(self, member_id: int, command: str) -> str:
+        refusal = super().give(member_id, command)
         if not refusal:
-            self.taken[order] += 1
-        if not refusal and order in ENDINGS:
+            self.taken[command] += 1
+        if not refusal and command in ENDINGS:
             # Without a quorum, for a fault that lasts, services never get to the end: their member gives up.
             for member in self.cluster.members:
                 member.expected_ends |= self.incarnation(member.member_id, None)
@@ -148,7 +148,7 @@ class SeedRun:
         outcome.seconds = (cluster.world.now_ns - START_NS) / S
         outcome.operations = sum(operation.outcome is Outcome.OK for operation in cluster.history)
         outcome.elections = max(self.invariants.terms - 1, 0)
-        outcome.snapshots = self.stage.taken[Order.SNAPSHOT]
+        outcome.snapshots = self.stage.taken[AdminCommand.SNAPSHOT]
         outcome.endings = sum(self.stage.taken[ending] for ending in ENDINGS)
         outcome.faults = dict(Counter(fault.name.rpartition("-")[0] for fault in cluster.faults if fault.is_proved))
         outcome.moves = dict(sorted(self._moves().items()))

@@ -4,12 +4,11 @@ Values only; this module runs nothing.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
-from dataclasses import fields as dataclass_fields
+from dataclasses import dataclass, fields as dataclass_fields, replace
 from random import Random
 from typing import Final
 
-from upheaval.records import Json, Order
+from upheaval.records import AdminCommand, Json
 from upheaval.scenario import AskFor, Begin, End, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
 from upheaval.system import ClusterSpec
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE, WorkloadSettings
@@ -24,7 +23,7 @@ SECONDS: Final = 62
 """Of load on every cluster, in virtual time."""
 
 RESTART_NS: Final = 9 * S
-"""After an order to end, when its members start again: after the time-outs of a termination."""
+"""After an admin command to end, when its members start again: after the time-outs of a termination."""
 LONGEST_FULL_NS: Final = S
 """A member whose disk is full tries again and again: more of that shows nothing new and takes long."""
 SLOW_DISK_MS: Final = 40
@@ -128,7 +127,7 @@ class Swarm:
     ending: str = ""
     """How the whole cluster is ended and started again in the middle: `shutdown`, `abort`, or not at all."""
     ending_ns: int = 0
-    """When that order is given, after the start of the load."""
+    """When that command is given, after the start of the load."""
     seconds: int = SECONDS
     """Of load."""
 
@@ -173,10 +172,13 @@ class Swarm:
         quiet_ns = (self.seconds - 2) * S
         if self.snapshot_interval_ns:
             times_ns = range(self.snapshot_interval_ns, quiet_ns, self.snapshot_interval_ns)
-            events += [(time_ns, AskFor(Order.SNAPSHOT)) for time_ns in times_ns]
+            events += [(time_ns, AskFor(AdminCommand.SNAPSHOT)) for time_ns in times_ns]
         if self.ending:
-            events += [(self.ending_ns, AskFor(Order(self.ending))), (self.ending_ns + RESTART_NS, AskFor(Order.START))]
-        events.append((quiet_ns, AskFor(Order.START)))
+            events += [
+                (self.ending_ns, AskFor(AdminCommand(self.ending))),
+                (self.ending_ns + RESTART_NS, AskFor(AdminCommand.START)),
+            ]
+        events.append((quiet_ns, AskFor(AdminCommand.START)))
         events.sort(key=lambda event: event[0])
         steps = [step for time_ns, event in events for step in (WaitTime(time_ns), event)]
         return Scenario(

@@ -10,8 +10,7 @@ from typing import Final
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, Replay, StateImage
 from upheaval.records import call_digest, decode_operation
 from upheaval_node.errors import DecodeError, NodeError
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
+from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.service.services.state import Record, read_state
 
 # Trying costs the square of the number of entries; more than this many are not tried.

@@ -1,7 +1,7 @@
 """The promise that a cluster which was told to end (SHUTDOWN, ABORT) ends as a whole, at one position of its log.
 
 From what the members left: their traces (`cluster-end`, `service-terminate`, `process-end`), their recording logs, the
-recordings of those that were not started again, the orders of the run, and its faults: one may kill a member that has
+recordings of those that were not started again, the commands of the run, and its faults: one may kill a member that has
 ended but for its process. This module knows no cluster.
 """
 
@@ -15,9 +15,9 @@ from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import (
     ENDINGS,
+    AdminCommand,
     ControlRecord,
     Manifest,
-    Order,
     RunFolder,
     TraceEvent,
 )
@@ -65,9 +65,9 @@ class Life:
 
 def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[ControlRecord]) -> list[Finding]:
     """One finding; none for a run in which no cluster was told to end."""
-    orders = [control for control in controls if control.what in ENDINGS and control.proof.holds]
+    commands = [control for control in controls if control.what in ENDINGS and control.proof.holds]
     traces = [run.member(member_id).trace for member_id in range(manifest.members)]
-    if not orders and not any(map(_names_an_end, traces)):
+    if not commands and not any(map(_names_an_end, traces)):
         return []
     lives: list[Life] = []
     latest: set[int] = set()
@@ -90,7 +90,7 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
         for life in lives:
             _require_orderly(life, is_killed=any(_kills(fault, life) for fault in faults))
             _require_recorded(run, life, is_latest=id(life) in latest)
-        _require_ordered(orders, groups)
+        _require_ordered(commands, groups)
     except Broken as broken:
         return [broken.finding(Promise.ENDS_AT_ONE_POSITION)]
     shown = "; ".join(
@@ -209,33 +209,33 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
         raise life.broken(f"has a log that ends at {log.end_position}")
 
 
-def _require_ordered(orders: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:
-    """Every order to end that took effect ended all members that ran when it was given, by one leader's word."""
+def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:
+    """Every command to end that took effect ended all members that ran when it was given, by one leader's word."""
     rest = iter(groups)
-    for order in orders:
-        members = {int(member) for member in order.members if member.isdigit()}
+    for command in commands:
+        members = {int(member) for member in command.members if member.isdigit()}
         group = next((each for each in rest if members & {life.member_id for life in each}), None)
         if group is None:
-            detail = f"no trace tells of the {order.what} of members {_shown(members)}"
+            detail = f"no trace tells of the {command.what} of members {_shown(members)}"
             raise Broken(Verdict.UNKNOWN, detail, members=tuple(sorted(members)))
         absent = members - {life.member_id for life in group}
         if absent:
             at = group[0].position
-            detail = f"member {min(absent)} did not end with the others at {at} ({order.what})"
+            detail = f"member {min(absent)} did not end with the others at {at} ({command.what})"
             raise Broken(Verdict.INVALID, detail, members=tuple(sorted(absent)), position=at)
         for member in sorted(members):
-            _require_seen(order, member, group[0].position)
+            _require_seen(command, member, group[0].position)
 
 
-def _require_seen(order: ControlRecord, member: int, position: int) -> None:
-    seen = order.members[str(member)]
+def _require_seen(command: ControlRecord, member: int, position: int) -> None:
+    seen = command.members[str(member)]
     if not isinstance(seen, dict):
         return
     statuses = seen.get("exit_statuses")
     if isinstance(statuses, list) and any(statuses):
-        detail = f"member {member} ended with statuses {statuses} ({order.what})"
+        detail = f"member {member} ended with statuses {statuses} ({command.what})"
         raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
-    if order.what == Order.SHUTDOWN and seen.get("snapshot_position") != position:
+    if command.what == AdminCommand.SHUTDOWN and seen.get("snapshot_position") != position:
         detail = f"member {member} ended at {position}, with its last snapshot at {seen.get('snapshot_position')}"
         raise Broken(Verdict.INVALID, detail, members=(member,), position=position)
 

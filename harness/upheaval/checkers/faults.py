@@ -32,12 +32,12 @@ def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
     return Finding(Promise.FAULTS_PROVED, Verdict.VALID, "; ".join(shown) or "there were none")
 
 
-def orders_proved(controls: Iterable[ControlRecord]) -> list[Finding]:
-    """One finding, unknown when an order was not proved to have taken effect; none for a run without orders."""
+def admin_commands_proved(controls: Iterable[ControlRecord]) -> list[Finding]:
+    """One finding, unknown when an admin command was not proved to have taken effect; none for a run without any."""
     shown = []
     for control in controls:
         said = f"{control.what}: {control.proof}"
         if not control.proof.holds:
-            return [Finding(Promise.ORDERS_PROVED, Verdict.UNKNOWN, said)]
+            return [Finding(Promise.ADMIN_COMMANDS_PROVED, Verdict.UNKNOWN, said)]
         shown.append(said)
-    return [Finding(Promise.ORDERS_PROVED, Verdict.VALID, "; ".join(shown))] if shown else []
+    return [Finding(Promise.ADMIN_COMMANDS_PROVED, Verdict.VALID, "; ".join(shown))] if shown else []

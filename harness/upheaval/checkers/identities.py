@@ -54,12 +54,15 @@ def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFac
             opened += 1
             if principal not in known:
                 who = principal[:100].decode("utf-8", "replace") or "nobody"
-                detail = f"session {session_id} opened at position {position} for {who!r}, who is not in the book"
+                opened_at = f"session {session_id} opened at position {position}"
+                detail = f"{opened_at} for {who!r}, who is not in the credentials file"
                 return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail, position=position)
     if not opened:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
     return Finding(
-        Promise.ONLY_CREDENTIALS, Verdict.VALID, f"{opened} sessions, all of {len(known)} principals of the book"
+        Promise.ONLY_CREDENTIALS,
+        Verdict.VALID,
+        f"{opened} sessions, all of {len(known)} principals of the credentials file",
     )
 
 

@@ -17,8 +17,7 @@ from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import FinalPosition, RunFolder, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
+from upheaval_node.protocol import cluster_messages as cm, session_header
 
 
 @dataclass(frozen=True, slots=True)

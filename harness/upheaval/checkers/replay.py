@@ -11,8 +11,7 @@ from typing import Final
 
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Buffer
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
+from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUnit
 from upheaval_node.service.loader import SHORT_NAMES, load_service

@@ -43,11 +43,9 @@ class Judge(Protocol[E_contra]):
 
     def require_none_lost(self, clock: Clock) -> None:
         """The log has ended."""
-        ...
 
     def shown(self) -> str:
         """What the verdict rests on."""
-        ...
 
 
 def judge_in_log_order(

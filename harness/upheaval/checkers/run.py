@@ -12,7 +12,7 @@ from upheaval.checkers.backups import check_backups
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
-from upheaval.checkers.faults import faults_proved, orders_proved
+from upheaval.checkers.faults import admin_commands_proved, faults_proved
 from upheaval.checkers.identities import SECURITY_FILE, check_identities
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
@@ -64,7 +64,7 @@ def verify_run(path: str | PathLike[str]) -> Report:
     logs = check_logs(run, finals(manifest), manifest.members)
     findings = [converged(manifest), _enough_traffic(operations), faults_proved(run.read_faults(), manifest)]
     controls = list(run.read_controls())
-    findings += [*orders_proved(controls), *check_endings(run, manifest, controls)]
+    findings += [*admin_commands_proved(controls), *check_endings(run, manifest, controls)]
     findings += [_leaders(run, manifest, logs), *logs.findings]
     findings.extend(_judge_history(operations, logs))
     findings.extend(_judge_events(run, manifest, operations, logs))

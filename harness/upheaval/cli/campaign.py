@@ -74,7 +74,7 @@ def _progress(summary: Summary, seeds: int, elapsed_s: float) -> str:
     bar = "#" * round(summary.seeds / seeds * BAR_LENGTH)
     a_minute = summary.seeds * 60 / max(elapsed_s, 0.001)
     return (
-        f"[{bar:.<{BAR_LENGTH}}] {summary.seeds} of {seeds} seeds, {len(summary.thin)} thin, "
+        f"[{bar:.<{BAR_LENGTH}}] {summary.seeds} of {seeds} seeds, {len(summary.inconclusive)} inconclusive, "
         f"{len(summary.failed)} failed, {a_minute:.0f} a minute"
     )
 
@@ -83,13 +83,14 @@ def as_text(summary: Summary) -> str:
     """Figures and histograms for people."""
     speed = summary.seconds / max(summary.processor_seconds, 0.001)
     lines = [
-        f"{summary.seeds} seeds: {summary.counted} count, {len(summary.thin)} thin, {len(summary.failed)} failed",
+        f"{summary.seeds} seeds: {summary.counted} count, {len(summary.inconclusive)} inconclusive, "
+        f"{len(summary.failed)} failed",
         f"{summary.seconds:.0f} simulated seconds, {speed:.1f} a second of processor time; "
         f"{summary.operations} acknowledged operations, {summary.snapshots} snapshots asked for, "
         f"{summary.endings} clusters ended and started again",
     ]
-    if summary.thin:
-        lines.append("thin: " + " ".join(map(str, summary.thin)))
+    if summary.inconclusive:
+        lines.append("inconclusive: " + " ".join(map(str, summary.inconclusive)))
     lines += ["", "faults", *_histogram(summary.faults)]
     lines += ["", "members", *_histogram(summary.members)]
     lines += ["", "sync level", *_histogram(summary.sync_levels)]

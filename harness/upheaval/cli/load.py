@@ -26,8 +26,7 @@ from upheaval.records import Outcome, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
-from upheaval.security import CLIENT
-from upheaval.security import policy as security
+from upheaval.security import CLIENT, policy as security
 from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
 from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE
 from upheaval_node.settings import profile_settings

@@ -1,4 +1,4 @@
-"""The commands that start, order and end: up, snapshot, suspend, resume, shutdown, abort, kill, start, down."""
+"""The commands that start, instruct and end: up, snapshot, suspend, resume, shutdown, abort, kill, start, down."""
 
 import argparse
 import sys
@@ -46,7 +46,7 @@ def up(options: argparse.Namespace) -> int:
 
 
 def _security(options: argparse.Namespace) -> dict[str, str]:
-    """The certificates, made when none are given, and the book of credentials of a new cluster."""
+    """The certificates, made when none are given, and the credentials file of a new cluster."""
     given: dict[str, str] = {}
     if options.tls is not None:
         folder = Path(options.tls) if options.tls else Path(f"{options.dir}.certificates")
@@ -98,8 +98,8 @@ def start(folder: Path, member_id: int) -> int:
     return 0
 
 
-def order(folder: Path, word: str, timeout_s: float) -> int:
-    """An order of an operator to a running cluster; returns when it has taken effect on every member that runs."""
+def admin_command(folder: Path, word: str, timeout_s: float) -> int:
+    """An admin command to a running cluster; returns when it has taken effect on every member that runs."""
     from upheaval.cluster import perform
 
     with open_cluster(folder) as cluster:

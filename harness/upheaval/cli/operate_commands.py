@@ -21,12 +21,12 @@ def add_commands(commands: Commands) -> None:
     commands.group("operate")
     _add_members(commands)
     for word, text in _ADMIN_COMMANDS.items():
-        command = commands.add(word, text, lazy("upheaval.cli.members:order", "dir", "order", "timeout"))
+        command = commands.add(word, text, lazy("upheaval.cli.members:admin_command", "dir", "word", "timeout"))
         add_cluster(command)
         command.add_argument(
             "--timeout", type=seconds, default=30.0, help="seconds until it has taken effect (default 30)"
         )
-        command.set_defaults(order=word)
+        command.set_defaults(word=word)
     _add_beside(commands)
     tool = commands.add(
         "tool",

@@ -1,7 +1,7 @@
 """`upheaval replay`: runs again what a run folder was made by.
 
 A simulated run is one execution, and has to come out the same to the byte. What really happened elsewhere is replayed
-as its realised schedule: the same faults of the same members, at the same moments.
+as its recorded schedule: the same faults of the same members, at the same moments.
 """
 
 import sys
@@ -12,7 +12,7 @@ from upheaval.errors import UsageError
 from upheaval.execution.exact_run import exact_of_run, seed_of_run
 from upheaval.execution.run import RunOrigin, read_origin
 from upheaval.records import RunFolder
-from upheaval.scenario import SIMULATED, realised_scenario
+from upheaval.scenario import SIMULATED, recorded_scenario
 
 DIFFERENT_STATUS = 3
 
@@ -28,7 +28,7 @@ def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: b
     wanted = runtime or origin.runtime
     if origin.runtime == SIMULATED == wanted:
         return _same_execution(origin, target, as_json=as_json)
-    scenario = realised_scenario(origin.scenario, RunFolder(folder))
+    scenario = recorded_scenario(origin.scenario, RunFolder(folder))
     result = perform(scenario, wanted, origin.seed, target, origin.planted)
     show(result, as_json=as_json)
     return result.verdict.exit_status

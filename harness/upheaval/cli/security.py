@@ -9,14 +9,14 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import MEMBERS_MAX, PRIVATE, mode_of, write_private
 from upheaval.runtimes.opening import open_cluster
 from upheaval.security import create_certificates, create_for_cluster, names_of_cluster
-from upheaval_node.credentials import SALT_LENGTH, CredentialsBook, check_principal, make_verifier
+from upheaval_node.credentials import SALT_LENGTH, Credentials, check_principal, make_verifier
 from upheaval_node.errors import NodeError
 
 SECRET_LENGTH = 24
 
 
 def create(folder: Path, members: int, days: int, *, renew: bool) -> int:
-    """An authority and certificates for everybody, or new certificates of the authority that is there."""
+    """A certificate authority and certificates for everybody, or new certificates of the authority that is there."""
     if not 1 <= members <= MEMBERS_MAX:
         raise UsageError(f"--members {members}: a cluster has 1 to {MEMBERS_MAX} members")
     try:
@@ -53,7 +53,7 @@ def add(principal: str, file: Path, out: Path, roles: Sequence[str]) -> int:
         if out.absolute() == file.absolute():
             raise UsageError(f"{file} cannot hold both the credentials and a secret: give another --out")
         text = file.read_text(encoding="utf-8") if file.exists() else ""
-        if principal.encode() in CredentialsBook(text, str(file)):
+        if principal.encode() in Credentials(text, str(file)):
             raise UsageError(f"{file} already has a user {principal!r}")
         secret = secrets.token_urlsafe(SECRET_LENGTH)
         verifier = make_verifier(secret, secrets.token_bytes(SALT_LENGTH), frozenset(roles))

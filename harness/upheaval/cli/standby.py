@@ -7,7 +7,7 @@ from typing import Final
 from upheaval.cli import backup
 from upheaval.cluster import control
 from upheaval.errors import UsageError
-from upheaval.records import STANDBY, Order
+from upheaval.records import STANDBY, AdminCommand
 from upheaval.runtimes.opening import open_cluster
 from upheaval_node.errors import DecodeError
 from upheaval_node.files import layout
@@ -17,21 +17,21 @@ from upheaval_node.runtime.mark_lock import is_locked
 from upheaval_node.types import NULL_VALUE
 
 NAME: Final = f"{STANDBY}-0"
-_ORDERS: Final = {"snapshot": Order.STANDBY_SNAPSHOT, "replicate": Order.REPLICATE_STANDBY_SNAPSHOT}
+_COMMANDS: Final = {"snapshot": AdminCommand.STANDBY_SNAPSHOT, "replicate": AdminCommand.REPLICATE_STANDBY_SNAPSHOT}
 
 
 def standby(options: argparse.Namespace) -> int:
     """One action on the standby of a cluster."""
-    order = _ORDERS.get(options.action)
-    if order is None:
+    command = _COMMANDS.get(options.action)
+    if command is None:
         return backup.companion(options, NAME)
     for name in backup.OF_START:
         if getattr(options, name) is not None:
             raise UsageError(f"--{name.replace('_', '-')} is an option of `upheaval standby start` only")
     with open_cluster(options.dir) as cluster:
-        if order == Order.STANDBY_SNAPSHOT and not cluster.companion(NAME).is_running():
+        if command == AdminCommand.STANDBY_SNAPSHOT and not cluster.companion(NAME).is_running():
             raise UsageError(f"{NAME} is not running: standby snapshots need a running standby")
-        record = control.perform(cluster, order, options.timeout)
+        record = control.perform(cluster, command, options.timeout)
     print(record.proof)
     return 0
 

@@ -1,11 +1,4 @@
-"""An operator's orders to a cluster and to the nodes beside its members, and how it is seen that they took effect."""
+"""An operator's commands to a cluster and to the nodes beside its members, and how it is seen that they took effect."""
 
-from upheaval.cluster.companion_control import ACTION_TIMEOUT_S, Keeper
-from upheaval.cluster.control import Operable, perform
-
-__all__ = [
-    "ACTION_TIMEOUT_S",
-    "Keeper",
-    "Operable",
-    "perform",
-]
+from upheaval.cluster.companion_control import ACTION_TIMEOUT_S as ACTION_TIMEOUT_S, Keeper as Keeper
+from upheaval.cluster.control import Operable as Operable, perform as perform

@@ -34,19 +34,15 @@ class Companion(Protocol):
 
     def incarnation(self) -> frozenset[str]:
         """Names of what runs now, which never come back; empty when nothing runs."""
-        ...
 
     def start(self) -> None:
         """Start it, unless it runs. Returns at once."""
-        ...
 
     def kill(self) -> None:
         """SIGKILL. Returns when it is gone."""
-        ...
 
     def stop(self) -> None:
         """Ask for an orderly end, and wait for it."""
-        ...
 
 
 class Keeper(Protocol):
@@ -66,11 +62,9 @@ class Keeper(Protocol):
 
     def companion(self, name: str) -> Companion:
         """Raises `UsageError` for one that was never started here."""
-        ...
 
     def add_companion(self, config: CompanionConfig) -> Companion:
         """A handle to start one with; one that is there already goes on with what it has."""
-        ...
 
     def record_control(self, record: ControlRecord) -> None:
         """Write down what was done, with its proof."""

@@ -1,8 +1,9 @@
 """Orders of an operator to a cluster: snapshots, suspend, resume, shutdown, abort, and the start after an end.
 
-An order goes through the control toggle of the leader, as a tool gives it, or through that of each node. Its effect is
-proved by what is seen of every member that ran: where its latest snapshot is, in which state its consensus module is,
-with which status it ended. Each order is written down with that (docs/run-folder.md). This module knows no runtime.
+An admin command goes through the control toggle of the leader, as a tool gives it, or through that of each node. Its
+effect is proved by what is seen of every member that ran: where its latest snapshot is, in which state its consensus
+module is, with which status it ended. Each admin command is written down with that (docs/run-folder.md). This module
+knows no runtime.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,19 +12,19 @@ from typing import Final, Protocol
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
     ENDINGS,
+    AdminCommand,
     ControlRecord,
     Json,
-    Order,
 )
 from upheaval.system import ControlStatus, MemberStatus, is_caught_up
 from upheaval_chaos.record import Proof
 
-ORDER_TIMEOUT_S: Final = 30.0
-_STATES: Final = {Order.SUSPEND: "SUSPENDED", Order.RESUME: "ACTIVE"}
+COMMAND_TIMEOUT_S: Final = 30.0
+_STATES: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
 
 
 class Operable(Protocol):
-    """What an order needs of a cluster; times and waits are those of its runtime."""
+    """What an admin command needs of a cluster; times and waits are those of its runtime."""
 
     @property
     def member_ids(self) -> Sequence[int]:
@@ -50,69 +51,67 @@ class Operable(Protocol):
     def start(self, member_id: int) -> None:
         """Start what is not running of the member."""
 
-    def order(self, member_id: int, order: str) -> str:
+    def give(self, member_id: int, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
-        ...
 
     def control_statuses(self) -> Sequence[ControlStatus]:
         """What each member says, or what its files say when it is down; in order of their ids."""
-        ...
 
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
         """With which status that process ended; None when it runs, or nobody knows."""
-        ...
 
     def record_control(self, record: ControlRecord) -> None:
         """Write down the order, with its proof."""
 
 
-def perform(cluster: Operable, order: str, timeout_s: float = ORDER_TIMEOUT_S) -> ControlRecord:
-    """Give an order, wait until it has taken effect on every member that runs, and write it down with the proof.
+def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> ControlRecord:
+    """Give an admin command, wait until it has taken effect on every member that runs, and write it down with the
+    proof.
 
-    Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown order, and
-    for a standby's snapshot that is to be fetched and that nobody knows of.
+    Raises `UnknownOutcome` when it has not in time (that is written down, too), `UsageError` for an unknown admin
+    command, and for a standby's snapshot that is to be fetched and that nobody knows of.
     """
-    if order not in list(Order):
-        raise UsageError(f"unknown order {order!r}: use one of {', '.join(Order)}")
+    if command not in list(AdminCommand):
+        raise UsageError(f"unknown admin command {command!r}: use one of {', '.join(AdminCommand)}")
     begin_ns, operations = cluster.now_ns(), cluster.acknowledged()
-    work = _Order(cluster, Order(order), timeout_s)
+    work = _AdminCommand(cluster, AdminCommand(command), timeout_s)
     failure: UnknownOutcome | None = None
     try:
         proof = Proof(True, work.run())
     except UnknownOutcome as error:
         failure, proof = error, Proof(False, " ".join(str(error).split()))
-    record = ControlRecord(order, begin_ns, cluster.now_ns(), work.leader, work.seen, proof, operations)
+    record = ControlRecord(command, begin_ns, cluster.now_ns(), work.leader, work.seen, proof, operations)
     cluster.record_control(record)
     if failure is not None:
-        raise UnknownOutcome(f"{order}, {record.proof}") from failure
+        raise UnknownOutcome(f"{command}, {record.proof}") from failure
     return record
 
 
-class _Order:
-    """One order while it is carried out. `seen` is what was seen of each member, by its id as text."""
+class _AdminCommand:
+    """One admin command while it is carried out. `seen` is what was seen of each member, by its id as text."""
 
-    def __init__(self, cluster: Operable, order: Order, timeout_s: float) -> None:
+    def __init__(self, cluster: Operable, command: AdminCommand, timeout_s: float) -> None:
         self._cluster = cluster
-        self._order = order
+        self._command = command
         self._timeout_s = timeout_s
         self.leader = -1
         self.seen: dict[str, Json] = {}
 
     def run(self) -> str:
-        if self._order == Order.START:
+        if self._command == AdminCommand.START:
             return self._start()
         running = {m: names for m in self._cluster.member_ids if (names := self._cluster.incarnation(m, None))}
         if not running:
             raise UnknownOutcome("no member is running")
-        if self._order in ENDINGS:
+        if self._command in ENDINGS:
             return self._end(running)
-        if self._order == Order.SNAPSHOT:
+        if self._command == AdminCommand.SNAPSHOT:
             return self._snapshot(list(running))
-        if self._order == Order.STANDBY_SNAPSHOT:
+        if self._command == AdminCommand.STANDBY_SNAPSHOT:
             return self._standby_snapshot(list(running))
-        if self._order == Order.REPLICATE_STANDBY_SNAPSHOT:
+        if self._command == AdminCommand.REPLICATE_STANDBY_SNAPSHOT:
             return self._replicate(list(running))
-        return self._change_state(list(running), _STATES[self._order])
+        return self._change_state(list(running), _STATES[self._command])
 
     # --- one each ---
 
@@ -197,7 +196,7 @@ class _Order:
             if any(statuses):
                 raise UnknownOutcome(f"member {member_id} ended with status {next(filter(None, statuses))}")
         text = f"members {_shown(list(running))} ended by themselves with status 0"
-        if self._order == Order.ABORT:
+        if self._command == AdminCommand.ABORT:
             return text
         if len(set(positions)) != 1 or max(positions) <= before:
             raise UnknownOutcome(f"{text}, but with snapshots at {sorted(set(positions))} (before: {before})")
@@ -225,11 +224,11 @@ class _Order:
 
         def is_taken() -> bool:
             nonlocal refused
-            refused = self._cluster.order(member_id, self._order)
+            refused = self._cluster.give(member_id, self._command)
             return not refused
 
         try:
-            self._wait(is_taken, f"{self._order} taken by member {member_id}")
+            self._wait(is_taken, f"{self._command} taken by member {member_id}")
         except UnknownOutcome as error:
             raise UnknownOutcome(f"{error}: {refused}") from error
 
@@ -243,11 +242,11 @@ class _Order:
             if leader is None:
                 return False
             self.leader = leader
-            refused = self._cluster.order(leader, self._order)
+            refused = self._cluster.give(leader, self._command)
             return not refused
 
         try:
-            self._wait(is_taken, f"leader that takes {self._order}")
+            self._wait(is_taken, f"leader that takes {self._command}")
         except UnknownOutcome as error:
             raise UnknownOutcome(f"{error}: {refused}") from error
 

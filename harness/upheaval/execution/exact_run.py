@@ -30,8 +30,7 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
-from upheaval.scenario import SIMULATED, ExactScript, ExactStep, Expected, is_exact, parse_exact
-from upheaval.scenario import exact_script as script
+from upheaval.scenario import SIMULATED, ExactScript, ExactStep, Expected, exact_script as script, is_exact, parse_exact
 from upheaval.system import is_caught_up
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.describe import describe

@@ -1,8 +1,8 @@
 """Proxied links of a cluster of processes: the proxies lie in this process, on loopback.
 
 Member A dials B through the proxies of A and B only, because A's configuration names them for B's endpoints; clients
-dial members through proxies of their own. Hands set toxics over Toxiproxy's API; eyes read the bytes that the proxies
-wrote, and make connections of their own.
+dial members through proxies of their own. The injector sets toxics over Toxiproxy's API; the observer reads the bytes
+that the proxies wrote, and make connections of their own.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from upheaval_chaos import connections
 from upheaval_chaos.pings import PingText
 from upheaval_chaos.proxy_server import ProxyServer
 from upheaval_chaos.target import CLIENTS, Answer, Link, Means, Ping
-from upheaval_chaos.toxic_links import ProxyPlace, ToxicHands, all_proxies, streams_of
+from upheaval_chaos.toxic_links import ProxyPlace, ToxicInjector, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
 
@@ -56,7 +56,7 @@ def require_link_images(runtime: str, means: Means) -> None:
         require_image(client, packet_links.IMAGE if means is Means.PACKETS else links.IMAGE)
 
 
-class ProxiedLinks(ToxicHands):
+class ProxiedLinks(ToxicInjector):
     """Implements `Links` for processes."""
 
     def __init__(self, cluster: AnyCluster, seed: int) -> None:
@@ -78,7 +78,7 @@ class ProxiedLinks(ToxicHands):
         """End the proxies, and with them every connection through them."""
         self._stack.close()
 
-    # --- eyes ---
+    # --- observer ---
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """Bytes that each proxy of the link has written to the receiver."""

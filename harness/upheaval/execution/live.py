@@ -77,7 +77,7 @@ class LiveStage:
         return self.target.converge()
 
     def close(self) -> None:
-        """End load, cluster and links, in this order."""
+        """End load, cluster and links, in this command."""
         self._stack.close()
 
     def digest(self) -> None:

@@ -17,11 +17,11 @@ from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
     BACKUP_NAME,
+    AdminCommand,
     CompanionConfig,
     ControlRecord,
     FieldError,
     Json,
-    Order,
     RunFolder,
     jsonfields,
     write_atomically,
@@ -30,7 +30,7 @@ from upheaval.scenario import (
     AskFor,
     Begin,
     End,
-    GiveOrder,
+    GiveCommand,
     Heal,
     Inject,
     KeepBackup,
@@ -192,7 +192,7 @@ def play(scenario: Scenario, stage: Stage, say: Say) -> None:
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
         if _wants_closing_snapshot(scenario):
             target.wait_until(lambda: _all_follow(target), STEP_TIMEOUT_S, "leader that all members follow")
-            say(f"closing snapshot: {perform(target, Order.SNAPSHOT, STEP_TIMEOUT_S).proof}")
+            say(f"closing snapshot: {perform(target, AdminCommand.SNAPSHOT, STEP_TIMEOUT_S).proof}")
         stage.converge()
     finally:
         driver.give_up()
@@ -200,8 +200,8 @@ def play(scenario: Scenario, stage: Stage, say: Say) -> None:
 
 def _wants_closing_snapshot(scenario: Scenario) -> bool:
     """Where states are judged, that at the end is, too."""
-    has_orders = any(isinstance(step, GiveOrder) for step in scenario.steps)
-    return has_orders or scenario.cluster.service != WORKBENCH_SERVICE
+    has_commands = any(isinstance(step, GiveCommand) for step in scenario.steps)
+    return has_commands or scenario.cluster.service != WORKBENCH_SERVICE
 
 
 def _all_follow(target: Steered) -> bool:
@@ -236,14 +236,14 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             say(f"{target.acknowledged()} operations acknowledged")
         case WaitSeconds(seconds):
             target.let_pass(seconds)
-        case GiveOrder(order):
+        case GiveCommand(command):
             driver.last_event_ns = target.now_ns()
-            say(f"{order}: {perform(target, order, STEP_TIMEOUT_S).proof}")
+            say(f"{command}: {perform(target, command, STEP_TIMEOUT_S).proof}")
         case KeepBackup(action, source):
             driver.last_event_ns = target.now_ns()
             say(f"backup {action}: {_keep_backup(target, action, source).proof}")
-        case AskFor(order):
-            _ask_for(order, target, driver)
+        case AskFor(command):
+            _ask_for(command, target, driver)
         case Begin(name, fault):
             _begin(name, fault, driver, say)
         case End(name):
@@ -254,11 +254,11 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             _require_proof(say, f"fault {name!r} healed", driver.heal(name))
 
 
-def _ask_for(order: Order, target: Steered, driver: FaultDriver) -> None:
-    if order is not Order.START:
+def _ask_for(command: AdminCommand, target: Steered, driver: FaultDriver) -> None:
+    if command is not AdminCommand.START:
         leader = target.leader()
         if leader is not None:
-            target.order(leader, order)
+            target.give(leader, command)
         return
     for member_id in target.member_ids:
         if not target.incarnation(member_id, None) and not driver.holds_down(member_id):

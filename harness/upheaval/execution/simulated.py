@@ -1,6 +1,6 @@
 """Scenarios on the simulated runtime: faults of virtual links and processes, all of it from one seed.
 
-Eyes look at the simulated processes and at the bytes that came out of the virtual links.
+The observer looks at the simulated processes and at the bytes that came out of the virtual links.
 """
 
 from collections import Counter
@@ -191,15 +191,15 @@ class SimulatedTarget:
         if component is not None:
             raise UsageError("members of the simulated runtime run their components together")
 
-    # --- orders ---
+    # --- commands ---
 
     def status(self) -> list[MemberStatus]:
         """What each member's counters say."""
         return self.cluster.status()
 
-    def order(self, member_id: int, order: str) -> str:
+    def give(self, member_id: int, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
-        return self.cluster.members[member_id].order(order)
+        return self.cluster.members[member_id].give(command)
 
     def control_statuses(self) -> Sequence[ControlStatus]:
         """What each member says of its module and snapshots, in order of their ids."""

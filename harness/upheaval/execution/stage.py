@@ -21,7 +21,6 @@ class Steered(Target, Operable, Keeper, Protocol):
 
     def has_caught_up(self, member_id: int) -> bool:
         """Whether the member leads, or follows the member that does, with its election over."""
-        ...
 
 
 class Stage(Protocol):
@@ -34,26 +33,21 @@ class Stage(Protocol):
     @property
     def target(self) -> Steered:
         """The cluster, once it is open."""
-        ...
 
     def open(self, say: Callable[[str], None]) -> None:
         """Start the members, wait for a leader, begin the load; `say` what is worth knowing about the cluster."""
-        ...
 
     def record_fault(self, fault: FaultRecord) -> None:
         """Write down a fault that was put in or healed."""
 
     def end_load(self) -> LoadCounts:
         """Invoke nothing more, and settle what is outstanding."""
-        ...
 
     def converge(self) -> Converge:
         """Wait until all members stand at one position, and write down what was seen."""
 
     def close(self) -> None:
         """End everything; the run folder is complete. Safe at any time, also after a failure."""
-        ...
 
     def digest(self) -> str | None:
         """The digest of the execution where one seed gives one execution, after `close`; None elsewhere."""
-        ...

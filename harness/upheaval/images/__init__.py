@@ -4,38 +4,19 @@
 must not, `cache` keeps, `building` builds, `checks` judges. None of them starts a cluster.
 """
 
-from upheaval.images.building import ImageState, build, image_state
+from upheaval.images.building import ImageState as ImageState, build as build, image_state as image_state
 from upheaval.images.catalogue import (
-    ANALYSIS,
-    IMAGES,
-    LOAD,
-    NETFAULT,
-    NODE,
-    NODE_TEST,
-    OFFLINE_BASE,
-    PROMETHEUS,
-    TOXIPROXY,
-    Image,
-    image_named,
+    ANALYSIS as ANALYSIS,
+    IMAGES as IMAGES,
+    LOAD as LOAD,
+    NETFAULT as NETFAULT,
+    NODE as NODE,
+    NODE_TEST as NODE_TEST,
+    OFFLINE_BASE as OFFLINE_BASE,
+    PROMETHEUS as PROMETHEUS,
+    TOXIPROXY as TOXIPROXY,
+    Image as Image,
+    image_named as image_named,
 )
-from upheaval.images.checks import problems_of
-from upheaval.images.sources import source_digest
-
-__all__ = [
-    "ANALYSIS",
-    "IMAGES",
-    "LOAD",
-    "NETFAULT",
-    "NODE",
-    "NODE_TEST",
-    "OFFLINE_BASE",
-    "PROMETHEUS",
-    "TOXIPROXY",
-    "Image",
-    "ImageState",
-    "build",
-    "image_named",
-    "image_state",
-    "problems_of",
-    "source_digest",
-]
+from upheaval.images.checks import problems_of as problems_of
+from upheaval.images.sources import source_digest as source_digest

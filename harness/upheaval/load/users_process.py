@@ -26,7 +26,6 @@ class Listener(Protocol):
 
     def ready(self) -> None:
         """The users begin, or their page waits for somebody."""
-        ...
 
     def progress(self, progress: Progress) -> None:
         """What was done since the start; told twice a second."""

@@ -25,19 +25,15 @@ class Hosts(Protocol):
 
     def require_image(self, image: str) -> None:
         """Members that are renewed run this image. Raises `UsageError` where there are none."""
-        ...
 
     def renew(self, member_id: int, app_version: int | None) -> None:
         """The next start of the member, which is down, is of the new version."""
-        ...
 
     def fetch(self, member_id: int) -> None:
         """Bring what a member has written into the run folder, where it is not there by itself."""
-        ...
 
     def discard(self, member_id: int) -> None:
         """The host of the member is gone. The next start makes one with what the run folder has of it."""
-        ...
 
 
 def parse_app_version(text: str) -> int:

@@ -80,8 +80,8 @@ class Manifest:
         return json.dumps({"format": FORMAT_VERSION, **asdict(self)}, indent=2) + "\n"
 
 
-class Order(StrEnum):
-    """What can be ordered of a cluster. START is no order to members, it starts those that are down."""
+class AdminCommand(StrEnum):
+    """What can be ordered of a cluster. START is no admin command to members, it starts those that are down."""
 
     SNAPSHOT = "snapshot"
     SUSPEND = "suspend"
@@ -95,18 +95,18 @@ class Order(StrEnum):
     """Each member fetches the latest one of which a standby told it."""
 
 
-STANDBY_ORDERS: Final = (Order.STANDBY_SNAPSHOT, Order.REPLICATE_STANDBY_SNAPSHOT)
+STANDBY_COMMANDS: Final = (AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT)
 """What makes sense only with a standby beside the members."""
-ORDERS: Final = tuple(order for order in Order if order not in STANDBY_ORDERS)
-ENDINGS: Final = (Order.SHUTDOWN, Order.ABORT)
+ADMIN_COMMANDS: Final = tuple(command for command in AdminCommand if command not in STANDBY_COMMANDS)
+ENDINGS: Final = (AdminCommand.SHUTDOWN, AdminCommand.ABORT)
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
-    """One order of an operator, and the proof that it took effect.
+    """One admin command of an operator, and the proof that it took effect.
 
-    `what` is an `Order`, or what was done to a node beside the members, as a scenario says it.
-    `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the order, -1 when
+    `what` is an `AdminCommand`, or what was done to a node beside the members, as a scenario says it.
+    `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the command, -1 when
     nobody did. `operations` are those that were acknowledged when it was given.
     """
 
@@ -210,11 +210,11 @@ class RunFolder:
         _append_line(self.faults_file, fault.to_json())
 
     def add_control(self, control: ControlRecord) -> None:
-        """Append an order to `controls.jsonl`."""
+        """Append an admin command to `controls.jsonl`."""
         _append_line(self.controls_file, control.to_json())
 
     def read_controls(self) -> Iterator[ControlRecord]:
-        """The orders of the run; none when the file does not exist."""
+        """The commands of the run; none when the file does not exist."""
         if not self.controls_file.exists():
             return
         for _, control in jsonfields.read_values(parse_control, self.controls_file):
@@ -266,5 +266,5 @@ def parse_fault(fields: Mapping[str, Json]) -> FaultRecord:
 
 
 def parse_control(fields: Mapping[str, Json]) -> ControlRecord:
-    """Build an order from a decoded line. Raises `FieldError` with the reason."""
+    """Build an admin command from a decoded line. Raises `FieldError` with the reason."""
     return jsonfields.decode(ControlRecord, fields, ("operations",))

@@ -14,8 +14,7 @@ from typing import Final
 from upheaval.errors import UsageError
 from upheaval.records.history import Function
 from upheaval.records.jsonfields import Json
-from upheaval_node.errors import DecodeError
-from upheaval_node.errors import UsageError as NodeUsageError
+from upheaval_node.errors import DecodeError, UsageError as NodeUsageError
 from upheaval_node.ports import Buffer
 from upheaval_node.service.services import encoding
 from upheaval_node.service.services.encoding import Request, Response, Status

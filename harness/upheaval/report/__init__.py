@@ -1,43 +1,21 @@
 """Figures of a run, and the page that shows them. Needs no Spark."""
 
-from upheaval.report.drawing import WIDTH, duration
+from upheaval.report.drawing import WIDTH as WIDTH, duration as duration
 from upheaval.report.figures import (
-    AROUND_NS,
-    ELECTION,
-    FOLLOWER,
-    GAP_NS,
-    LEADER,
-    TIMERS_SERVICE,
-    Bucket,
-    FaultFigures,
-    Figures,
-    catch_ups,
-    edges_of,
-    lateness,
-    measure_run,
-    member_spans,
-    snapshot_figures,
+    AROUND_NS as AROUND_NS,
+    ELECTION as ELECTION,
+    FOLLOWER as FOLLOWER,
+    GAP_NS as GAP_NS,
+    LEADER as LEADER,
+    TIMERS_SERVICE as TIMERS_SERVICE,
+    Bucket as Bucket,
+    FaultFigures as FaultFigures,
+    Figures as Figures,
+    catch_ups as catch_ups,
+    edges_of as edges_of,
+    lateness as lateness,
+    measure_run as measure_run,
+    member_spans as member_spans,
+    snapshot_figures as snapshot_figures,
 )
-from upheaval.report.page import STYLE, page
-
-__all__ = [
-    "AROUND_NS",
-    "ELECTION",
-    "FOLLOWER",
-    "GAP_NS",
-    "LEADER",
-    "STYLE",
-    "TIMERS_SERVICE",
-    "WIDTH",
-    "Bucket",
-    "FaultFigures",
-    "Figures",
-    "catch_ups",
-    "duration",
-    "edges_of",
-    "lateness",
-    "measure_run",
-    "member_spans",
-    "page",
-    "snapshot_figures",
-]
+from upheaval.report.page import STYLE as STYLE, page as page

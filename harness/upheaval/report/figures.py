@@ -14,11 +14,11 @@ from upheaval.checkers.logs import check_logs
 from upheaval.checkers.run import finals
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import (
+    AdminCommand,
     ControlRecord,
     Function,
     Manifest,
     Operation,
-    Order,
     Outcome,
     RunFolder,
     TraceEvent,
@@ -139,11 +139,11 @@ class Figures:
 
 
 def snapshot_figures(controls: Iterable[ControlRecord], start: int) -> list[SnapshotFigures]:
-    """From the order to the moment in which every member that ran had the snapshot."""
+    """From the command to the moment in which every member that ran had the snapshot."""
     return [
         SnapshotFigures(control.begin_ns - start, control.end_ns - control.begin_ns)
         for control in controls
-        if control.what == Order.SNAPSHOT and control.proof.holds
+        if control.what == AdminCommand.SNAPSHOT and control.proof.holds
     ]
 
 

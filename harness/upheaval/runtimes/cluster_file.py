@@ -39,7 +39,7 @@ def check(spec: ClusterSpec, system: SystemUnderTest) -> None:
     if spec.tls:
         security.require_certificates(Path(spec.tls), security.names_needed(spec.members))
     if spec.credentials:
-        security.require_book(Path(spec.credentials))
+        security.require_credentials_file(Path(spec.credentials))
     system.check(spec)
 
 

@@ -2,7 +2,7 @@
 
 A runtime fills in the nodes and how they are asked. `kill`, `stop`, `pause`, `resume` and `start` of a member are
 faults and their healing, put in, proved and written down by the driver of all faults; the same words of its `node` are
-the hands that a driver uses. This module knows neither processes nor engines.
+the injector that a driver uses. This module knows neither processes nor engines.
 """
 
 import contextlib
@@ -49,7 +49,7 @@ from upheaval.waits import POLL_INTERVAL_S, wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 from upheaval_chaos.record import Proof
-from upheaval_chaos.target import Link, LinkEffect, LinkEyes, LinkHands, Ping
+from upheaval_chaos.target import Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.tls_files import TlsFiles, member_name
 from upheaval_node.types import S
@@ -59,7 +59,7 @@ START_TIMEOUT_S: Final = 30.0
 Result = TypeVar("Result")
 
 
-class Links(LinkHands, LinkEyes, Protocol):
+class Links(LinkInjector, LinkObserver, Protocol):
     """The links of one live cluster. To be made before its members start, and closed after them."""
 
     def close(self) -> None:
@@ -74,7 +74,7 @@ class LiveMember(LiveNode[Node_co]):
         self.member_id = member_id
         self._live = cluster
 
-    # --- eyes ---
+    # --- observer ---
 
     @abstractmethod
     def status(self) -> MemberStatus:
@@ -98,7 +98,7 @@ class LiveMember(LiveNode[Node_co]):
         wait_until(is_alive, timeout_s=timeout_s, describe=lambda: f"no start: {self.status()}")
 
     @abstractmethod
-    def order(self, order: str) -> str:
+    def give(self, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
 
     # --- what is written down ---
@@ -192,7 +192,7 @@ class LiveCluster(ABC, Generic[Member_co]):
         security.note_policy(self.folder, self.config.tls, self.config.credentials, self.config.members)
 
     def reload_security(self) -> list[str]:
-        """Have every member that runs read its certificates and the book of credentials again, and every companion.
+        """Have every member that runs read its certificates and the credentials file again, and every companion.
 
         Returns the names of those that were told. Raises `UsageError`, and tells nobody, when the files are no good.
         """
@@ -201,7 +201,7 @@ class LiveCluster(ABC, Generic[Member_co]):
             names = [*security.names_needed(self.config.members), *(companion.name for companion in companions)]
             security.require_certificates(Path(self.config.tls), names)
         if self.config.credentials:
-            security.require_book(Path(self.config.credentials))
+            security.require_credentials_file(Path(self.config.credentials))
         self.note_policy()
         running = [member for member in self.members if member.is_running()]
         for member in running:
@@ -402,9 +402,9 @@ class LiveCluster(ABC, Generic[Member_co]):
         """What grows while it runs and does not while it is paused."""
         return self.member(member_id).node.turns(component)
 
-    def order(self, member_id: int, order: str) -> str:
+    def give(self, member_id: int, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
-        return self.member(member_id).order(order)
+        return self.member(member_id).give(command)
 
     def control_statuses(self) -> Sequence[ControlStatus]:
         """What each member says of its module and snapshots, in order of their ids."""

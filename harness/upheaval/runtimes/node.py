@@ -1,6 +1,6 @@
 """A node of a live cluster, a member or one beside the members: what can be done to it, and seen of it from outside.
 
-A runtime fills in the hands and eyes; this module knows neither processes nor engines.
+A runtime fills in the injector and the observer; this module knows neither processes nor engines.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ COMPONENT_END_TIMEOUT_S: Final = 10.0
 
 
 class Node(Protocol):
-    """Hands and eyes. A component is one of those that run apart; without one, it is about all of the node."""
+    """Injector and observer. A component is one of those that run apart; without one, it is about all of the node."""
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
         """Names of what runs now, which never come back; empty when nothing runs."""
@@ -49,7 +49,7 @@ Node_co = TypeVar("Node_co", bound=Node, covariant=True)
 
 
 class LiveNode(ABC, Generic[Node_co]):
-    """A handle of one node: where its files are, and the hands and eyes that it has in its runtime."""
+    """A handle of one node: where its files are, and the injector and the observer that it has in its runtime."""
 
     def __init__(self, name: str, folder: Path, node: Node_co) -> None:
         self.name = name

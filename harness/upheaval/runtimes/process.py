@@ -31,9 +31,9 @@ from upheaval.system import (
     ControlStatus,
     MemberPlan,
     MemberStatus,
+    companions as companion_system,
     status_in_folder,
 )
-from upheaval.system import companions as companion_system
 from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
     MEMBER_VARIABLE,
@@ -113,7 +113,7 @@ class ProcessMember(LiveMember[ProcessNode]):
         configuration = json.dumps(self._cluster.system.configuration(self.plan(ALL)), indent=2)
         write_atomically(self.folder / "config.json", configuration + "\n")
 
-    # --- eyes ---
+    # --- observer ---
 
     def status(self) -> MemberStatus:
         """Read from the member's counters and mark files."""
@@ -127,11 +127,11 @@ class ProcessMember(LiveMember[ProcessNode]):
         """As the kernel or the process's own trace tells it."""
         return self._cluster.exit_status_of(self.member_id, int(incarnation.rpartition(" ")[2]))
 
-    # --- hands ---
+    # --- injector ---
 
-    def order(self, order: str) -> str:
+    def give(self, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
-        return self._cluster.system.give_order(self.folder, order)
+        return self._cluster.system.give_command(self.folder, command)
 
     def collect(self) -> None:
         """It writes into the run folder itself."""

@@ -1,4 +1,4 @@
-"""The realised schedule of a run, as a scenario of its own: which faults hit which members, and when.
+"""The recorded schedule of a run, as a scenario of its own: which faults hit which members, and when.
 
 A scenario names roles and conditions; its run found members and moments. Both are in `faults.jsonl`: each fault as a
 statement, with the time and the number of acknowledged operations at which it was asked for and was healed. This module
@@ -13,7 +13,7 @@ from upheaval.scenario.text import parse_scenario
 from upheaval.scenario.values import Scenario
 from upheaval_node.types import MS
 
-# What a realised schedule has in common with the scenario that it comes from.
+# What a recorded schedule has in common with the scenario that it comes from.
 _KEPT = ("title", "cluster", "workload", "promise")
 
 
@@ -23,13 +23,13 @@ class _Event(NamedTuple):
     statement: str
 
 
-def realised_scenario(origin: Scenario, run: RunFolder) -> Scenario:
+def recorded_scenario(origin: Scenario, run: RunFolder) -> Scenario:
     """Raises `UsageError` when the run holds faults that no scenario made."""
     lines = [line for line in origin.text.splitlines() if line.split("#")[0].split()[:1] in [[word] for word in _KEPT]]
     head = [line for line in lines if line.split()[0] != "promise"]
     promises = [line for line in lines if line.split()[0] == "promise"]
     text = "\n".join([*head, *_steps(run), *promises, ""])
-    return parse_scenario(text, name=origin.name, where=f"the realised schedule of {run.path}")
+    return parse_scenario(text, name=origin.name, where=f"the recorded schedule of {run.path}")
 
 
 def _steps(run: RunFolder) -> list[str]:

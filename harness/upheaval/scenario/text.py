@@ -12,11 +12,11 @@ from typing import Final, NoReturn, TypeVar
 from upheaval.checkers.promises import Promise, promise_named
 from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
-from upheaval.records import BACKUP, ENDINGS, MEMBERS_MAX, ORDERS, SOURCES, Order
+from upheaval.records import ADMIN_COMMANDS, BACKUP, ENDINGS, MEMBERS_MAX, SOURCES, AdminCommand
 from upheaval.scenario.values import (
     LIBRARY,
     SUFFIX,
-    GiveOrder,
+    GiveCommand,
     Heal,
     Inject,
     KeepBackup,
@@ -179,7 +179,7 @@ class _Parser:
             "inject": self._read_inject,
             "heal": self._read_heal,
             "promise": self._read_promise,
-            **dict.fromkeys(ORDERS, self._read_order),
+            **dict.fromkeys(ADMIN_COMMANDS, self._read_command),
             BACKUP: self._read_backup,
         }
 
@@ -349,12 +349,12 @@ class _Parser:
         self._active.discard(name)
         self._steps.append(Heal(name))
 
-    def _read_order(self, line: _Line) -> None:
-        order = self._statement
-        if self._ended_by and order != Order.START:
-            line.fail(f"nobody takes {order} after {self._ended_by}: write `start` before it")
-        self._ended_by = order if order in ENDINGS else ""
-        self._steps.append(GiveOrder(order))
+    def _read_command(self, line: _Line) -> None:
+        command = self._statement
+        if self._ended_by and command != AdminCommand.START:
+            line.fail(f"nobody takes {command} after {self._ended_by}: write `start` before it")
+        self._ended_by = command if command in ENDINGS else ""
+        self._steps.append(GiveCommand(command))
 
     def _read_backup(self, line: _Line) -> None:
         action = line.take_one_of("action", companion_control.ACTIONS)

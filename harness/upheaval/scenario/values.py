@@ -6,7 +6,7 @@ The same value runs on every runtime. This module knows neither its text (`scena
 from dataclasses import dataclass
 from pathlib import Path
 
-from upheaval.records import Order
+from upheaval.records import AdminCommand
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.faults import Fault
@@ -45,7 +45,7 @@ class WaitCaughtUp:
 class WaitMoment:
     """Until so many operations are acknowledged in all, and so long after the last fault began or was healed.
 
-    The first of a scenario counts from the beginning of the load. A realised schedule consists of these.
+    The first of a scenario counts from the beginning of the load. A recorded schedule consists of these.
     """
 
     operations: int
@@ -101,19 +101,19 @@ class End:
 
 @dataclass(frozen=True, slots=True)
 class AskFor:
-    """Let an operator order something of whoever leads now, and go on, taken or not.
+    """Let an operator command something of whoever leads now, and go on, taken or not.
 
     `start` starts what is down, unless a fault keeps it down.
     """
 
-    order: Order
+    command: AdminCommand
 
 
 @dataclass(frozen=True, slots=True)
-class GiveOrder:
-    """Let an operator order something (`upheaval.cluster.control`), and prove that it took effect on every member."""
+class GiveCommand:
+    """Let an operator command something (`upheaval.cluster.control`), and prove that it took effect on every member."""
 
-    order: str
+    command: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ Step = (
     | Begin
     | End
     | AskFor
-    | GiveOrder
+    | GiveCommand
     | KeepBackup
 )
 

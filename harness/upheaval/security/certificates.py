@@ -1,6 +1,6 @@
-"""An authority and the certificates of a cluster, for tests and demonstrations, made by the `openssl` program.
+"""A certificate authority and the certificates of a cluster, for tests and demonstrations, made by `openssl`.
 
-Who runs a cluster in earnest has an authority already; what a certificate must look like stands in docs/security.md.
+Who runs a cluster in earnest has one already; what a certificate must look like stands in docs/security.md.
 The folder holds `authority.pem` and `authority.key`, and for each name `NAME.pem` and `NAME.key`. Knows no clusters.
 """
 
@@ -68,7 +68,7 @@ def _kinds(members: int, backups: int, standbys: int) -> list[tuple[str, int]]:
 
 
 def create_authority(folder: Path, *, days: int = 365) -> None:
-    """A new authority in the folder. Raises `UsageError`; an authority that is there is left alone."""
+    """A new certificate authority in the folder. Raises `UsageError`; one that is there is left alone."""
     _check_days(days)
     _require_no_authority(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +99,7 @@ def create_certificates(folder: Path, names: Iterable[str], *, days: int = 365, 
 
 
 def create_for_cluster(folder: Path, members: int, *, days: int = 365) -> list[str]:
-    """An authority and certificates for everybody of a cluster; returns the names. Raises `UsageError`."""
+    """A certificate authority and certificates for everybody of a cluster; returns the names. Raises `UsageError`."""
     names = names_of_cluster(members)
     _require_no_authority(folder)
     files = [folder / f"{name}{suffix}" for name in names for suffix in (".key", ".pem")]
@@ -113,7 +113,7 @@ def create_for_cluster(folder: Path, members: int, *, days: int = 365) -> list[s
 
 def _require_no_authority(folder: Path) -> None:
     if any((folder / f"{AUTHORITY}{suffix}").exists() for suffix in (".key", ".pem")):
-        raise UsageError(f"{folder} holds an authority already")
+        raise UsageError(f"{folder} holds a certificate authority already")
 
 
 def _check_days(days: int) -> None:

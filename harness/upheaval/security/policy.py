@@ -13,7 +13,7 @@ from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS, SECURITY_FILE
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import Json, copy_private, jsonfields, write_atomically
 from upheaval.security.certificates import AUTHORITY, CLIENT
-from upheaval_node.credentials import CredentialsBook
+from upheaval_node.credentials import Credentials
 from upheaval_node.errors import NodeError
 from upheaval_node.runtime.credentials_file import read_source
 from upheaval_node.runtime.tls import TlsIdentity
@@ -22,7 +22,7 @@ from upheaval_node.tls_files import TlsFiles, member_name
 COPIES: Final = "tls"
 """Where in the folder of a member in a container its copies are."""
 
-BOOK_COPY: Final = "credentials"
+CREDENTIALS_COPY: Final = "credentials"
 FILES_OF_COPIES: Final[Mapping[str, str]] = {
     "authority": f"{COPIES}/authority.pem",
     "certificate": f"{COPIES}/certificate.pem",
@@ -65,20 +65,20 @@ def names_needed(members: int) -> list[str]:
     return [*(member_name(member_id) for member_id in range(members)), CLIENT]
 
 
-def require_book(path: Path) -> None:
-    """Raises `UsageError` for a file that is no book of credentials."""
+def require_credentials_file(path: Path) -> None:
+    """Raises `UsageError` for a file that is no credentials file."""
     try:
-        CredentialsBook(read_source(str(path)), str(path))
+        Credentials(read_source(str(path)), str(path))
     except NodeError as error:
         raise UsageError(str(error)) from error
 
 
-def note_policy(run: Path, folder: str, book: str, members: int) -> None:
+def note_policy(run: Path, folder: str, credentials: str, members: int) -> None:
     """Write down in the run folder who is to be let in, for the verdict; nothing for a cluster that lets everybody in.
 
     Authorities and principals of before stay in it: what they did then was right.
     """
-    if not folder and not book:
+    if not folder and not credentials:
         return
     path = run / SECURITY_FILE
     before = jsonfields.read_object(path) if path.exists() else {}
@@ -86,8 +86,8 @@ def note_policy(run: Path, folder: str, book: str, members: int) -> None:
     if folder:
         made = {TlsIdentity(files_of(folder, name)).authority for name in names_needed(members)}
         fields[AUTHORITIES] = _with(before.get(AUTHORITIES), made)
-    if book:
-        named = {name.decode() for name in CredentialsBook(read_source(book), book).principals}
+    if credentials:
+        named = {name.decode() for name in Credentials(read_source(credentials), credentials).principals}
         fields[PRINCIPALS] = _with(before.get(PRINCIPALS), named)
     write_atomically(path, json.dumps(fields, indent=2) + "\n")
 
@@ -109,10 +109,10 @@ def copy_files(folder: str, name: str, target: Path) -> None:
         raise EnvironmentFault(f"cannot copy the certificates of {name}: {error}") from error
 
 
-def copy_book(book: str, target: Path) -> None:
-    """The same for the book of credentials."""
+def copy_credentials(credentials: str, target: Path) -> None:
+    """The same for the credentials file."""
     try:
         target.mkdir(parents=True, exist_ok=True)
-        copy_private(Path(book), target / BOOK_COPY)
+        copy_private(Path(credentials), target / CREDENTIALS_COPY)
     except OSError as error:
-        raise EnvironmentFault(f"cannot copy the credentials {book}: {error}") from error
+        raise EnvironmentFault(f"cannot copy the credentials {credentials}: {error}") from error

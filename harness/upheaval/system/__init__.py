@@ -1,58 +1,41 @@
-"""What a member is, to whoever runs it: programs, files, ports, statuses, orders.
+"""What a member is, to whoever runs it: programs, files, ports, statuses, commands.
 
 One system under test is one object of `under_test`; nothing else in the harness knows what a member is made of.
 """
 
-from upheaval.system.cluster_spec import CLUSTER_OF_THREE, ClusterSpec
-from upheaval.system.companion_status import companion_from_counters, status_from_text, status_in_folder
-from upheaval.system.member_control import ControlStatus, give_order, read_control
-from upheaval.system.member_status import log_recording_id, member_pids, status_from_counters, with_leaders
+from upheaval.system.cluster_spec import CLUSTER_OF_THREE as CLUSTER_OF_THREE, ClusterSpec as ClusterSpec
+from upheaval.system.companion_status import (
+    companion_from_counters as companion_from_counters,
+    status_from_text as status_from_text,
+    status_in_folder as status_in_folder,
+)
+from upheaval.system.member_control import (
+    ControlStatus as ControlStatus,
+    give_command as give_command,
+    read_control as read_control,
+)
+from upheaval.system.member_status import (
+    log_recording_id as log_recording_id,
+    member_pids as member_pids,
+    status_from_counters as status_from_counters,
+    with_leaders as with_leaders,
+)
 from upheaval.system.status import (
-    COMPONENTS,
-    ELECTION_CLOSED,
-    LEADER,
-    Cluster,
-    Member,
-    MemberStatus,
-    is_caught_up,
-    serving_leader,
-    shown,
+    COMPONENTS as COMPONENTS,
+    ELECTION_CLOSED as ELECTION_CLOSED,
+    LEADER as LEADER,
+    Cluster as Cluster,
+    Member as Member,
+    MemberStatus as MemberStatus,
+    is_caught_up as is_caught_up,
+    serving_leader as serving_leader,
+    shown as shown,
 )
 from upheaval.system.under_test import (
-    SOURCE_FOLDER,
-    SYSTEM,
-    MemberPlan,
-    SystemUnderTest,
-    UpheavalNode,
-    port_in_container,
+    SOURCE_FOLDER as SOURCE_FOLDER,
+    SYSTEM as SYSTEM,
+    MemberPlan as MemberPlan,
+    SystemUnderTest as SystemUnderTest,
+    UpheavalNode as UpheavalNode,
+    port_in_container as port_in_container,
 )
-
-__all__ = [
-    "CLUSTER_OF_THREE",
-    "COMPONENTS",
-    "ELECTION_CLOSED",
-    "LEADER",
-    "SOURCE_FOLDER",
-    "SYSTEM",
-    "Cluster",
-    "ClusterSpec",
-    "ControlStatus",
-    "Member",
-    "MemberPlan",
-    "MemberStatus",
-    "SystemUnderTest",
-    "UpheavalNode",
-    "companion_from_counters",
-    "give_order",
-    "is_caught_up",
-    "log_recording_id",
-    "member_pids",
-    "port_in_container",
-    "read_control",
-    "serving_leader",
-    "shown",
-    "status_from_counters",
-    "status_from_text",
-    "status_in_folder",
-    "with_leaders",
-]

@@ -84,15 +84,12 @@ class Member(Protocol):
 
     def kill(self, component: str | None = None) -> None:
         """End the member, or one component of it, without any notice. Returns when it is gone."""
-        ...
 
     def start(self) -> None:
         """Start what is not running of this member. Returns at once; the member joins by itself."""
-        ...
 
     def stop(self) -> None:
         """Ask the member to end in an orderly way, and wait until it has."""
-        ...
 
 
 class Cluster(Protocol):
@@ -111,16 +108,12 @@ class Cluster(Protocol):
 
     def leader(self) -> int | None:
         """The member id of the leader that serves, if there is one now."""
-        ...
 
     def wait_until_leader(self, timeout_s: float) -> int:
         """The member id of a leader that serves. Raises `UnknownOutcome` when there is none in time."""
-        ...
 
     def converge(self, timeout_s: float) -> Converge:
         """Wait until all members stand at one position, and write it to the manifest. There must be no load."""
-        ...
 
     def down(self) -> None:
         """End everything; nothing is left but the run folder."""
-        ...

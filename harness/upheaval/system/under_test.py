@@ -62,119 +62,93 @@ class SystemUnderTest(Protocol):
     @property
     def ports(self) -> Sequence[int]:
         """What a member listens on in a container, ingress first."""
-        ...
 
     @property
     def channels(self) -> Sequence[str]:
         """What each of the ports is for, by the names of `upheaval_chaos.target`."""
-        ...
 
     @property
     def metrics_port(self) -> int:
         """Where a member in a container shows its metrics."""
-        ...
 
     @property
     def expected_exit_statuses(self) -> Sequence[int]:
         """Of a component that ended because another one of its member had."""
-        ...
 
     def check(self, spec: ClusterSpec) -> None:
         """Raises `UsageError` for what could never start. A service that is not on this machine is not looked at."""
-        ...
 
     def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
         """What stands in a member's configuration file."""
-        ...
 
     def ping_channel(self, channels: Sequence[str]) -> str:
         """The channel on which to try a link that consists of these."""
-        ...
 
     def ping_text(self, channel: str, extra_length: int = 0) -> PingText:
         """What to say to a member on a channel, so that it answers and is not disturbed."""
-        ...
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """With which status a process ended, as its trace in the run folder has it; None when it does not say."""
-        ...
 
     # --- in processes ---
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """What runs a member, or one component of it, on this machine."""
-        ...
 
     def pids(self, folder: Path, member_id: int, run_id: str) -> dict[str, int]:
         """The live processes of a member by component, as its files say."""
-        ...
 
     def sockets(self, folder: Path) -> Sequence[Path]:
         """What a member that was killed leaves in its folder and that is of no use to anybody."""
-        ...
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
         """The status of a member whose files are on this machine; `leader_member_id` is left to the runtime."""
-        ...
 
     def read_control(self, folder: Path) -> ControlStatus:
         """What the consensus module of a member says whose files are on this machine, alive or not."""
-        ...
 
-    def give_order(self, folder: Path, order: str) -> str:
-        """Let the member take an order of an operator; why it did not, empty when it has."""
-        ...
+    def give_command(self, folder: Path, command: str) -> str:
+        """Let the member take an admin command of an operator; why it did not, empty when it has."""
 
     # --- in containers ---
 
     @property
     def image(self) -> str:
         """The tag of the image."""
-        ...
 
     @property
     def test_image(self) -> str:
         """The tag of the image with a test build, which a bug can be planted in."""
-        ...
 
     @property
     def folder(self) -> PurePosixPath:
         """Where a member keeps everything that the run folder shall have: mounted as a volume, collected at the end."""
-        ...
 
     @property
     def status_command(self) -> Sequence[str]:
         """A command inside the container that prints what `parse_status` reads."""
-        ...
 
-    def order_command(self, order: str | None) -> Sequence[str]:
-        """A command inside the container that gives an order, or none, and prints what `parse_control` reads."""
-        ...
+    def command_line(self, command: str | None) -> Sequence[str]:
+        """A command inside the container that gives an admin command, or none, for `parse_control` to read."""
 
     @property
     def recording_log(self) -> PurePosixPath:
         """The file by which `control_of_files` knows a member that is down."""
-        ...
 
     def environment(self, plan: MemberPlan) -> Mapping[str, str]:
         """The configuration of a member."""
-        ...
 
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
         """What the image's entry point is told."""
-        ...
 
     def parse_status(self, member_id: int, output: str) -> MemberStatus:
         """The status of a member; `leader_member_id` is left to the runtime. What cannot be read is a dead member."""
-        ...
 
     def parse_control(self, output: str) -> tuple[str, ControlStatus]:
-        """Why an order was refused (empty: it was not), and what the member says."""
-        ...
+        """Why an admin command was refused (empty: it was not), and what the member says."""
 
     def control_of_files(self, recording_log: bytes) -> ControlStatus:
         """What is known of a member that is down."""
-        ...
 
 
 class UpheavalNode:
@@ -263,13 +237,13 @@ class UpheavalNode:
         """From the counters in the member's folder, and from its files when it is down."""
         return control.control_status(str(folder))
 
-    def give_order(self, folder: Path, order: str) -> str:
+    def give_command(self, folder: Path, command: str) -> str:
         """Through the control toggle in the member's counters; why it was not taken, empty when it was."""
-        return control.give_order(str(folder), order)
+        return control.give_command(str(folder), command)
 
-    def order_command(self, order: str | None) -> Sequence[str]:
-        """What does in the member's container what `give_order` and `read_control` do here."""
-        return ("python3", "-m", control.__name__, order or control.STATUS)
+    def command_line(self, command: str | None) -> Sequence[str]:
+        """What does in the member's container what `give_command` and `read_control` do here."""
+        return ("python3", "-m", control.__name__, command or control.STATUS)
 
     @property
     def recording_log(self) -> PurePosixPath:
@@ -307,7 +281,7 @@ class UpheavalNode:
             return MemberStatus(member_id, alive=False)
 
     def parse_control(self, output: str) -> tuple[str, ControlStatus]:
-        """From what `order_command` prints: why the order was not taken, and the status."""
+        """From what `command_line` prints: why the command was not taken, and the status."""
         try:
             fields = jsonfields.parse_object(output)
             status = ControlStatus(

@@ -17,7 +17,6 @@ class Requests(Protocol):
 
     def request(self, payload: bytes) -> bytes:
         """Raises `NotSent` when the cluster never saw it, `OutcomeUnknown` when it was sent and not answered."""
-        ...
 
     def close(self) -> None:
         """End the session."""
@@ -66,11 +65,9 @@ class Backend(Protocol):
 
     def expect_end(self, member_id: int) -> frozenset[str]:
         """What runs of a member now may end by itself, in whichever way, without failing the run."""
-        ...
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
         """The exit statuses of these incarnations of a member, when all have ended; `UnknownOutcome` after the time."""
-        ...
 
     def record_fault(self, fault: FaultRecord) -> None:
         """Write down a fault that is there."""

@@ -14,7 +14,7 @@ from upheaval.checkers.verdict import Report
 from upheaval.cluster import perform
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.operations.restore import Source, examine
-from upheaval.records import STANDBY, TOGETHER, ControlRecord, Converge, Order, RunFolder
+from upheaval.records import STANDBY, TOGETHER, AdminCommand, ControlRecord, Converge, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.system import SYSTEM, ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, Requests, RunningLoad
@@ -143,7 +143,7 @@ class Cluster:
         self.standby = Backup(self._backend, f"{STANDBY}-0")
         self._clients: list[Client] = []
         self._is_down = False
-        self._has_orders = False
+        self._has_commands = False
 
     def _make_live(self, folder: Path, spec: ClusterSpec, origin: Source | None, *, links: bool) -> Backend:
         from upheaval.testing.live import LiveBackend
@@ -248,7 +248,7 @@ class Cluster:
             )
         return self._backend.load(settings)
 
-    # --- orders of an operator, through the control toggle ---
+    # --- commands of an operator, through the control toggle ---
 
     def snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Let the cluster take a snapshot, and wait until every member that runs has it; returns its log position."""
@@ -257,12 +257,12 @@ class Cluster:
 
     def standby_snapshot(self, timeout_s: float = WAIT_S) -> int:
         """Leave a snapshot to the standby, and wait until every member that runs knows of it; returns its position."""
-        self._perform(Order.STANDBY_SNAPSHOT, timeout_s)
+        self._perform(AdminCommand.STANDBY_SNAPSHOT, timeout_s)
         return max(status.standby_position for status in self._backend.target.control_statuses())
 
     def replicate_standby_snapshot(self, timeout_s: float = WAIT_S) -> None:
         """Have every member that runs fetch the latest snapshot of the standby, and wait until each has it."""
-        self._perform(Order.REPLICATE_STANDBY_SNAPSHOT, timeout_s)
+        self._perform(AdminCommand.REPLICATE_STANDBY_SNAPSHOT, timeout_s)
 
     def suspend(self, timeout_s: float = WAIT_S) -> None:
         """Let the cluster take no requests, until `resume_cluster`."""
@@ -335,13 +335,13 @@ class Cluster:
 
     def _take_closing_snapshot(self) -> None:
         """Where states are judged, that at the end is, too. One that fails is written down, and judged as that."""
-        if self.service != WORKBENCH_SERVICE or self._has_orders:
+        if self.service != WORKBENCH_SERVICE or self._has_commands:
             with suppress(UnknownOutcome):
-                self._perform(Order.SNAPSHOT, WAIT_S)
+                self._perform(AdminCommand.SNAPSHOT, WAIT_S)
 
-    def _perform(self, order: str, timeout_s: float) -> ControlRecord:
-        self._has_orders = True
-        return perform(self._backend.target, order, timeout_s)
+    def _perform(self, command: str, timeout_s: float) -> ControlRecord:
+        self._has_commands = True
+        return perform(self._backend.target, command, timeout_s)
 
     def _known(self, member_id: int) -> int:
         if not 0 <= member_id < self.size:

@@ -1,36 +1,22 @@
 """Loads: which operations clients ask for, and the driver that asks and writes the history."""
 
-from upheaval.workload.draws import AMOUNT_MAX, DELAYS_MS, LedgerDraw, TimersDraw
-from upheaval.workload.load import (
-    APPENDS_A_LIST,
-    IDS_A_LOAD,
-    LEDGER_SERVICE,
-    SERVICES,
-    TIMERS_SERVICE,
-    WORKBENCH_SERVICE,
-    Load,
-    LoadCounts,
-    OperationDraw,
-    Session,
-    WorkloadSettings,
-    make_draw,
+from upheaval.workload.draws import (
+    AMOUNT_MAX as AMOUNT_MAX,
+    DELAYS_MS as DELAYS_MS,
+    LedgerDraw as LedgerDraw,
+    TimersDraw as TimersDraw,
 )
-
-__all__ = [
-    "AMOUNT_MAX",
-    "APPENDS_A_LIST",
-    "DELAYS_MS",
-    "IDS_A_LOAD",
-    "LEDGER_SERVICE",
-    "SERVICES",
-    "TIMERS_SERVICE",
-    "WORKBENCH_SERVICE",
-    "LedgerDraw",
-    "Load",
-    "LoadCounts",
-    "OperationDraw",
-    "Session",
-    "TimersDraw",
-    "WorkloadSettings",
-    "make_draw",
-]
+from upheaval.workload.load import (
+    APPENDS_A_LIST as APPENDS_A_LIST,
+    IDS_A_LOAD as IDS_A_LOAD,
+    LEDGER_SERVICE as LEDGER_SERVICE,
+    SERVICES as SERVICES,
+    TIMERS_SERVICE as TIMERS_SERVICE,
+    WORKBENCH_SERVICE as WORKBENCH_SERVICE,
+    Load as Load,
+    LoadCounts as LoadCounts,
+    OperationDraw as OperationDraw,
+    Session as Session,
+    WorkloadSettings as WorkloadSettings,
+    make_draw as make_draw,
+)

@@ -14,10 +14,8 @@ from typing import Final
 from upheaval_node.archive.calls import LateError, PendingCall
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.errors import DecodeError, UsageError
-from upheaval_node.media.api import Abort, Image, Media, Publication, Subscription
-from upheaval_node.media.api import Message as Fragment
-from upheaval_node.protocol import archive_messages as am
-from upheaval_node.protocol import channel as uri
+from upheaval_node.media.api import Abort, Image, Media, Message as Fragment, Publication, Subscription
+from upheaval_node.protocol import archive_messages as am, channel as uri
 from upheaval_node.protocol.archive_messages import ControlResponseCode, RecordingSignalEvent, SourceLocation
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message

@@ -22,7 +22,6 @@ class Folder(Protocol):
 
     def read(self, name: str, offset: int, length: int) -> bytes:
         """Up to `length` bytes; fewer at the end of the file."""
-        ...
 
 
 class StorageFolder:

@@ -27,8 +27,7 @@ from upheaval_node.archive.segments import remove_segments
 from upheaval_node.errors import NodeError
 from upheaval_node.media.api import Media
 from upheaval_node.ports import Storage
-from upheaval_node.protocol import archive_messages as am
-from upheaval_node.protocol import channel as uri
+from upheaval_node.protocol import archive_messages as am, channel as uri
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.settings import ArchiveSettings

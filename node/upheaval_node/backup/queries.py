@@ -14,8 +14,7 @@ from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import DecodeError, PeerError
 from upheaval_node.media.api import Media, Message, Publication, Subscription
 from upheaval_node.ports import ErrorSink
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import codec
+from upheaval_node.protocol import cluster_messages as cm, codec
 from upheaval_node.protocol.channel import Channel, split_endpoint
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, CONSENSUS_STREAM_ID
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now

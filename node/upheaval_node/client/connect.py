@@ -13,8 +13,7 @@ from upheaval_node.client.states import LEGAL_CONNECT_MOVES, ConnectState
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired
 from upheaval_node.media.api import Break, Image, Media, Message, Subscription
-from upheaval_node.protocol import channel as channels
-from upheaval_node.protocol import cluster_messages as cm
+from upheaval_node.protocol import channel as channels, cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import NULL_INT64
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION

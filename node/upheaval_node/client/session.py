@@ -25,8 +25,7 @@ from upheaval_node.credentials import CredentialsSupplier, NoCredentials
 from upheaval_node.errors import NodeError, PeerError, TimeoutExpired, UsageError
 from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED, Image, Media, Message, Subscription
 from upheaval_node.ports import Buffer
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
+from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
 from upheaval_node.state_machine import StateMachine

@@ -21,11 +21,9 @@ class SessionProxy(Protocol):
 
     def authenticate(self, principal: bytes = b"") -> None:
         """Accept the client as `principal`, at most 4096 bytes (`UsageError`)."""
-        ...
 
     def challenge(self, encoded_challenge: bytes) -> bool:
         """Ask the client for more; False when the client could not be reached now."""
-        ...
 
     def reject(self) -> None:
         """Refuse the client (EventCode AUTHENTICATION_REJECTED)."""

@@ -74,7 +74,7 @@ _STEPPING_STATES: Final = frozenset(
 """Election states that wait for counters of other components, which nothing announces."""
 
 
-class _Order(NamedTuple):
+class _AdminCommand(NamedTuple):
     """What a value of the control toggle brings into the log, and what the module's state becomes by it, if another."""
 
     taken_in: ModuleState
@@ -83,12 +83,12 @@ class _Order(NamedTuple):
     flags: int = 0
 
 
-_ORDERS: Final[dict[int, _Order]] = {
-    ControlToggle.SUSPEND: _Order(ModuleState.ACTIVE, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED),
-    ControlToggle.RESUME: _Order(ModuleState.SUSPENDED, cm.ClusterAction.RESUME, ModuleState.ACTIVE),
-    ControlToggle.SNAPSHOT: _Order(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT),
-    ControlToggle.SHUTDOWN: _Order(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT),
-    ControlToggle.STANDBY_SNAPSHOT: _Order(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, None, STANDBY_FLAG),
+_COMMANDS: Final[dict[int, _AdminCommand]] = {
+    ControlToggle.SUSPEND: _AdminCommand(ModuleState.ACTIVE, cm.ClusterAction.SUSPEND, ModuleState.SUSPENDED),
+    ControlToggle.RESUME: _AdminCommand(ModuleState.SUSPENDED, cm.ClusterAction.RESUME, ModuleState.ACTIVE),
+    ControlToggle.SNAPSHOT: _AdminCommand(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT),
+    ControlToggle.SHUTDOWN: _AdminCommand(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, ModuleState.SNAPSHOT),
+    ControlToggle.STANDBY_SNAPSHOT: _AdminCommand(ModuleState.ACTIVE, cm.ClusterAction.SNAPSHOT, None, STANDBY_FLAG),
 }
 
 
@@ -433,7 +433,7 @@ class ConsensusModule:
         if value == ControlToggle.ABORT and state is ModuleState.ACTIVE:
             self._termination.abort(now, self._log.publisher.position)
             return 1
-        order = _ORDERS.get(value)
+        order = _COMMANDS.get(value)
         if order is None or order.taken_in is not state or not self._append_action(now, order):
             return 0
         if value == ControlToggle.SHUTDOWN:
@@ -442,7 +442,7 @@ class ConsensusModule:
             toggle.set(ControlToggle.NEUTRAL)
         return 1
 
-    def _append_action(self, now: Now, order: _Order) -> bool:
+    def _append_action(self, now: Now, order: _AdminCommand) -> bool:
         def request(position: int) -> cm.ClusterActionRequest:
             return cm.ClusterActionRequest(
                 leadership_term_id=self.leadership_term_id,

@@ -1,8 +1,8 @@
-"""The authenticator and the authorisation that a book of credentials makes: setting `credentials:SOURCE`.
+"""The authenticator and the authorisation that a credentials file makes: setting `credentials:SOURCE`.
 
 A client names its principal in the connect request, is challenged, and is let in when its answer proves the secret.
-Nobody is let in otherwise, and a principal that is not in the book is treated like one that is until the end. Knows
-nothing of where the book comes from, or of how sessions open.
+Nobody is let in otherwise, and a principal that is not in the credentials file is treated like one that is until the
+end. Knows nothing of where the file comes from, or of how sessions open.
 """
 
 from collections import OrderedDict
@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from upheaval_node.cluster.authentication import BACKUP_TEMPLATES, SessionProxy
-from upheaval_node.credentials import KEY_LENGTH, MAX_USER_LENGTH, NONCE_LENGTH, Challenge, CredentialsBook
+from upheaval_node.credentials import KEY_LENGTH, MAX_USER_LENGTH, NONCE_LENGTH, Challenge, Credentials
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.types import Now
@@ -38,25 +38,25 @@ class _Claim:
     answer: bytes | None = None
 
 
-class BookReader:
-    """A book of credentials and where it comes from."""
+class CredentialsFile:
+    """A credentials file and where it comes from."""
 
     def __init__(self, source: str, read: Callable[[str], str]) -> None:
-        """Raises `UsageError` for a bad book."""
+        """Raises `UsageError` for a bad credentials file."""
         self._source = source
         self._read = read
-        self.book = CredentialsBook(read(source), source)
+        self.credentials = Credentials(read(source), source)
 
     def reload(self) -> None:
         """Read it again. Raises `UsageError`, and then goes on with the one from before."""
-        self.book = CredentialsBook(self._read(self._source), self._source)
+        self.credentials = Credentials(self._read(self._source), self._source)
 
 
 class CredentialsAuthenticator:
     """Implements `authentication.Authenticator`. `max_claims` bounds the sessions that it remembers at once."""
 
-    def __init__(self, books: BookReader, random: Random, *, max_claims: int) -> None:
-        self._books = books
+    def __init__(self, file: CredentialsFile, random: Random, *, max_claims: int) -> None:
+        self._file = file
         self._random = random
         self._max_claims = max_claims
         self._claims: OrderedDict[int, _Claim] = OrderedDict()
@@ -77,7 +77,7 @@ class CredentialsAuthenticator:
             proxy.reject()
             return
         if claim.challenge is None:
-            verifier = self._books.book.verifier(claim.principal)
+            verifier = self._file.credentials.verifier(claim.principal)
             claim.challenge = Challenge(self._random.randbytes(NONCE_LENGTH), verifier.salt, verifier.count)
         proxy.challenge(claim.challenge.encode())
 
@@ -95,9 +95,9 @@ class CredentialsAuthenticator:
         elif claim.answer is not None:
             del self._claims[proxy.session_id]
             assert claim.challenge is not None
-            book = self._books.book
-            is_proved = book.verifier(claim.principal).accepts(claim.answer, claim.principal, claim.challenge)
-            if is_proved and claim.principal in book:
+            credentials = self._file.credentials
+            is_proved = credentials.verifier(claim.principal).accepts(claim.answer, claim.principal, claim.challenge)
+            if is_proved and claim.principal in credentials:
                 proxy.authenticate(claim.principal)
             else:
                 proxy.reject()
@@ -106,35 +106,35 @@ class CredentialsAuthenticator:
 class RolesOfCredentials:
     """Implements `authentication.AuthorisationService`: what a principal may ask for stands after its verifier."""
 
-    def __init__(self, books: BookReader) -> None:
-        self._books = books
+    def __init__(self, file: CredentialsFile) -> None:
+        self._file = file
 
     def is_authorised(self, schema_id: int, template_id: int, request_type: int | None, principal: bytes) -> bool:  # noqa: ARG002 - all kinds of request alike
         """AdminRequest takes the role for it, what backups and standbys ask for takes theirs."""
         if schema_id != cm.SCHEMA.table.schema_id:
             return False
         if template_id == cm.AdminRequest.TEMPLATE_ID:
-            return self._books.book.has_role(principal, ADMIN_ROLE)
-        return template_id in BACKUP_TEMPLATES and self._books.book.has_role(principal, BACKUP_ROLE)
+            return self._file.credentials.has_role(principal, ADMIN_ROLE)
+        return template_id in BACKUP_TEMPLATES and self._file.credentials.has_role(principal, BACKUP_ROLE)
 
 
 def credentials_of(
     settings: ClusterSettings, read: Callable[[str], str], random: Random
-) -> tuple[CredentialsAuthenticator | None, RolesOfCredentials | None, list[BookReader]]:
-    """What the settings `credentials:SOURCE` and `roles:SOURCE` stand for, None for any other, and their books.
+) -> tuple[CredentialsAuthenticator | None, RolesOfCredentials | None, list[CredentialsFile]]:
+    """What the settings `credentials:SOURCE` and `roles:SOURCE` stand for, None for any other, and their files.
 
-    Raises `UsageError` for a bad book.
+    Raises `UsageError` for a bad credentials file.
     """
     authenticator, roles = None, None
-    books: list[BookReader] = []
+    files: list[CredentialsFile] = []
     source = settings.authenticator.removeprefix(AUTHENTICATOR_PREFIX)
     if source != settings.authenticator:
-        books.append(BookReader(source, read))
+        files.append(CredentialsFile(source, read))
         # Twice as many as may wait: those that were let in or refused are forgotten at once.
         max_claims = 2 * settings.max_sessions + MIN_CLAIMS
-        authenticator = CredentialsAuthenticator(books[-1], random, max_claims=max_claims)
+        authenticator = CredentialsAuthenticator(files[-1], random, max_claims=max_claims)
     source = settings.authorisation.removeprefix(AUTHORISATION_PREFIX)
     if source != settings.authorisation:
-        books.append(BookReader(source, read))
-        roles = RolesOfCredentials(books[-1])
-    return authenticator, roles, books
+        files.append(CredentialsFile(source, read))
+        roles = RolesOfCredentials(files[-1])
+    return authenticator, roles, files

@@ -15,8 +15,7 @@ from upheaval_node.cluster.session import ClusterSession
 from upheaval_node.errors import DecodeError
 from upheaval_node.media.api import Block, Image
 from upheaval_node.ports import Buffer
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
+from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import INGRESS_STREAM_ID
 from upheaval_node.protocol.fragments import FragmentAssembler
@@ -37,11 +36,9 @@ class IngressHandler(Protocol):
 
     def is_of(self, session_id: int, image: Image) -> bool:
         """Whether who sends an image may speak for a session, if there is one."""
-        ...
 
     def on_session_message(self, now: Now, term_id: TermId, session_id: int, payload: Buffer) -> bool:
         """False when the message must come again."""
-        ...
 
     def on_connect_request(self, now: Now, request: cm.SessionConnectRequest, image: Image) -> None:
         """Open a session, or on a follower say who leads."""

@@ -25,12 +25,10 @@ class LogReplay(Protocol):
     @property
     def position(self) -> int:
         """How far the log was consumed."""
-        ...
 
     @property
     def is_done(self) -> bool:
         """The stop position is reached and no snapshot is in progress."""
-        ...
 
     def do_work(self, now: Now) -> int:
         """Read on as far as possible. Raises `PeerError` when the replay ends too early."""
@@ -45,16 +43,13 @@ class LogReplication(Protocol):
     @property
     def position(self) -> int:
         """How far the destination recording has grown."""
-        ...
 
     @property
     def is_done(self) -> bool:
         """The archive signalled that the replication ended and the recording stopped."""
-        ...
 
     def do_work(self, now: Now) -> int:
         """Raises `TimeoutExpired` when the position does not advance within the leader heartbeat time-out."""
-        ...
 
     def close(self) -> None:
         """Give it up unless it is over."""
@@ -66,12 +61,10 @@ class LogAccess(Protocol):
     @property
     def commit_position(self) -> int:
         """Value of the commit counter."""
-        ...
 
     @property
     def recording_id(self) -> int:
         """Recording of the log in the own archive, -1 while there is none."""
-        ...
 
     def leave_term(self, now: Now, log_position: int) -> int | None:
         """Leave the old term: close ingress, log reader, publication and recording, roll back uncommitted work.
@@ -79,39 +72,31 @@ class LogAccess(Protocol):
         Returns None while in progress, then the stop position of the log recording (-1 when there never was one).
         Also abandons a follower log subscription, local replays and catch-up replays that are still open.
         """
-        ...
 
     def truncate(self, now: Now, position: int) -> bool:
         """Cut the own log recording at `position`; True when the archive has done it."""
-        ...
 
     def replay(self, start_position: int, stop_position: int) -> LogReplay:
         """Have module and services read a part of the own recording."""
-        ...
 
     def replicate(
         self, now: Now, leader_member_id: MemberId, leader_recording_id: int, start_position: int, stop_position: int
     ) -> LogReplication:
         """Copy a slice of the leader's recording; it is the log's recording from the time on when it is known."""
-        ...
 
     # --- leader ---
 
     def publish(self, position: int) -> int:
         """Create the log publication at `position`, with the members as destinations; returns its session id."""
-        ...
 
     def join_as_leader(self, now: Now, leadership_term_id: TermId, log_position: int, *, is_startup: bool) -> bool:
         """Record the log publication, have the services join it; True when recording and services are there."""
-        ...
 
     def commit(self, now: Now, leadership_term_id: TermId, append_position: int, quorum_position: int) -> int:
         """Raise the commit counter; CommitPosition to all others when it advanced or the interval passed."""
-        ...
 
     def append_term_event(self, now: Now, leadership_term_id: TermId, log_position: int) -> bool:
         """Append the term's first log entry; False when the log is back-pressured."""
-        ...
 
     # --- follower ---
 
@@ -120,7 +105,6 @@ class LogAccess(Protocol):
 
         Returns where the leader shall replay to, None while the port is not known.
         """
-        ...
 
     def join_as_follower(self, now: Now, log_position: int, name_term: Callable[[], None], *, is_startup: bool) -> bool:
         """True when the image is there, recorded and joined by the services.
@@ -131,7 +115,6 @@ class LogAccess(Protocol):
         Raises when the image joined at another position than `log_position` or the channel failed. While no image
         is there it returns False and has no other effect than that the clock of append progress starts.
         """
-        ...
 
     def catch_up(self, now: Now, limit_position: int, join_position: int) -> Progress:
         """Consume the replayed log up to the limit, report it, and turn to the live log when that is near.
@@ -139,4 +122,3 @@ class LogAccess(Protocol):
         Done when everything up to the limit and `join_position` is consumed and the replay is over. Raises without
         progress.
         """
-        ...

@@ -29,11 +29,9 @@ class LogHandler(Protocol):
 
     def on_log_messages(self, timestamps: dict[int, int]) -> None:
         """The last timestamp of every session in a part of the log; negative ids are messages of services."""
-        ...
 
     def on_log_entry(self, now: Now, entry: Message, end_position: int) -> bool:
         """Any other entry; True when nothing after it may be read in this turn."""
-        ...
 
     def on_bad_log_entry(self, now: Now, end_position: int, error: DecodeError) -> None:
         """An entry that cannot be decoded ends at `end_position`; the log goes on after it."""

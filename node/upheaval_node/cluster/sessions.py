@@ -47,11 +47,9 @@ class Leadership(Protocol):
     @property
     def active_log(self) -> LogPublisher | None:
         """The log while this member leads and is ACTIVE, else None."""
-        ...
 
     def send_to_leader(self, now: Now, message: Message) -> bool:
         """On a follower: hand the message to the member that leads."""
-        ...
 
 
 class SessionManager:

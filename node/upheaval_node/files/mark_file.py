@@ -14,8 +14,7 @@ from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.files import layout
 from upheaval_node.files.error_log import ErrorLog, ErrorRecord, read_errors
 from upheaval_node.ports import File, Storage
-from upheaval_node.protocol import archive_mark_messages as amm
-from upheaval_node.protocol import cluster_mark_messages as cmm
+from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm
 from upheaval_node.protocol.codec import MessageSchema
 from upheaval_node.protocol.constants import semantic_version
 from upheaval_node.types import NULL_TERM_ID, NULL_VALUE, MemberId, align

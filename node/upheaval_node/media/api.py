@@ -105,7 +105,6 @@ class Publication(StreamEnd, Protocol):
     @property
     def max_payload_length(self) -> int:
         """The longest message that is not fragmented."""
-        ...
 
     @property
     def max_message_length(self) -> int:
@@ -114,12 +113,10 @@ class Publication(StreamEnd, Protocol):
     @property
     def position(self) -> int:
         """Where the next message begins."""
-        ...
 
     @property
     def is_connected(self) -> bool:
         """Whether at least one subscriber, local or over a live link, receives this stream."""
-        ...
 
     @property
     def is_closed(self) -> bool:
@@ -128,18 +125,15 @@ class Publication(StreamEnd, Protocol):
     @property
     def error(self) -> str | None:
         """Why the driver refused or ended this publication, if it did."""
-        ...
 
     def offer(self, *parts: Buffer) -> int:
         """Append one message, given in parts of bytes, and return the position after it or a negative result code.
 
         Raises `UsageError` for a message longer than `max_message_length`.
         """
-        ...
 
     def claim_position(self, length: int) -> int:
         """The position after a message of this payload length if it were offered now, or a negative result code."""
-        ...
 
     def offer_frames(self, block: bytearray, count_hint: int = 0) -> int:
         """Append whole DATA frames, of which this call sets term offset, session, stream and term id in place.
@@ -149,18 +143,15 @@ class Publication(StreamEnd, Protocol):
         must fit the term. Returns the new position or a negative result code, when nothing was appended. Raises
         `UsageError` for bytes that are no such frames.
         """
-        ...
 
     def add_destination(self, channel: str) -> None:
         """Also send to this channel; only with `control-mode=manual`."""
-        ...
 
     def remove_destination(self, channel: str) -> None:
         """Stop sending to this channel; one that was not added is passed over."""
 
     def close(self, *, eos: bool = True) -> None:
         """Send what is still held, then end the stream; without `eos` the receivers only miss it."""
-        ...
 
 
 class Image(StreamEnd, Protocol):
@@ -173,7 +164,6 @@ class Image(StreamEnd, Protocol):
     @property
     def source_identity(self) -> str:
         """Where the stream comes from, for people."""
-        ...
 
     @property
     def join_position(self) -> int:
@@ -182,48 +172,38 @@ class Image(StreamEnd, Protocol):
     @property
     def position(self) -> int:
         """What this subscriber has consumed."""
-        ...
 
     @property
     def received_position(self) -> int:
         """Up to where the stream is here, consumed or not."""
-        ...
 
     @property
     def is_closed(self) -> bool:
         """The subscription was closed, or the stream ended and everything received was consumed."""
-        ...
 
     @property
     def is_end_of_stream(self) -> bool:
         """The publisher ended the stream and everything was consumed."""
-        ...
 
     @property
     def end_of_stream_position(self) -> int | None:
         """Where the publisher ended the stream, if it did."""
-        ...
 
     @property
     def active_transport_count(self) -> int:
         """How many transports deliver this stream; 1 for local ones (Aeron's replay merge looks at it)."""
-        ...
 
     def poll(self, handler: MessageHandler, fragment_limit: int, limit_position: int = MAX_POSITION) -> int:
         """Deliver up to `fragment_limit` fragments that end at or before `limit_position`; returns how many."""
-        ...
 
     def next_block(self, limit_position: int = MAX_POSITION, max_length: int = MAX_BLOCK_LENGTH) -> Block | None:
         """The next unconsumed frames, or None. A block holds at least one frame, however small `max_length`."""
-        ...
 
     def consume(self, position: int) -> None:
         """Count everything before `position`, the end of a block or of a frame in it, as consumed."""
-        ...
 
     def reject(self, reason: str) -> None:
         """Drop this image for a fault of its publisher."""
-        ...
 
 
 ImageHandler = Callable[[Image], None]
@@ -255,23 +235,19 @@ class Subscription(Protocol):
     @property
     def resolved_endpoint(self) -> str | None:
         """The bound `host:port` once the subscription listens."""
-        ...
 
     @property
     def error(self) -> str | None:
         """Why the subscription does not listen (it keeps trying), or why the driver refused it."""
-        ...
 
     def image(self, session_id: int) -> Image | None:
         """The image of that session, if there is one now."""
 
     def poll(self, handler: MessageHandler, fragment_limit: int) -> int:
         """Poll all images in turn, starting with another one each time."""
-        ...
 
     def add_destination(self, channel: str) -> None:
         """Also receive from this channel; only with `control-mode=manual`."""
-        ...
 
     def remove_destination(self, channel: str) -> None:
         """Receive nothing through this channel any more; one that was not added is passed over."""
@@ -289,7 +265,6 @@ class Media(Agent, Protocol):
 
     def next_correlation_id(self) -> int:
         """A positive number that nobody else in the cluster is likely to use (also as a response token)."""
-        ...
 
     def add_publication(self, channel: str, stream_id: int, *, session_id: int | None = None) -> Publication:
         """A new stream with its own session id, random where none is given.

@@ -33,29 +33,23 @@ class Driver(Protocol):
 
     def now_ns(self) -> int:
         """Monotonic time of the present duty cycle, in nanoseconds."""
-        ...
 
     def add_outbound(self, channel: Channel, params: StreamParams, position: int) -> OutboundStream:
         """The stream of a client's publication. Raises `UsageError` when it is published already."""
-        ...
 
     def add_subscription(
         self, channel: str, stream_id: int, *, on_available: ImageHandler, on_unavailable: ImageHandler
     ) -> Subscription:
         """A subscription whose images are for a client. Raises `UsageError` for an unusable channel."""
-        ...
 
     def mark_link(self, link: FrameLink) -> None:
         """Have a link flushed at the end of the turn."""
-        ...
 
     def on_peer_error(self, link: FrameLink, error: PeerError) -> None:
         """Count and report what a client did wrong."""
-        ...
 
     def tick_soon(self) -> None:
         """Have outlets and feeds ticked in this turn."""
-        ...
 
 
 class ClientServer:

@@ -27,7 +27,6 @@ class ImageSource(Protocol):
 
     def drop_image(self, image: "StreamImage", reason: str) -> None:
         """The subscriber does not want the image any more."""
-        ...
 
 
 class StreamImage:

@@ -53,7 +53,6 @@ class Sender(Protocol):
 
     def pump(self, parts: deque[Buffer], room: int) -> int:
         """Add up to about `room` bytes of frames; returns how many."""
-        ...
 
     def on_link_closed(self, reason: str) -> None:
         """The connection is gone; the stream needs another one."""
@@ -67,7 +66,6 @@ class Transport(Protocol):
 
         The same index means that the frame is not whole yet. Raises `PeerError`.
         """
-        ...
 
     def on_heartbeat(self, term_offset: int, term_id: int, flags: int) -> None:
         """A DATA frame of length 0: the publisher lives, and with FLAG_EOS the stream ends there."""
@@ -81,7 +79,6 @@ class LinkOwner(Protocol):
 
     def mark_link(self, link: "FrameLink") -> None:
         """The link has something to send."""
-        ...
 
     def on_link_connected(self, link: "FrameLink") -> None:
         """The connection stands; frames may be queued."""

@@ -56,7 +56,6 @@ class LinkSource(Protocol):
 
     def dial(self, endpoint: str, stream_id: int) -> FrameLink:
         """Raises `NetworkError` when the endpoint cannot be resolved."""
-        ...
 
     def link_of_token(self, token: int, stream_id: int) -> FrameLink | None:
         """The newest live connection on which the token was announced, if there is one."""
@@ -66,7 +65,6 @@ class LinkSource(Protocol):
 
     def tick_soon(self) -> None:
         """Timers have something to do before their next interval."""
-        ...
 
 
 def response_token(channel: Channel) -> int:

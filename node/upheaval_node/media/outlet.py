@@ -31,11 +31,9 @@ class OutletOwner(Protocol):
 
     def on_outlet_changed(self, outlet: "Outlet") -> None:
         """Connectivity or the receiver's limit changed."""
-        ...
 
     def on_outlet_detached(self, outlet: "Outlet") -> None:
         """The connection is gone."""
-        ...
 
 
 class Outlet:

@@ -25,7 +25,6 @@ class PublicationOwner(Protocol):
 
     def limit_position(self) -> int:
         """A message may start before this position; or NOT_CONNECTED."""
-        ...
 
     @property
     def is_connected(self) -> bool:

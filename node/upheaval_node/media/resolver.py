@@ -15,7 +15,6 @@ class Resolver(Protocol):
         With `name@` before it nobody but who is named so may answer there. Raises `NetworkError` when the name is
         unknown.
         """
-        ...
 
 
 class NamingResolver:

@@ -9,7 +9,7 @@ import sys
 
 from upheaval_node import counters as types
 from upheaval_node.backup.states import BackupState
-from upheaval_node.cluster.orders import latest_snapshot_position
+from upheaval_node.cluster.admin_commands import latest_snapshot_position
 from upheaval_node.counters import Counters
 from upheaval_node.files import layout
 from upheaval_node.runtime.health import say_health

@@ -1,9 +1,9 @@
-"""`python -m upheaval_node.runtime.control ORDER [FOLDER]`: what an operator orders, through the member's counters.
+"""`python -m upheaval_node.runtime.control ORDER [FOLDER]`: what an operator commands, through the member's counters.
 
 ORDER is snapshot, suspend, resume, shutdown, abort, standby-snapshot, or `status` for none. Only the leader takes an
-order, any member replicate-standby-snapshot; what came of it is seen by `status`. Prints one JSON object: `refused`
-(empty when the order was taken), `module_state`, `snapshot_count`, `snapshot_position`, `standby_position`. Exit status
-0: taken; 1: refused; 2: the folder cannot be read. Without a FOLDER it is that of the member's container.
+command, any member replicate-standby-snapshot; what came of it is seen by `status`. Prints one JSON object: `refused`
+(empty when the command was taken), `module_state`, `snapshot_count`, `snapshot_position`, `standby_position`. Exit
+status 0: taken; 1: refused; 2: the folder cannot be read. Without a FOLDER it is that of the member's container.
 """
 
 import argparse
@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Final
 
-from upheaval_node.cluster import orders
-from upheaval_node.cluster.orders import ORDERS, ControlStatus
+from upheaval_node.cluster import admin_commands
+from upheaval_node.cluster.admin_commands import ADMIN_COMMANDS, ControlStatus
 from upheaval_node.errors import NodeError
 from upheaval_node.files import layout
 from upheaval_node.runtime.shared_counters import attach_cnc
@@ -30,19 +30,19 @@ def control_status(folder: str) -> ControlStatus:
     """
     cnc = attach_cnc(os.path.join(folder, layout.CNC))
     try:
-        return orders.read_control(None if cnc is None else cnc.counters(), _recording_log(folder))
+        return admin_commands.read_control(None if cnc is None else cnc.counters(), _recording_log(folder))
     finally:
         if cnc is not None:
             cnc.close()
 
 
-def give_order(folder: str, order: str) -> str:
-    """Why the member in a folder does not take the order now; empty when it has taken it."""
+def give_command(folder: str, command: str) -> str:
+    """Why the member in a folder does not take the command now; empty when it has taken it."""
     cnc = attach_cnc(os.path.join(folder, layout.CNC))
     if cnc is None:
         return "the member is not running"
     try:
-        return orders.give_order(cnc.counters((0, 0)), order)
+        return admin_commands.give_command(cnc.counters((0, 0)), command)
     finally:
         cnc.close()
 
@@ -57,12 +57,14 @@ def _recording_log(folder: str) -> bytes:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Give the order and print what the member says; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="upheaval-control", description="Give an order to the leader of a cluster.")
-    parser.add_argument("order", choices=[*ORDERS, STATUS])
+    parser = argparse.ArgumentParser(
+        prog="upheaval-control", description="Give an admin command to the leader of a cluster."
+    )
+    parser.add_argument("command", choices=[*ADMIN_COMMANDS, STATUS])
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER")
     options = parser.parse_args(arguments)
     try:
-        refused = "" if options.order == STATUS else give_order(options.folder, options.order)
+        refused = "" if options.word == STATUS else give_command(options.folder, options.word)
         status = control_status(options.folder)
     except (OSError, NodeError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)

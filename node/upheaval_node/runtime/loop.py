@@ -33,7 +33,6 @@ class EventSource(Protocol):
 
     def register(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         """Call `callback(ready events)` whenever `fd` is ready for one of `events`."""
-        ...
 
     def modify(self, fd: int, events: int, callback: Callable[[int], None]) -> None:
         """Wait for other events of the same descriptor."""
@@ -43,11 +42,9 @@ class EventSource(Protocol):
 
     def call_soon(self, callback: Callable[[], None]) -> None:
         """Call back from the loop, never from inside this call."""
-        ...
 
     def call_from_thread(self, callback: Callable[[], None]) -> None:
         """Hand work over from another thread."""
-        ...
 
     def call_at(self, deadline_ns: int, callback: Callable[[], None]) -> Cancellable:
         """Call back at a time of `time.monotonic_ns`."""

@@ -7,8 +7,7 @@ component publishes yet is left out. The names are part of the interface: docs/m
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from upheaval_node import __version__
-from upheaval_node import counters as types
+from upheaval_node import __version__, counters as types
 from upheaval_node.counters import Counters, service_id_of_key
 from upheaval_node.runtime.health import ROLES, append_position
 from upheaval_node.types import NEVER_NS, S

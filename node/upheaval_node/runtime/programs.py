@@ -26,15 +26,12 @@ class Program(Protocol):
 
     def request_stop(self) -> None:
         """Begin an orderly end. Safe in a signal handler."""
-        ...
 
     def request_reload(self) -> None:
         """Read again what may change while it runs. Safe in a signal handler."""
-        ...
 
     def run(self) -> ExitStatus:
         """Errors that end it are raised; an orderly end returns a status."""
-        ...
 
     def record_end(self, status: ExitStatus, reason: str = "") -> None:
         """Write down how the process ended, before it is closed."""

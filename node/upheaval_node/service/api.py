@@ -55,7 +55,6 @@ class ClientSession(Protocol):
     @property
     def id(self) -> int:
         """The cluster session id, the same on every member."""
-        ...
 
     @property
     def response_stream_id(self) -> int:
@@ -68,17 +67,14 @@ class ClientSession(Protocol):
     @property
     def encoded_principal(self) -> bytes:
         """Who the client is, as the authenticator of the cluster put it; empty without authentication."""
-        ...
 
     @property
     def is_closing(self) -> bool:
         """This service asked to close the session, and the log has not said yet that it is closed."""
-        ...
 
     @property
     def is_connected(self) -> bool:
         """Whether what is sent here goes to the client: only on the leader. Elsewhere an answer need not be made."""
-        ...
 
     def offer(self, *parts: Buffer) -> int:
         """Send one message, made of the parts in order, to the client.
@@ -88,7 +84,6 @@ class ClientSession(Protocol):
         message is the caller's to send again. On any member but the leader it sends nothing and returns
         MOCKED_OFFER. Raises `UsageError` for a message that is too long, and in callbacks that must not send.
         """
-        ...
 
     def respond(self, *parts: Buffer) -> bool:
         """Send like `offer`, but keep the message when the transport does not take it now, and send it later in order.
@@ -97,11 +92,9 @@ class ClientSession(Protocol):
         the bounded queue of this session is full; the client then gets no answer. What is queued is dropped when the
         session closes or the member stops leading. Raises as `offer` does.
         """
-        ...
 
     def close(self) -> bool:
         """Ask the cluster to close this session; see `Cluster.close_client_session`."""
-        ...
 
 
 class Cluster(Protocol):
@@ -118,12 +111,10 @@ class Cluster(Protocol):
     @property
     def log_position(self) -> int:
         """Position in the log after the entry that is being processed, in bytes."""
-        ...
 
     @property
     def time(self) -> int:
         """Timestamp of the entry that is being processed, in `time_unit`: the same on every member."""
-        ...
 
     @property
     def time_unit(self) -> ClusterTimeUnit:
@@ -132,7 +123,6 @@ class Cluster(Protocol):
     @property
     def client_sessions(self) -> Mapping[int, ClientSession]:
         """The open sessions by id. Do not keep it across callbacks."""
-        ...
 
     def client_session(self, session_id: int) -> ClientSession | None:
         """The open session with that id, or None."""
@@ -143,7 +133,6 @@ class Cluster(Protocol):
         True when the request was sent now or before; False when it could not be sent now. Raises `UsageError` for an
         unknown session.
         """
-        ...
 
     def schedule_timer(self, correlation_id: int, deadline: int) -> bool:
         """Ask for `on_timer_event(correlation_id)` at or after `deadline` (cluster time, in `time_unit`).
@@ -152,11 +141,9 @@ class Cluster(Protocol):
         Every member asks; the leader's expiry goes through the log. What the transport does not take now is kept and
         sent later. True; raises `UsageError` when the consensus module is not connected.
         """
-        ...
 
     def cancel_timer(self, correlation_id: int) -> bool:
         """Cancel a timer, as `schedule_timer` asks for it. It may still fire if its expiry is in the log."""
-        ...
 
     def offer(self, *parts: Buffer) -> int:
         """Put a message from the service itself into the log, on every member alike.
@@ -165,7 +152,6 @@ class Cluster(Protocol):
         What the transport does not take now is kept and sent later. Returns a positive number; raises `UsageError`
         when the consensus module is not connected, and for a message longer than the control channel takes (16 KiB).
         """
-        ...
 
 
 class SnapshotPublication(Protocol):
@@ -192,7 +178,6 @@ class SnapshotImage(Protocol):
 
     def read(self) -> bytes | None:
         """The next message, or None after the last one."""
-        ...
 
 
 class ClusteredService(ABC):

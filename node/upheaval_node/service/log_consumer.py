@@ -9,8 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from upheaval_node.media.api import Block, Image
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
+from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, TYPE_PAD

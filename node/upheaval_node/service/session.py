@@ -38,11 +38,9 @@ class SessionHost(Protocol):
 
     def refuse_in_callback(self, what: str) -> Never:
         """Raises `UsageError`."""
-        ...
 
     def close_client_session(self, session_id: int) -> bool:
         """Ask for the end of a session; whether the request was taken."""
-        ...
 
 
 class ContainerSession:

@@ -14,8 +14,7 @@ from typing import Final
 from upheaval_node.backup.queries import answer_channel
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.errors import DecodeError, NodeError
-from upheaval_node.media.api import Media, Publication
-from upheaval_node.media.api import Message as Received
+from upheaval_node.media.api import Media, Message as Received, Publication
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from upheaval_node.tool import marks, orders, recording_logs, snapshots
+from upheaval_node.tool import admin_commands, marks, recording_logs, snapshots
 from upheaval_node.tool.answer import FAILURE, Answer
 from upheaval_node.tool.node import Node
 
@@ -29,7 +29,7 @@ def _plain(run: Callable[[Node, Sequence[str]], Answer]) -> Callable[[Node, Sequ
 
 
 def _order(word: str) -> Callable[[Node, Sequence[str], int], Answer]:
-    return lambda node, _, timeout_ms: orders.give(node, word, timeout_ms)
+    return lambda node, _, timeout_ms: admin_commands.give(node, word, timeout_ms)
 
 
 COMMANDS: Final = {
@@ -56,9 +56,11 @@ COMMANDS: Final = {
     ),
     "list-members": Command(
         "prints leader memberId and active members.",
-        lambda node, _, timeout_ms: orders.list_members(node, timeout_ms),
+        lambda node, _, timeout_ms: admin_commands.list_members(node, timeout_ms),
     ),
-    "is-leader": Command("returns zero if the cluster node is leader, non-zero if not.", _plain(orders.is_leader)),
+    "is-leader": Command(
+        "returns zero if the cluster node is leader, non-zero if not.", _plain(admin_commands.is_leader)
+    ),
     "recovery-plan": Command(
         "[service count] prints recovery plan of cluster component.", _plain(recording_logs.recovery_plan), least=1
     ),
@@ -73,7 +75,7 @@ COMMANDS: Final = {
         changes=True,
     ),
     "suspend": Command("suspends appending to the log.", _order("suspend"), changes=True),
-    "backup-query": Command("[delay] get, or set, time of next backup query.", _plain(orders.backup_query)),
+    "backup-query": Command("[delay] get, or set, time of next backup query.", _plain(admin_commands.backup_query)),
     "errors": Command("prints Aeron and cluster component error logs.", _plain(marks.errors)),
 }
 """In the order in which Aeron's help has them."""

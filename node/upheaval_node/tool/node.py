@@ -28,51 +28,40 @@ class Node(Protocol):
 
     def now_ms(self) -> int:
         """The wall clock, in epoch milliseconds."""
-        ...
 
     # --- files
 
     def read(self, path: str) -> bytes | None:
         """The whole content of a file; None where there is none."""
-        ...
 
     def names(self, directory: str) -> list[str]:
         """Sorted names in a folder; empty when it does not exist."""
-        ...
 
     def replace(self, path: str, content: bytes) -> None:
         """Put a file in the place of another, or of none, by a new file, a sync and a rename."""
-        ...
 
     def write_at(self, path: str, offset: int, content: bytes) -> None:
         """Write into a file that a running component has open, and sync it."""
-        ...
 
     def remove(self, path: str) -> None:
         """Delete a file, durably."""
 
     def archive(self) -> Folder | None:
         """The folder of the node's archive; None where it cannot be found."""
-        ...
 
     # --- life
 
     def is_in_use(self, path: str, header: ClusterMarkHeader) -> bool:
         """Whether the component of this mark file runs."""
-        ...
 
     def cnc(self, header: ClusterMarkHeader) -> tuple[str, bytes | None]:
         """Path and content of the media driver's `cnc.dat`, whether or not the driver lives."""
-        ...
 
     def counters(self, header: ClusterMarkHeader) -> Counters | None:
         """Those of the node's media driver; None while it does not run. They may be set."""
-        ...
 
     def query_members(self, header: ClusterMarkHeader, timeout_ms: int) -> MembersAnswer | None:
         """What the consensus module answers to a ClusterMembersQuery; None when it does not in time."""
-        ...
 
     def wait(self, counters: Counters, counter_id: int, value: int, timeout_ms: int) -> bool:
         """Let time pass until a counter has a value; False when it has not in time."""
-        ...

@@ -3,8 +3,7 @@
 from random import Random
 from zlib import crc32
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.archive.block_journal import CAPACITY, LENGTH, BlockRecord, proven_end, read_records
 

@@ -4,8 +4,7 @@ from dataclasses import replace
 from zlib import crc32
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.archive_world import SETTINGS, ArchiveWorld, Member, replay_all
 from support.media_world import offer

@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.archive_world import SETTINGS, ArchiveWorld, Member, follow, replay_all, signals_of, stream_session
 from support.media_world import offer

@@ -1,8 +1,7 @@
 """A recording is copied between archives on two hosts, whatever happens to the connection."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.archive_world import ArchiveWorld, Member, replay_all
 from support.media_world import offer

@@ -1,8 +1,7 @@
 """Segments that are detached, deleted, attached and moved; recordings that are purged."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.archive_world import SETTINGS, ArchiveWorld, Member, replay_all, signals_of, stream_session
 from support.media_world import offer

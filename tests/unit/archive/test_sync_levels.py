@@ -4,8 +4,7 @@ from contextlib import suppress
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.archive_world import ArchiveWorld, Member, replay_all, signals_of
 from support.media_world import offer

@@ -1,8 +1,7 @@
 """Truncation leaves what lies before the position and nothing past it."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.archive_world import ArchiveWorld, Member, replay_all, signals_of
 from support.media_world import offer

@@ -8,7 +8,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.scenario import (
-    GiveOrder,
+    GiveCommand,
     Heal,
     Inject,
     KeepBackup,
@@ -217,7 +217,7 @@ def test_a_wrong_name_and_a_wrong_runtime_are_one_line_and_status_2(capsys: pyte
 def test_orders_are_read_and_the_load_is_for_the_service() -> None:
     text = "title t\ncluster service=ledger\nwait operations 1\nsnapshot\nsuspend\nresume\nshutdown\nstart\n"
     scenario = parse_scenario(text, name="orders", where="s")
-    assert scenario.steps[1:] == tuple(map(GiveOrder, ("snapshot", "suspend", "resume", "shutdown", "start")))
+    assert scenario.steps[1:] == tuple(map(GiveCommand, ("snapshot", "suspend", "resume", "shutdown", "start")))
     assert (scenario.cluster.service, scenario.workload.service) == ("ledger", "ledger")
 
 

@@ -1,8 +1,7 @@
 """A cluster client finds the leader, follows it, and survives whatever members send."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.media_world import World
 from unit.client.member_side import ENDPOINT_LIST, ENDPOINTS, SESSION_ID, ClientSide, MemberSide

@@ -10,8 +10,7 @@ from unit.cluster.test_snapshots import snapshots, take_snapshot, toggle
 from upheaval_node.cluster.backup_sessions import MAX_WAITING, MAX_WAITING_OF_PEER, BackupSessions
 from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.errors import NetworkError
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import codec
+from upheaval_node.protocol import cluster_messages as cm, codec
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.types import NULL_VALUE
 

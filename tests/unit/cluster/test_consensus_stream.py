@@ -2,8 +2,7 @@
 
 from dataclasses import fields
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.cluster_parts import PartsWorld
 from upheaval_node.cluster.consensus_adapter import ConsensusAdapter

@@ -1,4 +1,4 @@
-"""The authenticator and the authorisation of a book of credentials, and how many may wait for them."""
+"""The authenticator and the authorisation of a credentials file, and how many may wait for them."""
 
 from dataclasses import dataclass, field
 from random import Random
@@ -13,8 +13,8 @@ from upheaval_node.cluster.authentication import (
     SessionProxy,
 )
 from upheaval_node.cluster.credentials_authenticator import (
-    BookReader,
     CredentialsAuthenticator,
+    CredentialsFile,
     RolesOfCredentials,
     credentials_of,
 )
@@ -59,7 +59,7 @@ class Proxy:
 
 
 def authenticator(max_claims: int = 10) -> CredentialsAuthenticator:
-    return CredentialsAuthenticator(BookReader("book", lambda _: BOOK), Random(1), max_claims=max_claims)
+    return CredentialsAuthenticator(CredentialsFile("book", lambda _: BOOK), Random(1), max_claims=max_claims)
 
 
 def opened(who: Authenticator, credentials: SecretCredentials, session_id: int = 1) -> Proxy:
@@ -130,7 +130,7 @@ def test_an_id_that_comes_again_is_as_new_as_any_other() -> None:
 
 
 def test_roles_say_who_may_ask_for_what() -> None:
-    rule = RolesOfCredentials(BookReader("book", lambda _: BOOK))
+    rule = RolesOfCredentials(CredentialsFile("book", lambda _: BOOK))
     allowed = {
         name: [each for each in REQUESTS if rule.is_authorised(111, each, None, name)]
         for name in (b"alice", b"bob", b"backup", b"mallory")
@@ -139,7 +139,7 @@ def test_roles_say_who_may_ask_for_what() -> None:
     assert not rule.is_authorised(110, REQUESTS[-1], None, b"alice")
 
 
-def test_settings_name_a_book() -> None:
+def test_settings_name_a_credentials_file() -> None:
     settings = ClusterSettings(authenticator="credentials:place", authorisation="roles:place")
     asked: list[str] = []
 
@@ -147,30 +147,30 @@ def test_settings_name_a_book() -> None:
         asked.append(source)
         return BOOK
 
-    who, rule, books = credentials_of(settings, read, Random(1))
+    who, rule, files = credentials_of(settings, read, Random(1))
     assert who is not None
     assert opened(who, SecretCredentials("bob", "open sesame")).outcome == b"bob"
     assert rule is not None
     assert rule.is_authorised(111, cm.AdminRequest.TEMPLATE_ID, 0, b"alice")
-    assert (asked, len(books)) == (["place", "place"], 2)
+    assert (asked, len(files)) == (["place", "place"], 2)
     assert credentials_of(ClusterSettings(authorisation="ALLOW_ALL"), read, Random(1)) == (None, None, [])
     with pytest.raises(UsageError, match="place line 1 is not of the form"):
         credentials_of(settings, lambda _: "nonsense", Random(1))
 
 
-def test_a_book_is_read_again_and_a_bad_one_changes_nothing() -> None:
+def test_a_credentials_file_is_read_again_and_a_bad_one_changes_nothing() -> None:
     texts = [BOOK]
-    who, _, (books,) = credentials_of(ClusterSettings(authenticator="credentials:b"), lambda _: texts[-1], Random(1))
+    who, _, (files,) = credentials_of(ClusterSettings(authenticator="credentials:b"), lambda _: texts[-1], Random(1))
     assert who is not None
     carol = SecretCredentials("carol", "open sesame")
     assert opened(who, carol, 1).is_rejected
     texts.append(line("carol"))
-    books.reload()
+    files.reload()
     assert opened(who, carol, 2).outcome == b"carol"
     assert opened(who, SecretCredentials("alice", "open sesame"), 3).is_rejected
     texts.append("nonsense")
     with pytest.raises(UsageError, match="b line 1 is not of the form"):
-        books.reload()
+        files.reload()
     assert opened(who, carol, 4).outcome == b"carol"
 
 

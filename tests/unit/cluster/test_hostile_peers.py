@@ -5,8 +5,7 @@ from functools import cache
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.asking_party import Party
 from support.cluster_world import ClusterWorld, Member

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.cluster_parts import TERM, PartsWorld
 from upheaval_node.cluster.ingress import IngressAdapter

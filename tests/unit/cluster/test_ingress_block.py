@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.cluster.ingress_block import take_run
 from upheaval_node.protocol import cluster_messages as cm

@@ -1,7 +1,6 @@
 """Writing and reading the log: whole entries only, blocks against single messages, entries in fragments."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.cluster_parts import TERM, PartsWorld
 from upheaval_node.cluster.log_adapter import LogAdapter

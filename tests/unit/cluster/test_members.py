@@ -1,8 +1,7 @@
 """Members strings, quorums and eligibility."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.cluster.members import (
     ClusterMember,

@@ -1,8 +1,7 @@
 """Client sessions: opening, limits, time-outs, closing, and what an election does to them."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.cluster_parts import TERM, PartsWorld
 from upheaval_node.cluster.authentication import AcceptEveryone, SessionProxy

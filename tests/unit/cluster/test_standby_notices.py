@@ -4,9 +4,7 @@ from dataclasses import replace
 from itertools import count
 
 import pytest
-from hypothesis import given
-from hypothesis import settings as examples
-from hypothesis import strategies as st
+from hypothesis import given, settings as examples, strategies as st
 
 from support.asking_party import Party
 from support.cluster_world import ClusterWorld, Member

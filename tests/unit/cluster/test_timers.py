@@ -1,8 +1,7 @@
 """The table of timers: order, replacement, cancelling, and expiries that the log tells before they were asked for."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.cluster.timers import EXPIRIES_PER_POLL, Timers
 

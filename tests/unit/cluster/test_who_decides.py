@@ -21,8 +21,7 @@ from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.counters import Counters
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import codec
+from upheaval_node.protocol import cluster_messages as cm, codec
 
 TEMPLATES = {"BackupQuery": 77, "Heartbeat": 79, "StandbySnapshot": 81, "AdminRequest": 26}
 

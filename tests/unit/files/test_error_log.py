@@ -3,8 +3,7 @@
 import struct
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from support.memory_storage import MemoryStorage
 from upheaval_node.files.error_log import MAX_TEXT_LENGTH, ErrorLog, ErrorRecord, read_errors

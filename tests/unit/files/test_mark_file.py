@@ -9,8 +9,7 @@ from support.wire_data import golden
 from upheaval_node.errors import DecodeError, StorageError, UsageError
 from upheaval_node.files import mark_file as mf
 from upheaval_node.files.error_log import ErrorRecord
-from upheaval_node.protocol import archive_mark_messages as amm
-from upheaval_node.protocol import cluster_mark_messages as cmm
+from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm
 
 PATH = "cluster/cluster-mark.dat"
 CONSENSUS_MODULE = cmm.ClusterComponentType.CONSENSUS_MODULE

@@ -1,8 +1,7 @@
 """The candidate term is stored before it is used, in Aeron's bytes."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from support.memory_storage import MemoryStorage
 from support.wire_data import golden

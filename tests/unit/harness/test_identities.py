@@ -55,7 +55,7 @@ def judged(run: BuiltRun, folder: Path, **policy: object) -> dict[str, tuple[Ver
 
 def test_a_run_with_nobody_else_in_it_keeps_both_promises(tmp_path: Path) -> None:
     found = judged(with_identities(), tmp_path)
-    assert found[Promise.ONLY_CREDENTIALS] == (Verdict.VALID, "2 sessions, all of 2 principals of the book")
+    assert found[Promise.ONLY_CREDENTIALS] == (Verdict.VALID, "2 sessions, all of 2 principals of the credentials file")
     assert found[Promise.ONLY_AUTHORITY] == (Verdict.VALID, "3 connections, with member-0, member-1, member-2")
 
 
@@ -74,7 +74,7 @@ def test_a_session_of_somebody_else_breaks_the_promise(tmp_path: Path, principal
     verdict, detail = judged(run, tmp_path)[Promise.ONLY_CREDENTIALS]
     assert verdict is Verdict.INVALID
     assert detail.startswith("session 7 opened at position ")
-    assert f"for {who}, who is not in the book" in detail
+    assert f"for {who}, who is not in the credentials file" in detail
 
 
 def change(member: int, index: int, **fields: object) -> Callable[[list[list[str]]], None]:

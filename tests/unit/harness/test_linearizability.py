@@ -3,8 +3,7 @@
 from dataclasses import replace
 from random import Random
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from upheaval.checkers.model import Model
 from upheaval.checkers.search import linearizable_by_search

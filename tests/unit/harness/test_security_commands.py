@@ -10,8 +10,15 @@ import pytest
 from support.tls_world import certificates, own_copy
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.security import copy_book, copy_files, create_certificates, files_of, require_certificates, run_openssl
-from upheaval_node.credentials import CredentialsBook, parse_credentials
+from upheaval.security import (
+    copy_credentials,
+    copy_files,
+    create_certificates,
+    files_of,
+    require_certificates,
+    run_openssl,
+)
+from upheaval_node.credentials import Credentials, parse_credentials
 from upheaval_node.runtime.tls import TlsIdentity
 
 
@@ -74,7 +81,7 @@ def test_wrong_wishes_for_certificates_make_nothing(
 def test_an_authority_that_is_there_is_left_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = own_copy(tmp_path / "certificates")
     before = (folder / "authority.key").read_bytes()
-    assert "holds an authority already" in refused(capsys, "certificates", "create", "--dir", str(folder))
+    assert "holds a certificate authority already" in refused(capsys, "certificates", "create", "--dir", str(folder))
     assert (folder / "authority.key").read_bytes() == before
 
 
@@ -88,28 +95,32 @@ def test_keys_and_certificates_of_somebody_else_are_left_alone(
 
 
 def test_copies_are_for_their_owner_alone(tmp_path: Path) -> None:
-    folder, book = own_copy(tmp_path / "certificates"), tmp_path / "book"
-    book.write_text("", encoding="utf-8")
-    for path in (*folder.iterdir(), book):
+    folder, credentials = own_copy(tmp_path / "certificates"), tmp_path / "book"
+    credentials.write_text("", encoding="utf-8")
+    for path in (*folder.iterdir(), credentials):
         if path.is_file():
             path.chmod(0o644)
     target = tmp_path / "member"
     (target / "tls").mkdir(parents=True)
     (target / "credentials").write_text("old", encoding="utf-8")
     copy_files(str(folder), "member-0", target)
-    copy_book(str(book), target)
+    copy_credentials(str(credentials), target)
     assert {path.stat().st_mode & 0o777 for path in target.rglob("*") if path.is_file()} == {0o600}
     assert (target / "tls" / "key.pem").read_bytes() == (folder / "member-0.key").read_bytes()
     assert (target / "credentials").read_bytes() == b""
 
 
-def test_a_book_keeps_the_mode_that_its_owner_gave_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    book = tmp_path / "book"
+def test_a_credentials_file_keeps_the_mode_that_its_owner_gave_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    credentials = tmp_path / "book"
     for name, mode in (("alice", 0o600), ("bob", 0o600), ("carol", 0o640)):
         if name == "carol":
-            book.chmod(mode)
-        assert said(capsys, "credentials", "add", name, "--file", str(book), "--out", str(tmp_path / name))[0] == 0
-        assert book.stat().st_mode & 0o777 == mode
+            credentials.chmod(mode)
+        assert (
+            said(capsys, "credentials", "add", name, "--file", str(credentials), "--out", str(tmp_path / name))[0] == 0
+        )
+        assert credentials.stat().st_mode & 0o777 == mode
     same = tmp_path / "same"
     text = refused(capsys, "credentials", "add", "dave", "--file", str(same), "--out", str(same))
     assert "cannot hold both the credentials and a secret" in text
@@ -162,32 +173,32 @@ def test_a_cluster_without_security_has_nothing_to_read_again(
 def test_somebody_is_let_in_by_a_line_and_a_file_of_their_own(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    book, out = tmp_path / "book", tmp_path / "alice"
-    book.write_text("# people", encoding="utf-8")
+    credentials, out = tmp_path / "book", tmp_path / "alice"
+    credentials.write_text("# people", encoding="utf-8")
     status, text = said(
-        capsys, "credentials", "add", "alice", "--file", str(book), "--out", str(out), "--role", "admin"
+        capsys, "credentials", "add", "alice", "--file", str(credentials), "--out", str(out), "--role", "admin"
     )
-    assert (status, text) == (0, f"alice is in {book}; its secret is in {out}\n")
+    assert (status, text) == (0, f"alice is in {credentials}; its secret is in {out}\n")
     assert out.stat().st_mode & 0o777 == 0o600
-    written = book.read_text(encoding="utf-8")
+    written = credentials.read_text(encoding="utf-8")
     assert written.startswith("# people\nalice:$scram-sha-256$")
     secret = out.read_text(encoding="utf-8").strip().partition(":")[2]
     assert len(secret) >= 32
     assert secret not in written
     assert secret not in text
-    assert CredentialsBook(written, "book").has_role(b"alice", "admin")
+    assert Credentials(written, "book").has_role(b"alice", "admin")
     assert parse_credentials(out.read_text(encoding="utf-8"), "out").principal == "alice"
 
 
 def test_wrong_principals_and_files_change_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    book, out = tmp_path / "book", tmp_path / "alice"
-    add = ("credentials", "add", "--file", str(book))
+    credentials, out = tmp_path / "book", tmp_path / "alice"
+    add = ("credentials", "add", "--file", str(credentials))
     assert said(capsys, *add, "--out", str(out), "alice")[0] == 0
-    before = (book.read_bytes(), out.read_bytes())
+    before = (credentials.read_bytes(), out.read_bytes())
     assert "already has a user 'alice'" in refused(capsys, *add, "--out", str(tmp_path / "other"), "alice")
     assert "is there already" in refused(capsys, *add, "--out", str(out), "bob")
     assert "no colon" in refused(capsys, *add, "--out", str(tmp_path / "other"), "a:b")
-    assert (book.read_bytes(), out.read_bytes()) == before
+    assert (credentials.read_bytes(), out.read_bytes()) == before
     broken = tmp_path / "broken"
     broken.write_text("alice:secret\n", encoding="utf-8")
     text = refused(capsys, "credentials", "add", "--file", str(broken), "--out", str(tmp_path / "other"), "bob")

@@ -5,8 +5,7 @@ from itertools import repeat
 from random import Random
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.media_world import SETTINGS, World, collect, drain_blocks, offer
 from upheaval_node.errors import UsageError

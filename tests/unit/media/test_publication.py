@@ -4,8 +4,7 @@ import struct
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.media_world import World, collect, drain_blocks, offer
 from upheaval_node.errors import UsageError

@@ -1,8 +1,7 @@
 """The buffer alone: what is held, what is forgotten, where readers stand."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.media.stream_buffer import StreamBuffer, StreamParams
 

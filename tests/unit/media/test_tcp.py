@@ -3,8 +3,7 @@
 from itertools import count
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from support.media_world import SETTINGS, World, collect, drain_blocks, offer
 from upheaval_node.errors import UsageError

@@ -1,8 +1,7 @@
 """Channel URIs: what is parsed, what comes back, what is refused."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.errors import UsageError
 from upheaval_node.protocol.channel import MAX_CLIENT_LENGTH, Channel, client_channel, split_endpoint

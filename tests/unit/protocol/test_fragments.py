@@ -1,7 +1,6 @@
 """A message cut into frames comes out as it went in, and only whole."""
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from upheaval_node.protocol import frames
 from upheaval_node.protocol.fragments import FragmentAssembler, append_message, framed_length

@@ -1,8 +1,7 @@
 """Frame layouts, their checks, and position arithmetic."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.protocol import frames

@@ -1,9 +1,7 @@
 """Bytes of a real Aeron cluster: frames of its log and snapshots, UDP exchange, catalog."""
 
 from support.wire_data import golden
-from upheaval_node.protocol import archive_messages as am
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import frames, session_header
+from upheaval_node.protocol import archive_messages as am, cluster_messages as cm, frames, session_header
 from upheaval_node.protocol.fragments import FragmentAssembler, append_message, padding_header
 from upheaval_node.types import FRAME_HEADER_LENGTH, align
 

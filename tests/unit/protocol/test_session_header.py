@@ -1,10 +1,8 @@
 """The fast path of session messages gives the bytes of the codec."""
 
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
-from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol import session_header
+from upheaval_node.protocol import cluster_messages as cm, session_header
 
 INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 

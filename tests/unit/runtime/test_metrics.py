@@ -1,8 +1,7 @@
 """What the exposition says for given counters, and that a strict reader takes it."""
 
 from support.prometheus_text import Exposition
-from upheaval_node import __version__
-from upheaval_node import counters as types
+from upheaval_node import __version__, counters as types
 from upheaval_node.cluster.commit_latency import CommitLatency
 from upheaval_node.cluster.module_context import ModuleCounters
 from upheaval_node.counters import Counters, cluster_key, recording_position_key

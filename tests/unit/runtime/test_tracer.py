@@ -5,8 +5,7 @@ import os
 import signal
 from pathlib import Path
 
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from unit.runtime.parties import child, read_line
 from upheaval_node.runtime.exit_status import ExitStatus

@@ -1,8 +1,7 @@
 """A service container does what its consensus module tells it, never runs ahead of the commit position, and acks it."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from unit.service.module_side import LOG_CHANNEL, ModuleSide, new_term, session_close, session_open
 from upheaval_node.errors import TerminationError, UsageError

@@ -3,8 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.service.services.encoding import (

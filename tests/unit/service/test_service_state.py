@@ -4,8 +4,7 @@ import struct
 from collections.abc import Mapping
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.errors import DecodeError, UsageError
 from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUnit

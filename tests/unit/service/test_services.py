@@ -1,8 +1,7 @@
 """The shipped services do what their operations promise, alike in every copy, whatever a client sends."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from upheaval_node.service.services import append as append_module
 from upheaval_node.service.services.append import Append

@@ -69,7 +69,7 @@ class DockerMember(LiveMember[DockerNode]):
         port = ports.member_ports(self._cluster.config.base_port, self.member_id)[0]
         return f"{engine_host(self._cluster.client)}:{port}"
 
-    # --- eyes ---
+    # --- observer ---
 
     def status(self) -> MemberStatus:
         """What the member says about itself. One that is down, paused or about to end says nothing."""
@@ -88,26 +88,30 @@ class DockerMember(LiveMember[DockerNode]):
         """As the engine tells it; None when it runs, or was made anew since."""
         return self.node.exit_status(incarnation)
 
-    def _ask(self, order: str | None) -> tuple[str, ControlStatus]:
-        """Let the member take an order, or none, and say how it is; of one that is down its files say what they can."""
+    def _ask(self, command: str | None) -> tuple[str, ControlStatus]:
+        """Let the member take an admin command, or none, and say how it is; of one that is down its files say what they
+        can.
+        """
         system = self._cluster.system
         try:
-            attempts = ATTEMPTS if order is None else 1
-            _, text = self.node.run_inside(system.order_command(order), attempts=attempts, stderr=False)
+            attempts = ATTEMPTS if command is None else 1
+            _, text = self.node.run_inside(system.command_line(command), attempts=attempts, stderr=False)
             return system.parse_control(text)
         except ContainerEnded:
             container = self.node.container()
             content = b"" if container is None else collect.read_file(container, str(system.recording_log))
             return "the member is not running", system.control_of_files(content)
 
-    # --- hands ---
+    # --- injector ---
 
-    def order(self, order: str) -> str:
+    def give(self, command: str) -> str:
         """Set the member's control toggle by a command inside; why it was not taken, empty when it was."""
-        return self._ask(order)[0]
+        return self._ask(command)[0]
 
     def _bring_copies(self, container: Any) -> None:
-        """Certificates and book as they are now; a member that was down when they changed has those of before."""
+        """Certificates and credentials file as they are now; a member that was down when they changed has those of
+        before.
+        """
         cluster = self._cluster
         put_copies(
             container,
@@ -144,13 +148,13 @@ class DockerMember(LiveMember[DockerNode]):
             python_path=(SOURCE_FOLDER,),
             names=cluster.names.get(self.member_id, {}),
             tls=security.FILES_OF_COPIES if config.tls else {},
-            credentials=security.BOOK_COPY if config.credentials else "",
+            credentials=security.CREDENTIALS_COPY if config.credentials else "",
         )
         holds_sockets = component == next(iter(self.node.containers))
         if config.tls:
             security.copy_files(config.tls, member_name(self.member_id), self.folder)
         if config.credentials:
-            security.copy_book(config.credentials, self.folder)
+            security.copy_credentials(config.credentials, self.folder)
         ingress_port = ports.member_ports(config.base_port, self.member_id)[0]
         plan = ContainerPlan(
             self.name,

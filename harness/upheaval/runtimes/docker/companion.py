@@ -20,8 +20,7 @@ from upheaval.runtimes.docker.engine_run import EngineRun
 from upheaval.runtimes.docker.inside import ContainerEnded
 from upheaval.runtimes.docker.node import DockerNode
 from upheaval.security import policy as security
-from upheaval.system import ClusterSpec, SystemUnderTest, status_from_text
-from upheaval.system import companions as companion_system
+from upheaval.system import ClusterSpec, SystemUnderTest, companions as companion_system, status_from_text
 
 
 class DockerCompanion(LiveCompanion[DockerNode]):
@@ -41,7 +40,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
         self._engine_run = engine_run
         self._system = system
 
-    # --- eyes ---
+    # --- observer ---
 
     def status(self) -> CompanionStatus:
         """As a command inside its container answers; one that is down says nothing."""
@@ -52,7 +51,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
             return CompanionStatus(self.name, alive=False)
         return status_from_text(self.name, text)
 
-    # --- hands ---
+    # --- injector ---
 
     def start(self) -> None:
         """In the container that there is, if it was made with what it shall be now."""
@@ -99,7 +98,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
             metrics=f"0.0.0.0:{companion_system.METRICS_PORT_IN_CONTAINER}",
             folder=str(self._system.folder),
             tls=security.FILES_OF_COPIES if cluster.tls else {},
-            credentials_file=str(self._system.folder / security.BOOK_COPY) if self.config.credentials else "",
+            credentials_file=str(self._system.folder / security.CREDENTIALS_COPY) if self.config.credentials else "",
         )
 
     def _make(self, component: str) -> None:
@@ -108,7 +107,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
         if self._spec.tls:
             security.copy_files(self._spec.tls, self.name, self.folder)
         if self.config.credentials:
-            security.copy_book(self.config.credentials, self.folder)
+            security.copy_credentials(self.config.credentials, self.folder)
         container_plan = ContainerPlan(
             self.name,
             self._environment(),

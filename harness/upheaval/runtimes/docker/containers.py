@@ -170,15 +170,15 @@ def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:
     packed.seek(0)
 
 
-def put_copies(container: Any, certificates: str, name: str, book: str, folder: PurePosixPath) -> None:
-    """Copy somebody's certificates and book, if any, into the folder of a container, running or not."""
-    if not certificates and not book:
+def put_copies(container: Any, certificates: str, name: str, credentials: str, folder: PurePosixPath) -> None:
+    """Copy somebody's certificates and credentials file, if any, into the folder of a container, running or not."""
+    if not certificates and not credentials:
         return
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as packed:
         if certificates:
             security.copy_files(certificates, name, Path(scratch))
-        if book:
-            security.copy_book(book, Path(scratch))
+        if credentials:
+            security.copy_credentials(credentials, Path(scratch))
         with tarfile.open(fileobj=packed, mode="w") as archive:
             for entry in sorted(Path(scratch).iterdir()):
                 archive.add(entry, arcname=entry.name, filter=_owned_by_the_member)

@@ -28,7 +28,7 @@ from upheaval.waits import wait_until
 from upheaval_chaos import connections
 from upheaval_chaos.connections import Received
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Answer, Link, Ping
-from upheaval_chaos.toxic_links import ProxyPlace, Stream, ToxicHands, all_proxies, streams_of
+from upheaval_chaos.toxic_links import ProxyPlace, Stream, ToxicInjector, all_proxies, streams_of
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import PythonToxiproxy
 from upheaval_node import __version__
@@ -50,7 +50,7 @@ class _Toxiproxy:
     addresses: Mapping[int, str]
 
 
-class DockerLinks(ToxicHands):
+class DockerLinks(ToxicInjector):
     """Implements `live.Links`. Its containers go with the run."""
 
     def __init__(self, cluster: DockerCluster) -> None:
@@ -75,7 +75,7 @@ class DockerLinks(ToxicHands):
     def close(self) -> None:
         """They go when the run goes."""
 
-    # --- eyes ---
+    # --- observer ---
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """Bytes that the receiver's kernel has counted, on connections that live and that have ended."""

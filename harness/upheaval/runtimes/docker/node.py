@@ -47,7 +47,7 @@ class DockerNode:
         """Those that run, paused or not."""
         return [container for container in self.there(component) if is_running(container)]
 
-    # --- eyes ---
+    # --- observer ---
 
     def incarnation(self, component: str | None = None) -> frozenset[str]:
         """One name for each life of a container."""
@@ -77,7 +77,7 @@ class DockerNode:
         for container in self.there():
             raise_own_fault(container, self.name, expected)
 
-    # --- hands ---
+    # --- injector ---
 
     def start(self) -> None:
         """Each container anew, or a first one. A member that has lost a component is left to end first."""

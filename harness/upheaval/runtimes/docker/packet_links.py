@@ -53,7 +53,7 @@ class PacketLinks:
     def close(self) -> None:
         """The helpers go when the run goes."""
 
-    # --- hands ---
+    # --- injector ---
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """A rule that two faults want is there until both are gone.
@@ -78,7 +78,7 @@ class PacketLinks:
             matches = [self._match(rule) for rule in rules if rule.target == target]
             self._filter(target, [f"{how} {_CUT} {match} -j {verdict}" for match in matches])
 
-    # --- eyes ---
+    # --- observer ---
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """Bytes of packets, with their headers."""

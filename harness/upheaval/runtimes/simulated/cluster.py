@@ -35,7 +35,7 @@ from upheaval.system import (
     LEADER,
     ControlStatus,
     MemberStatus,
-    give_order,
+    give_command,
     log_recording_id,
     read_control,
     serving_leader,
@@ -225,13 +225,13 @@ class SimulatedMember:
         """What its consensus module says, or what its files say when it is down."""
         return read_control(self.counters if self.alive else None, self._recording_log())
 
-    def order(self, order: str) -> str:
+    def give(self, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
         process = self.process
         if process is None or not process.alive:
             return "the member is not running"
         # No input: who sets the toggle wakes nobody, the next turn finds it.
-        return give_order(self.counters, order)
+        return give_command(self.counters, command)
 
     def _recording_log(self) -> bytes:
         return self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""

@@ -71,7 +71,7 @@ class SimulatedCompanion:
         # Members have the ids from 0 on in the journal.
         self._number = -1 - len(cluster.companions)
 
-    # --- eyes ---
+    # --- observer ---
 
     @property
     def alive(self) -> bool:
@@ -96,7 +96,7 @@ class SimulatedCompanion:
         """The name of its process; empty when it is down."""
         return frozenset([self.process.name]) if self.process is not None and self.process.alive else frozenset()
 
-    # --- hands ---
+    # --- injector ---
 
     def start(self) -> None:
         """A new incarnation over the files that are there; nothing happens when it is alive."""

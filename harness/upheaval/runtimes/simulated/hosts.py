@@ -1,7 +1,7 @@
 """The machines under a simulated cluster, and the wires between them, as faults see them.
 
-Eyes look at what machines did: their boots, what members wrote on their disks, what the disks took, what came out of
-links.
+The observer looks at what machines did: their boots, what members wrote on their disks, what the disks took, what came
+out of links.
 """
 
 from typing import Final
@@ -33,7 +33,7 @@ class SimulatedHosts:
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
-    # --- hands ---
+    # --- injector ---
 
     def cut_power(self, member_id: int) -> None:
         """The member's process ends, and what its disk had not synced may be gone."""
@@ -64,7 +64,7 @@ class SimulatedHosts:
         """Nothing happens when it has come already."""
         self._disk(member_id).disarm()
 
-    # --- eyes ---
+    # --- observer ---
 
     def boot(self, member_id: int) -> str:
         """As the network knows it, which power leaves with everything else."""

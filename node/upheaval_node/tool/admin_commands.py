@@ -34,7 +34,7 @@ _MAX_MS: Final = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class AdminCommand:
     """A toggle, the state that the module must be in, and how long to wait for NEUTRAL (0: not at all)."""
 
     toggle: IntEnum
@@ -47,19 +47,19 @@ class Order:
         return isinstance(self.toggle, ControlToggle)
 
 
-ORDERS: Final = {
-    "snapshot": Order(ControlToggle.SNAPSHOT, wait_ms=SNAPSHOT_TIMEOUT_MS),
-    "suspend": Order(ControlToggle.SUSPEND),
-    "resume": Order(ControlToggle.RESUME, ModuleState.SUSPENDED, RESUME_TIMEOUT_MS),
-    "shutdown": Order(ControlToggle.SHUTDOWN),
-    "abort": Order(ControlToggle.ABORT),
-    "validate-recording-log": Order(NodeToggle.VALIDATE_RECORDING_LOG, wait_ms=SNAPSHOT_TIMEOUT_MS),
+ADMIN_COMMANDS: Final = {
+    "snapshot": AdminCommand(ControlToggle.SNAPSHOT, wait_ms=SNAPSHOT_TIMEOUT_MS),
+    "suspend": AdminCommand(ControlToggle.SUSPEND),
+    "resume": AdminCommand(ControlToggle.RESUME, ModuleState.SUSPENDED, RESUME_TIMEOUT_MS),
+    "shutdown": AdminCommand(ControlToggle.SHUTDOWN),
+    "abort": AdminCommand(ControlToggle.ABORT),
+    "validate-recording-log": AdminCommand(NodeToggle.VALIDATE_RECORDING_LOG, wait_ms=SNAPSHOT_TIMEOUT_MS),
 }
 
 
 def give(node: Node, word: str, timeout_ms: int) -> Answer:
-    """Carry out one of `ORDERS`. `timeout_ms` extends the waits."""
-    order = ORDERS[word]
+    """Carry out one of `ADMIN_COMMANDS`. `timeout_ms` extends the waits."""
+    command = ADMIN_COMMANDS[word]
     mark = require_mark(node)
     if isinstance(mark, Answer):
         return mark
@@ -67,20 +67,22 @@ def give(node: Node, word: str, timeout_ms: int) -> Answer:
     members = node.query_members(mark.header, max(QUERY_TIMEOUT_MS, timeout_ms))
     if members is None:
         return failure("Timed out querying cluster.")
-    name = order.toggle.name
+    name = command.toggle.name
     member_id = members.member_id if isinstance(members, ClusterMembersExtendedResponse) else mark.header.member_id
     values: dict[str, Value] = {"memberId": member_id, "leaderMemberId": members.leader_member_id, "toggle": name}
-    refused = _refusal(node, mark, order, members, member_id, max(order.wait_ms, timeout_ms))
+    refused = _refusal(node, mark, command, members, member_id, max(command.wait_ms, timeout_ms))
     line = f"Member [{member_id}]: {refused or f'{name} applied successfully'}"
     if refused:
         return failure(line, **values)
     return Answer([line], values)
 
 
-def _refusal(node: Node, mark: Mark, order: Order, members: MembersAnswer, member_id: int, timeout_ms: int) -> str:
+def _refusal(
+    node: Node, mark: Mark, command: AdminCommand, members: MembersAnswer, member_id: int, timeout_ms: int
+) -> str:
     """Why the order is not carried out; empty when it is."""
-    name = order.toggle.name
-    if order.needs_leader and members.leader_member_id != member_id:
+    name = command.toggle.name
+    if command.needs_leader and members.leader_member_id != member_id:
         leader = members.leader_member_id
         return f"Current node is not the leader (leaderMemberId = {leader}), unable to {name}"
     counters = node.counters(mark.header)
@@ -89,27 +91,27 @@ def _refusal(node: Node, mark: Mark, order: Order, members: MembersAnswer, membe
     state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
     if state is None:
         return "Unable to resolve state of consensus module."
-    if state != order.state:
+    if state != command.state:
         return (
             f"Unable to {name} as the state of the consensus module is {_name_of(ModuleState, state)}, "
-            f"but needs to be {order.state.name}"
+            f"but needs to be {command.state.name}"
         )
-    kind = counter_types.CONTROL_TOGGLE if order.needs_leader else counter_types.NODE_CONTROL_TOGGLE
+    kind = counter_types.CONTROL_TOGGLE if command.needs_leader else counter_types.NODE_CONTROL_TOGGLE
     toggle = counters.find(kind)
     if toggle is None:
         return "Failed to find control toggle"
-    if not _apply(toggle, order.toggle):
-        return f"Failed to apply {name}, current toggle value = {_name_of(type(order.toggle), toggle.get())}"
+    if not _apply(toggle, command.toggle):
+        return f"Failed to apply {name}, current toggle value = {_name_of(type(command.toggle), toggle.get())}"
     # NEUTRAL has the same code in both.
-    if order.wait_ms and not node.wait(counters, toggle.id, ControlToggle.NEUTRAL, timeout_ms):
+    if command.wait_ms and not node.wait(counters, toggle.id, ControlToggle.NEUTRAL, timeout_ms):
         return f"Timed out after {timeout_ms}ms waiting for {name} to complete."
     return ""
 
 
-def _apply(toggle: Counter, order: IntEnum) -> bool:
-    if order is ControlToggle.RESUME and toggle.compare_and_set(ControlToggle.SUSPEND, order):
+def _apply(toggle: Counter, command: IntEnum) -> bool:
+    if command is ControlToggle.RESUME and toggle.compare_and_set(ControlToggle.SUSPEND, command):
         return True
-    return toggle.compare_and_set(ControlToggle.NEUTRAL, order)
+    return toggle.compare_and_set(ControlToggle.NEUTRAL, command)
 
 
 def is_leader(node: Node, arguments: Sequence[str]) -> Answer:  # noqa: ARG001 - all commands have this shape

@@ -1,9 +1,9 @@
-"""What an operator can order through the control toggle of a leader or the node control toggle of any member, and what
-the counters say of it.
+"""What an operator can command through the control toggle of a leader or the node control toggle of any member, and
+what the counters say of it.
 
-Rules (Aeron Cluster: ClusterControl, NodeControl): an order is taken by its toggle only while that is NEUTRAL: that of
-a leader, and the own one of each node, when its election is over. A cluster that is suspended takes RESUME, and nothing
-else. Pure functions over counters and the bytes of a recording log; knows neither processes nor files.
+Rules (Aeron Cluster: ClusterControl, NodeControl): an admin command is taken by its toggle only while that is NEUTRAL:
+that of a leader, and the own one of each node, when its election is over. A cluster that is suspended takes RESUME, and
+nothing else. Pure functions over counters and the bytes of a recording log; knows neither processes nor files.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from upheaval_node.counters import Counters
 from upheaval_node.errors import DecodeError
 from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID, Entry, EntryType, read_entries
 
-ORDERS: Final = {
+ADMIN_COMMANDS: Final = {
     "snapshot": ControlToggle.SNAPSHOT,
     "suspend": ControlToggle.SUSPEND,
     "resume": ControlToggle.RESUME,
@@ -69,16 +69,16 @@ def _latest(recording_log: bytes, wanted: Callable[[Entry], bool]) -> int:
     return max(found, default=-1)
 
 
-def give_order(counters: Counters, word: str) -> str:
-    """Set the toggle; returns why it cannot be taken now, empty when it was. Raises `KeyError` for no order."""
-    order = ORDERS[word]
-    is_of_node = isinstance(order, NodeToggle)
+def give_command(counters: Counters, word: str) -> str:
+    """Set the toggle; returns why it cannot be taken now, empty when it was. Raises `KeyError` for no admin command."""
+    command = ADMIN_COMMANDS[word]
+    is_of_node = isinstance(command, NodeToggle)
     toggle = counters.find(counter_types.NODE_CONTROL_TOGGLE if is_of_node else counter_types.CONTROL_TOGGLE)
     if toggle is None:
         return "no consensus module"
     state = _value(counters, counter_types.CONSENSUS_MODULE_STATE)
     value = toggle.get()
-    if order is ControlToggle.RESUME:
+    if command is ControlToggle.RESUME:
         if state != ModuleState.SUSPENDED or value not in (ControlToggle.NEUTRAL, ControlToggle.SUSPEND):
             return "the cluster is not suspended"
     elif value != ControlToggle.NEUTRAL:
@@ -86,7 +86,7 @@ def give_order(counters: Counters, word: str) -> str:
         return f"the {name if is_of_node else f'control toggle is {_named(ControlToggle, value)}'}, not NEUTRAL"
     elif state != ModuleState.ACTIVE:
         return f"the consensus module is {_named(ModuleState, state)}, not ACTIVE"
-    toggle.set(order)
+    toggle.set(command)
     return ""
 
 
