@@ -150,6 +150,11 @@ class RunSource(DataSource):
     columns = ""
     reader_class: type[_Reader]
 
+    @classmethod
+    def name(cls) -> str:
+        """The name of the format: `history` for a `HistorySource`."""
+        return cls.__name__.removesuffix("Source").lower()
+
     def schema(self) -> str:
         """The columns as Spark's DDL."""
         return self.columns
@@ -170,22 +175,12 @@ class HistorySource(RunSource):
     columns = tables.HISTORY
     reader_class = _HistoryReader
 
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format: `history`."""
-        return "history"
-
 
 class FaultsSource(RunSource):
     """The faults and their evidence: one row a line of `faults.jsonl`."""
 
     columns = tables.FAULTS
     reader_class = _FaultsReader
-
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format: `faults`."""
-        return "faults"
 
 
 class TraceSource(RunSource):
@@ -194,11 +189,6 @@ class TraceSource(RunSource):
     columns = tables.TRACE
     reader_class = _TraceReader
 
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format: `trace`."""
-        return "trace"
-
 
 class ProtocolSource(RunSource):
     """The protocol traces. No table of the lake: they are long, and no verdict rests on them."""
@@ -206,22 +196,12 @@ class ProtocolSource(RunSource):
     columns = tables.PROTOCOL
     reader_class = _ProtocolReader
 
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format: `protocol`."""
-        return "protocol"
-
 
 class RecordingSource(RunSource):
     """The members' logs: one row a message of their log recordings."""
 
     columns = tables.RECORDING
     reader_class = _RecordingReader
-
-    @classmethod
-    def name(cls) -> str:
-        """The name of the format: `recording`."""
-        return "recording"
 
 
 SOURCES: tuple[type[RunSource], ...] = (HistorySource, FaultsSource, TraceSource, RecordingSource)

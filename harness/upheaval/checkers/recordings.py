@@ -5,6 +5,7 @@ judged (Aeron Archive: catalog and segment files; Aeron Cluster: recording log).
 the member lives or not. This module knows nothing of what the messages mean.
 """
 
+import contextlib
 import errno
 import os
 import struct
@@ -195,55 +196,49 @@ def messages(segment: Segment) -> Iterator[tuple[int, memoryview | bytes]]:
 
 def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
     """Recording id, log position and service id (-1: the module) of the valid snapshots that a recording log names."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return []
-    found = []
-    for offset in range(0, len(content) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ALIGNMENT):
-        recording_id, _, _, position, _, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(content, offset)
+    with contextlib.suppress(LogMissing):
         # A snapshot is taken after the entry that asks for it, so never at the beginning of the log.
-        if kind == _ENTRY_SNAPSHOT and position > 0:
-            found.append((recording_id, position, service_id))
-    return found
+        return [
+            (recording_id, position, service_id)
+            for recording_id, _, _, position, _, service_id, kind in _recording_log_entries(path)
+            if kind == _ENTRY_SNAPSHOT and position > 0
+        ]
+    return []
 
 
 def term_entries(path: Path) -> list[tuple[int, int, int]]:
     """Leadership term, begin and end position (-1: not known) of the valid terms that a recording log names."""
-    try:
-        content = path.read_bytes()
-    except OSError:
-        return []
-    found = []
-    for offset in range(0, len(content) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ALIGNMENT):
-        _, term_id, base, position, _, _, kind = _RECORDING_LOG_ENTRY.unpack_from(content, offset)
-        if kind == _ENTRY_TERM:
-            found.append((term_id, base, position))
-    return found
+    with contextlib.suppress(LogMissing):
+        entries = _recording_log_entries(path)
+        return [(term_id, base, position) for _, term_id, base, position, _, _, kind in entries if kind == _ENTRY_TERM]
+    return []
 
 
 def _log_recording_id(path: Path) -> int:
     """The recording that the recording log's term entries name."""
+    for recording_id, *_, kind in _recording_log_entries(path):
+        if kind == _ENTRY_TERM:
+            return recording_id
+    raise LogMissing(f"{path} names no recording of the log")
+
+
+def _recording_log_entries(path: Path) -> Iterator[tuple[int, ...]]:
+    """The numbers of each entry of a recording log. Raises `LogMissing` when it cannot be read."""
+    content = _content(path)
+    for offset in range(0, len(content) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ALIGNMENT):
+        yield _RECORDING_LOG_ENTRY.unpack_from(content, offset)
+
+
+def _content(path: Path) -> bytes:
     try:
-        content = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise LogMissing(f"cannot read {path}: {error.strerror}") from error
-    offset = 0
-    while offset + _RECORDING_LOG_ENTRY.size <= len(content):
-        recording_id, *_, entry_type = _RECORDING_LOG_ENTRY.unpack_from(content, offset)
-        if entry_type == _ENTRY_TERM:
-            assert isinstance(recording_id, int)
-            return recording_id
-        offset += _RECORDING_LOG_ALIGNMENT
-    raise LogMissing(f"{path} names no recording of the log")
 
 
 def _descriptor(path: Path, recording_id: int) -> tuple[int, int, int, int]:
     """Start position, initial term id, segment length and term length of a recording in the catalog."""
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise LogMissing(f"cannot read {path}: {error.strerror}") from error
+    content = _content(path)
     offset = _CATALOG_HEADER_LENGTH
     while offset + _DESCRIPTOR_HEADER_LENGTH + _DESCRIPTOR.size <= len(content):
         length, state = _DESCRIPTOR_HEADER.unpack_from(content, offset)

@@ -48,7 +48,6 @@ class CatchupReplays:
             recording_id, message.log_position, MAX_POSITION, str(channel), LOG_STREAM_ID
         )
         self._calls[member.id] = call
-        member.catchup_replay_correlation_id = call.correlation_id
 
     def poll(self, now: Now) -> None:
         """Note what the archive answered; a replay that it refused is forgotten, the follower will time out."""
@@ -96,4 +95,3 @@ class CatchupReplays:
 
 def _clear(member: ClusterMember) -> None:
     member.catchup_replay_session_id = NULL_VALUE
-    member.catchup_replay_correlation_id = NULL_VALUE

@@ -38,7 +38,6 @@ class ClusterMember:
     is_leader: bool = False
     has_terminated: bool = False
     catchup_replay_session_id: int = NULL_VALUE
-    catchup_replay_correlation_id: int = NULL_VALUE
     extra_endpoints: tuple[str, ...] = field(default=())
 
     def reset(self) -> None:

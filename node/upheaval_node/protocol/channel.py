@@ -27,7 +27,6 @@ TERM_LENGTH: Final = "term-length"
 MTU: Final = "mtu"
 EOS: Final = "eos"
 ALIAS: Final = "alias"
-TAGS: Final = "tags"
 LINGER: Final = "linger"
 REJOIN: Final = "rejoin"
 

@@ -1,6 +1,6 @@
 """Encoding and decoding of SBE messages, driven by the tables of `schema`.
 
-Two levels share the same compiled plans. The raw level (`decode_fields`, `encode_fields`) keeps every number as it is
+Two levels share the same compiled plans. The raw level (`RawCodec`) keeps every number as it is
 on the wire, nulls and enum numbers included, for any writer version. The message level (`MessageSchema`) maps
 messages to the generated dataclasses.
 
@@ -246,16 +246,6 @@ class RawCodec:
             out += struct.pack("<ii", message.frame_length, message.padding)
         _write_raw(plan, message.block, message.version, out)
         return bytes(out)
-
-
-def decode_fields(table: SchemaTable, buffer: Buffer, offset: int = 0) -> RawMessage | None:
-    """`RawCodec.decode` for a single use. Compiles the schema each time: keep a `RawCodec` for more."""
-    return RawCodec(table).decode(buffer, offset)
-
-
-def encode_fields(table: SchemaTable, message: RawMessage) -> bytes:
-    """`RawCodec.encode` for a single use."""
-    return RawCodec(table).encode(message)
 
 
 def _to_bool(value: int) -> bool:

@@ -4,17 +4,15 @@ The health check of a container that runs a backup, and the eye of every runtime
 itself. Reads only. Exit status 0: a live backup that publishes a state; 1: anything else.
 """
 
-import argparse
-import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
 
 from upheaval_node import counters as types
 from upheaval_node.backup.states import BackupState
 from upheaval_node.cluster.admin_commands import latest_snapshot_position
 from upheaval_node.counters import Counters
 from upheaval_node.files import layout
+from upheaval_node.runtime.health import say_health
 from upheaval_node.runtime.shared_counters import attach_cnc
 
 
@@ -45,11 +43,6 @@ def backup_health_of(counters: Counters, pid: int, recording_log: bytes) -> dict
     }
 
 
-def is_healthy(health: Mapping[str, object]) -> bool:
-    """A live backup that publishes a state, whichever it is: to look for another member is its work, too."""
-    return health.get("state") is not None
-
-
 def _value(counters: Counters, type_id: int) -> int:
     counter = counters.find(type_id)
     return -1 if counter is None else counter.get()
@@ -63,16 +56,5 @@ def _content(path: str) -> bytes:
         return b""
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print one line about the backup in the folder; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="upheaval-backup-health", description="Say how the backup of a folder is.")
-    parser.add_argument("--json", action="store_true", help="all fields as one JSON object")
-    parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER")
-    options = parser.parse_args(arguments)
-    health = read_backup_health(options.folder)
-    print(json.dumps(health) if options.json else f"{health.get('state') or 'no state yet'}")
-    return 0 if is_healthy(health) else 1
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(say_health("upheaval-backup-health", "backup", read_backup_health, "state"))

@@ -8,7 +8,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from upheaval_node import counters as types
@@ -54,9 +54,9 @@ def health_of(counters: Counters, pid: int) -> dict[str, object]:
     }
 
 
-def is_healthy(health: Mapping[str, object]) -> bool:
-    """A live member whose consensus module publishes a role."""
-    return health.get("role") is not None
+def is_healthy(health: Mapping[str, object], word: str = "role") -> bool:
+    """A live member whose consensus module publishes a role; of backups the word is `state`, whichever that is."""
+    return health.get(word) is not None
 
 
 def append_position(counters: Counters) -> int | None:
@@ -76,16 +76,19 @@ def _or_none_yet(value: int | None) -> int:
     return -1 if value is None else value
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print one line about the member in the folder; returns the exit status."""
-    parser = argparse.ArgumentParser(prog="upheaval-health", description="Say how the member of a folder is.")
+def say_health(prog: str, kind: str, read: Callable[[str], Mapping[str, object]], word: str) -> int:
+    """Print one line about the node in the folder that the command line names: `word` is what a healthy one has.
+
+    Returns the exit status.
+    """
+    parser = argparse.ArgumentParser(prog=prog, description=f"Say how the {kind} of a folder is.")
     parser.add_argument("--json", action="store_true", help="all fields as one JSON object")
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER")
-    options = parser.parse_args(arguments)
-    health = read_health(options.folder)
-    print(json.dumps(health) if options.json else f"{health.get('role') or 'no role yet'}")
-    return 0 if is_healthy(health) else 1
+    options = parser.parse_args()
+    health = read(options.folder)
+    print(json.dumps(health) if options.json else f"{health.get(word) or f'no {word} yet'}")
+    return 0 if is_healthy(health, word) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(say_health("upheaval-health", "member", read_health, "role"))

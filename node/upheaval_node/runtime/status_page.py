@@ -42,7 +42,7 @@ def open_backup_page(
 
     def health() -> tuple[Mapping[str, object], bool]:
         found = backup_health.read_backup_health(os.curdir)
-        return found, backup_health.is_healthy(found)
+        return found, is_healthy(found, "state")
 
     return _open(network, address, counters, header, name, health)
 
