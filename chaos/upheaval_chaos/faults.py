@@ -126,32 +126,25 @@ class Selector(StrEnum):
     CLIENTS = "clients"
 
 
-class Roster(Protocol):
+@dataclass(frozen=True, slots=True)
+class Roster:
     """What whom a fault hits depends on."""
 
-    @property
-    def member_ids(self) -> Sequence[int]:
-        """The ids of all members, whether they run or not."""
-
-    def leader(self) -> int | None:
-        """The member that leads and serves now, if it can be told."""
-
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
-        """The names of the processes that a member, or one component of it, runs as now."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Imagined:
-    """A cluster in which everyone runs. Implements `Roster`."""
-
     member_ids: Sequence[int]
-    leader_id: int
+    leader: Callable[[], int | None]
+    """The member that leads and serves now, if it can be told."""
+    runs: Callable[[int], bool]
+    """Whether anything of a member runs now."""
 
-    def leader(self) -> int:
-        return self.leader_id
 
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
-        return frozenset({f"{member_id} {component}"})
+def roster_of(target: Target) -> Roster:
+    """Of the cluster as it is when asked."""
+    return Roster(target.member_ids, target.leader, lambda member_id: bool(target.node(member_id).incarnation()))
+
+
+def _imagined(members: int, leader_id: int) -> Roster:
+    """Of a cluster in which everyone runs."""
+    return Roster(range(members), lambda: leader_id, lambda _: True)
 
 
 def require_some_leader(members: int, attempt: Callable[[Roster], object]) -> None:
@@ -159,7 +152,7 @@ def require_some_leader(members: int, attempt: Callable[[Roster], object]) -> No
     failure: UsageError | None = None
     for leader_id in range(members):
         try:
-            attempt(_Imagined(range(members), leader_id))
+            attempt(_imagined(members, leader_id))
         except UsageError as error:
             failure = error
         else:
@@ -171,7 +164,7 @@ def require_some_leader(members: int, attempt: Callable[[Roster], object]) -> No
 class Who(Protocol):
     """Whom a fault hits, found when it begins."""
 
-    def select(self, target: Roster) -> list[int]:
+    def select(self, roster: Roster) -> list[int]:
         """Raises `UnknownOutcome` when there is no such member now, `UsageError` when there never will be."""
 
 
@@ -182,14 +175,14 @@ class Members:
     selector: Selector | None = None
     member_id: int = -1
 
-    def select(self, target: Roster) -> list[int]:
+    def select(self, roster: Roster) -> list[int]:
         """The members' ids now.
 
         Raises `UnknownOutcome` when that cannot be told, `UsageError` when there can be none.
         """
         if self.selector is Selector.CLIENTS:
             return [CLIENTS]
-        everyone = list(target.member_ids)
+        everyone = list(roster.member_ids)
         if self.selector is None:
             if self.member_id not in everyone:
                 raise UsageError(f"there is no member {self.member_id}: this cluster has {len(everyone)} members")
@@ -197,11 +190,11 @@ class Members:
         if self.selector is Selector.ALL:
             return everyone
         if self.selector is Selector.RUNNING:
-            running = [member_id for member_id in everyone if target.incarnation(member_id, None)]
+            running = [member_id for member_id in everyone if roster.runs(member_id)]
             if not running:
                 raise UnknownOutcome("no member is running now")
             return running
-        leader = target.leader()
+        leader = roster.leader()
         if leader is None:
             raise UnknownOutcome(f"cannot tell who is {self.selector}: no member leads now")
         if self.selector is Selector.LEADER:
@@ -221,9 +214,9 @@ class Group:
 
     parts: tuple[Members, ...]
 
-    def select(self, target: Roster) -> list[int]:
+    def select(self, roster: Roster) -> list[int]:
         """Each member once, in the order of the parts."""
-        return list(dict.fromkeys(member_id for part in self.parts for member_id in part.select(target)))
+        return list(dict.fromkeys(member_id for part in self.parts for member_id in part.select(roster)))
 
     def __str__(self) -> str:
         return ",".join(map(str, self.parts))
@@ -270,7 +263,7 @@ class MemberFault:
 
     def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try
         """At the members as they are selected now."""
-        return self.found(target, self.members.select(target))
+        return self.found(target, self.members.select(roster_of(target)))
 
     def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
         """Bound to these members as they are now, and not put in: it may have been before."""
@@ -340,9 +333,9 @@ class MemberInjection:
         """A paused member goes on, any other is started."""
         for member_id in self.member_ids:
             if self._is_pause:
-                self._target.resume(member_id, self._fault.component)
+                self._target.node(member_id).resume(self.component)
             else:
-                self._target.start(member_id)
+                self._target.node(member_id).start()
         self._begin_watch()
 
     def prove_healed(self) -> Proof:
@@ -363,25 +356,26 @@ class MemberInjection:
         return bool(names) and not names & before
 
     def _do(self, member_id: int) -> None:
+        node = self._target.node(member_id)
         match self._fault.kind:
             case MemberFaultKind.KILL:
-                self._target.kill(member_id, self._fault.component)
+                node.kill(self.component)
             case MemberFaultKind.STOP:
-                self._target.stop(member_id, self._fault.component)
+                node.stop(self.component)
             case MemberFaultKind.PAUSE:
-                self._target.pause(member_id, self._fault.component)
+                node.pause(self.component)
             case MemberFaultKind.RESTART:
-                self._target.stop(member_id, self._fault.component)
-                self._target.start(member_id)
+                node.stop(self.component)
+                node.start()
 
     def _incarnation(self, member_id: int) -> frozenset[str]:
-        return self._target.incarnation(member_id, self._fault.component)
+        return self._target.node(member_id).incarnation(self.component)
 
     def _names_now(self) -> str:
         return ", ".join(sorted(name for member_id in self.member_ids for name in self._incarnation(member_id)))
 
     def _turns(self) -> dict[int, int]:
-        return {m: self._target.turns(m, self._fault.component) for m in self.member_ids}
+        return {m: self._target.node(m).turns(self.component) for m in self.member_ids}
 
     def _begin_watch(self) -> None:
         if self._is_pause:

@@ -17,6 +17,7 @@ from upheaval_chaos.faults import (
     awaited,
     has_clients,
     require_some_leader,
+    roster_of,
     who_of,
 )
 from upheaval_chaos.record import Proof
@@ -94,7 +95,7 @@ class HostFault:
 
     def aim(self, target: Target, *, tries: bool = True) -> "HostInjection":  # noqa: ARG002 - there is nothing to try
         """At the machines of the members as they are selected now. Raises `UsageError` where the runtime makes none."""
-        return HostInjection(target, self, self.members.select(target))
+        return HostInjection(target, self, self.members.select(roster_of(target)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,12 +171,12 @@ class HostInjection:
                     hosts.slow_disk(member_id, 0)
                 case HostFaultKind.DISK_FULL:
                     hosts.free_disk(member_id)
-                    self._target.start(member_id)
+                    self._target.node(member_id).start()
                 case HostFaultKind.POWER_CUT:
-                    self._target.start(member_id)
+                    self._target.node(member_id).start()
                 case _:
                     hosts.end_in_no_change(member_id)
-                    self._target.start(member_id)
+                    self._target.node(member_id).start()
         self._healed = {member_id: self._look_at(member_id) for member_id in self.member_ids}
 
     def prove_healed(self) -> Proof:
@@ -201,7 +202,7 @@ class HostInjection:
 
     def _look_at(self, member_id: int) -> _Before:
         hosts, target = self._hosts, self._target
-        names = target.incarnation(member_id, None)
+        names = target.node(member_id).incarnation()
         clock, disk = hosts.clock_lead_ms(member_id), hosts.disk_work(member_id)
         return _Before(hosts.boot(member_id), names, clock, disk, target.now_ns())
 
@@ -222,7 +223,7 @@ class HostInjection:
     def _seen_off(self, member_id: int, before: _Before) -> str:
         if self._hosts.boot(member_id) == before.boot:
             raise UnknownOutcome(f"the host of member {member_id} goes on: {before.boot}")
-        if before.names & self._target.incarnation(member_id, None):
+        if before.names & self._target.node(member_id).incarnation():
             raise UnknownOutcome(f"member {member_id} goes on without power")
         return f"{before.boot} is over, with all that ran"
 
@@ -255,7 +256,7 @@ class HostInjection:
 
     def _seen_dead_in_change(self, member_id: int, before: _Before) -> str:
         work = self._hosts.disk_work(member_id)
-        if before.names & self._target.incarnation(member_id, None):
+        if before.names & self._target.node(member_id).incarnation():
             made = work.changes - before.disk.changes
             if made > self._fault.amount:
                 raise UnknownOutcome(f"member {member_id} lives after {made} changes of its files")
@@ -278,7 +279,7 @@ class HostInjection:
                 took_ns = min(self._syncs_since(member_id, self._healed[member_id]), default=self._fault.amount * MS)
                 is_fast = took_ns < self._fault.amount * MS
                 return f"a sync of member {member_id} took {took_ns / MS:.1f} ms" if is_fast else ""
-        names, boot = self._target.incarnation(member_id, None), self._hosts.boot(member_id)
+        names, boot = self._target.node(member_id).incarnation(), self._hosts.boot(member_id)
         has_power_again = self._fault.kind is HostFaultKind.DIE_IN_CHANGE or boot not in ("", before.boot)
         return f"running: {', '.join(sorted(names))}" if names - before.names and has_power_again else ""
 

@@ -17,6 +17,7 @@ from upheaval_chaos.faults import (
     Who,
     proof_of,
     require_some_leader,
+    roster_of,
     who_of,
 )
 from upheaval_chaos.record import Proof
@@ -95,7 +96,8 @@ class LinkFault:
 
     def aim(self, target: Target, *, tries: bool = True) -> "LinkInjection":
         """At the links between the ends as they are selected now; with `tries` they are tried as they are."""
-        return LinkInjection(target, self, self.sources.select(target), self.targets.select(target), tries=tries)
+        roster = roster_of(target)
+        return LinkInjection(target, self, self.sources.select(roster), self.targets.select(roster), tries=tries)
 
 
 def _links(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
@@ -184,7 +186,7 @@ class LinkInjection:
         return Proof(True, "; ".join(shown)) if shown else None
 
     def _can_arrive(self, link: Link) -> bool:
-        return link.target == CLIENTS or bool(self._target.incarnation(link.target, None))
+        return link.target == CLIENTS or bool(self._target.node(link.target).incarnation())
 
     def _seen_of(self, link: Link, traffic: Traffic) -> str:
         """Empty when it shows nothing."""

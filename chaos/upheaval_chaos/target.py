@@ -122,33 +122,35 @@ class Clock(Protocol):
         """Let so much time pass."""
 
 
-class MemberInjector(Protocol):
-    """What can be done to a member, or to one component of it where components are processes of their own."""
+class Node(Protocol):
+    """What can be done to a node, and seen of it from outside. A component is one of those that are processes of their
+    own; without one, it is about all of the node.
+    """
 
-    def kill(self, member_id: int, component: str | None) -> None:
-        """End it without any notice, as SIGKILL does."""
+    # --- injector ---
 
-    def stop(self, member_id: int, component: str | None) -> None:
-        """Have it end in good order, as SIGTERM does."""
+    def kill(self, component: str | None = None) -> None:
+        """End it without any notice, as SIGKILL does. Returns when it is gone."""
 
-    def start(self, member_id: int) -> None:
-        """Start what is not running of the member."""
+    def stop(self, component: str | None = None, timeout_s: float = ...) -> None:
+        """Have it end in good order, as SIGTERM does, and wait for that."""
 
-    def pause(self, member_id: int, component: str | None) -> None:
-        """Let it not run, as SIGSTOP does."""
+    def start(self) -> None:
+        """Start what is not running of it. Returns at once."""
 
-    def resume(self, member_id: int, component: str | None) -> None:
-        """Let it go on, as SIGCONT does."""
+    def pause(self, component: str | None = None) -> None:
+        """Let it not run, as SIGSTOP does. Returns when it is seen not to."""
 
+    def resume(self, component: str | None = None) -> None:
+        """Let it go on, as SIGCONT does. Does nothing to what is not paused."""
 
-class MemberObserver(Protocol):
-    """What can be seen of a member from outside of it."""
+    # --- observer ---
 
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
-        """Names of the processes that run now, which never come back; empty when nothing runs."""
+    def incarnation(self, component: str | None = None) -> frozenset[str]:
+        """Names of what runs now, which never come back; empty when nothing runs."""
 
-    def turns(self, member_id: int, component: str | None) -> int:
-        """A number that grows while the process gets to run, and only then."""
+    def turns(self, component: str | None = None) -> int:
+        """A number that grows while it gets to run, and only then."""
 
 
 class LinkInjector(Protocol):
@@ -266,8 +268,11 @@ class Hosts(HostInjector, HostObserver, Protocol):
     """The machines under a cluster, and the wires between them."""
 
 
-class Target(Clock, MemberInjector, MemberObserver, LinkInjector, LinkObserver, Protocol):
+class Target(Clock, LinkInjector, LinkObserver, Protocol):
     """A cluster that faults can be done to."""
+
+    def node(self, member_id: int) -> Node:
+        """The node of a member."""
 
     def hosts(self, purpose: str) -> Hosts:
         """Raises `UsageError` where the runtime has none of its own, and so cannot do what they are wanted for."""

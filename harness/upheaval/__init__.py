@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
     from upheaval.load.users import ClusterUser as ClusterUser  # needs locust, therefore not in __all__
     from upheaval.records import RunFolder
-    from upheaval.system import Member, MemberStatus
+    from upheaval.system import MemberStatus
     from upheaval.testing.chaos import ActiveFault, Chaos
     from upheaval.testing.cluster import Client, Cluster, Workload
     from upheaval_node.client.driver import NotSent, OutcomeUnknown
@@ -27,7 +27,6 @@ __all__ = [
     "EnvironmentFault",
     "Finding",
     "HarnessError",
-    "Member",
     "MemberStatus",
     "NotSent",
     "OutcomeUnknown",
@@ -50,7 +49,6 @@ _MODULES = {
     "EnvironmentFault": "upheaval.errors",
     "Finding": "upheaval.checkers.verdict",
     "HarnessError": "upheaval.errors",
-    "Member": "upheaval.system",
     "MemberStatus": "upheaval.system",
     "NotSent": "upheaval_node.client.driver",
     "OutcomeUnknown": "upheaval_node.client.driver",

@@ -5,11 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from support.saboteur import Sabotage, Saboteur
 from upheaval import ActiveFault, Chaos, Cluster, HarnessError, UnknownOutcome, Verdict
+from upheaval.execution.simulated import SimulatedTarget
 from upheaval.records import RunFolder
 from upheaval.system import ClusterSpec
 from upheaval.testing.simulation import SimulatedBackend
-from upheaval_chaos.target import Link, LinkEffect
+from upheaval_chaos.target import Link, LinkEffect, Node
 
 FAULTS: dict[str, Callable[[Chaos], ActiveFault]] = {
     "kill follower": lambda chaos: chaos.kill("follower"),
@@ -30,9 +32,11 @@ FAULTS: dict[str, Callable[[Chaos], ActiveFault]] = {
 class NothingImposed(SimulatedBackend):
     """An injector that says it did it."""
 
+    def node(self, member_id: int) -> Node:
+        return Saboteur(SimulatedTarget(self.cluster), Sabotage.IDLE).node(member_id)
+
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None: ...
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None: ...
-    def kill(self, member_id: int, component: str | None) -> None: ...
 
 
 @pytest.fixture

@@ -6,15 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from support.saboteur import Sabotage, Saboteur
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.execution.run import ScenarioResult, run_scenario
-from upheaval.execution.simulated import SimulatedStage
+from upheaval.execution.simulated import SimulatedStage, SimulatedTarget
 from upheaval.records import RunFolder
 from upheaval.scenario import Inject, load_scenario, parse_scenario, scenario_names
 from upheaval_chaos import faults, link_faults
-from upheaval_chaos.target import Link, LinkEffect
+from upheaval_chaos.target import Link, LinkEffect, Node
 
 NAMES = [name for name in scenario_names() if "simulated" in load_scenario(name).runtimes]
 
@@ -22,9 +23,9 @@ NAMES = [name for name in scenario_names() if "simulated" in load_scenario(name)
 class NothingDone(SimulatedStage):
     """An injector that says it did it."""
 
-    def kill(self, member_id: int, component: str | None) -> None: ...
-    def stop(self, member_id: int, component: str | None) -> None: ...
-    def pause(self, member_id: int, component: str | None) -> None: ...
+    def node(self, member_id: int) -> Node:
+        return Saboteur(SimulatedTarget(self.cluster), Sabotage.IDLE).node(member_id)
+
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None: ...
 
 

@@ -1,6 +1,5 @@
 """A cluster of the node's own members in a simulated world: elections, load, deaths, partitions, return."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ from upheaval.records import Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import SimulationError
 from upheaval.runtimes.simulated.world import World
-from upheaval.system import Cluster, Member
 from upheaval.workload import Load, WorkloadSettings
+from upheaval_chaos.target import Node
 from upheaval_node.settings import profile_settings
 from upheaval_node.types import S
 
@@ -54,11 +53,11 @@ def test_a_killed_leader_is_replaced_and_catches_up_when_it_returns() -> None:
     cluster.world.run_for(2 * S)
     old = cluster.leader()
     assert old is not None
-    cluster.kill(old)
+    cluster.members[old].kill()
     cluster.wait_until(lambda: cluster.leader() not in (None, old), 5, "new leader")
     served = load.counts.ok
     cluster.wait_until(lambda: load.counts.ok > served + 100, 5, "progress under the new leader")
-    cluster.start(old)
+    cluster.members[old].start()
     cluster.wait_until(lambda: cluster.status()[old].election_state == "CLOSED", 10, "return of the member")
     settle(cluster, load)
     assert max(operation.complete_ns or 0 for operation in cluster.history) > 0
@@ -85,7 +84,7 @@ def test_a_leader_without_a_quorum_acknowledges_nothing() -> None:
     assert leader is not None
     for member_id in cluster.member_ids:
         if member_id != leader:
-            cluster.kill(member_id)
+            cluster.members[member_id].kill()
     # What was on its way is acknowledged; after a moment nothing is.
     cluster.world.run_for(S // 10)
     served = load.counts.ok
@@ -170,11 +169,11 @@ def test_an_orderly_end_and_another_start_keep_what_was_written(tmp_path: Path) 
     assert verify_run(tmp_path / "run").verdict is Verdict.VALID
 
 
-def test_the_simulated_cluster_is_a_cluster() -> None:
-    cluster: Cluster = SimulatedCluster(World(1))
-    members: Sequence[Member] = cluster.members
+def test_nothing_is_done_to_one_component_and_there_is_a_run_folder_only_if_given() -> None:
+    cluster = SimulatedCluster(World(1))
+    member: Node = cluster.members[0]
     with pytest.raises(UsageError):
-        members[0].kill("archive")
+        member.kill("archive")
     with pytest.raises(UsageError):
         _ = cluster.run
 

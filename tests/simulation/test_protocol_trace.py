@@ -32,7 +32,7 @@ def traced(folder: Path, act: Callable[[SimulatedCluster], None]) -> list[Entry]
 
 def restart_all(cluster: SimulatedCluster) -> None:
     for member_id in cluster.member_ids:
-        cluster.kill(member_id)
+        cluster.members[member_id].kill()
     cluster.start_all()
     cluster.wait_until_leader()
 

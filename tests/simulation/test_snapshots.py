@@ -200,7 +200,7 @@ def test_snapshots_among_deaths_and_elections_change_no_state(seed: int) -> None
             watched.set_toggle(ControlToggle.SNAPSHOT)
             cluster.world.run_for(random.randrange(S // 50))
         if seed % 2:
-            cluster.kill(victim)
+            cluster.members[victim].kill()
         else:
             cluster.isolate(victim)
         cluster.world.run_for(random.randrange(3 * S))

@@ -91,7 +91,7 @@ def test_members_tell_who_they_are_and_where_their_logs_end(operated: Operated) 
 
 @pytest.mark.parity("TL-16")
 def test_a_module_that_is_silent_is_given_up(operated: Operated) -> None:
-    operated.cluster.pause(operated.follower)
+    operated.cluster.members[operated.follower].pause()
     begin_ns = operated.cluster.world.now_ns
     answer = operated.tool(operated.follower, "list-members")
     assert (answer.lines, answer.status) == (["timeout waiting for response from node"], FAILURE)
@@ -110,7 +110,7 @@ def test_what_the_tool_does_to_a_member_that_is_down_counts_when_it_returns(oper
     assert operated.tool(follower, "invalidate-latest-snapshot").lines == [" invalidate latest snapshot: true"]
     assert operated.tool(follower, "recovery-plan", "1").values["snapshots"] == []
     assert operated.tool(follower, "list-members").status == FAILURE
-    cluster.start(follower)
+    cluster.members[follower].start()
     cluster.wait_until(lambda: cluster.status()[follower].election_state == "CLOSED", 10, "return of the member")
     # It replayed its log from the beginning, and took the snapshot anew at the entry that asks for it.
     assert operated.statuses()[follower].snapshot_count == 1

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from functools import partial
 
-from upheaval_chaos.target import CLIENTS, DiskWork, Hosts, Link, LinkEffect, Ping, Target, Traffic
+from upheaval_chaos.target import CLIENTS, DiskWork, Hosts, Link, LinkEffect, Node, Ping, Target, Traffic
 
 
 class Sabotage(StrEnum):
@@ -65,12 +65,44 @@ class LyingHosts:
         return self._hosts.watch(link)
 
 
+class LyingNode:
+    """A node with an injector that lies: `hit` is the one that it breaks. Implements `upheaval_chaos.target.Node`."""
+
+    def __init__(self, node: Node, hit: Node, saboteur: "Saboteur") -> None:
+        self._hit = hit
+        self._both = (node, hit)
+        self._saboteur = saboteur
+        self.incarnation = node.incarnation
+        self.turns = node.turns
+
+    def kill(self, component: str | None = None) -> None:
+        if not self._saboteur.is_idle:
+            self._hit.kill(component)
+
+    def stop(self, component: str | None = None, timeout_s: float = 15.0) -> None:
+        if not self._saboteur.is_idle:
+            self._hit.stop(component, timeout_s)
+
+    def pause(self, component: str | None = None) -> None:
+        if not self._saboteur.is_idle:
+            self._hit.pause(component)
+
+    def start(self) -> None:
+        for each in self._both:
+            self._saboteur.heal(each.start)
+
+    def resume(self, component: str | None = None) -> None:
+        for each in self._both:
+            self._saboteur.heal(partial(each.resume, component))
+
+
 class Saboteur:
     """Implements `upheaval_chaos.target.Target`."""
 
     def __init__(self, target: Target, sabotage: Sabotage) -> None:
         self._target = target
         self._sabotage = sabotage
+        self.is_idle = sabotage is Sabotage.IDLE
         self._not_healed: list[Callable[[], None]] = []
 
     def make_good(self) -> None:
@@ -96,49 +128,26 @@ class Saboteur:
 
     def do(self, hand: Callable[[int], None], member_id: int, *, heals: bool = False) -> None:
         """What an injector was asked for, as this one does it."""
-        if self._sabotage is Sabotage.IDLE:
+        if self.is_idle:
             return
         act = partial(hand, self._other(member_id))
         if heals:
-            self._heal(act)
+            self.heal(act)
         else:
             act()
 
-    def kill(self, member_id: int, component: str | None) -> None:
-        if self._sabotage is not Sabotage.IDLE:
-            self._target.kill(self._other(member_id), component)
-
-    def stop(self, member_id: int, component: str | None) -> None:
-        if self._sabotage is not Sabotage.IDLE:
-            self._target.stop(self._other(member_id), component)
-
-    def start(self, member_id: int) -> None:
-        for each in {member_id, self._other(member_id)}:
-            self._heal(partial(self._target.start, each))
-
-    def pause(self, member_id: int, component: str | None) -> None:
-        if self._sabotage is not Sabotage.IDLE:
-            self._target.pause(self._other(member_id), component)
-
-    def resume(self, member_id: int, component: str | None) -> None:
-        for each in {member_id, self._other(member_id)}:
-            self._heal(partial(self._target.resume, each, component))
+    def node(self, member_id: int) -> Node:
+        return LyingNode(self._target.node(member_id), self._target.node(self._other(member_id)), self)
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        if self._sabotage is not Sabotage.IDLE:
+        if not self.is_idle:
             self._target.impose([self._other_link(link) for link in links], effect)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
-        if self._sabotage is not Sabotage.IDLE:
-            self._heal(partial(self._target.lift, [self._other_link(link) for link in links], effect))
+        if not self.is_idle:
+            self.heal(partial(self._target.lift, [self._other_link(link) for link in links], effect))
 
     # --- observer and clock ---
-
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
-        return self._target.incarnation(member_id, component)
-
-    def turns(self, member_id: int, component: str | None) -> int:
-        return self._target.turns(member_id, component)
 
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         return self._target.delivered_by_stream(link)
@@ -157,7 +166,7 @@ class Saboteur:
 
     # --- what it does not do, and whom it hits instead ---
 
-    def _heal(self, heal: Callable[[], None]) -> None:
+    def heal(self, heal: Callable[[], None]) -> None:
         if self._sabotage is Sabotage.STAYS:
             self._not_healed.append(heal)
         else:

@@ -206,7 +206,7 @@ class System:
         self._on_build = on_build
         self._offline: dict[int, Callable[[RecordingLog], object]] = {}
         for member_id in range(members) if starts is None else starts:
-            self.cluster.start(member_id)
+            self.cluster.members[member_id].start()
 
     def _build(
         self, config: MemberConfig, ports: MemberPorts, services: Sequence[ClusteredService]
@@ -238,11 +238,11 @@ class System:
     def start(self, *member_ids: int) -> None:
         """These members, or all that are down."""
         for member_id in member_ids or self.cluster.member_ids:
-            self.cluster.start(member_id)
+            self.cluster.members[member_id].start()
 
     def kill(self, *member_ids: int) -> None:
         for member_id in member_ids or self.cluster.member_ids:
-            self.cluster.kill(member_id)
+            self.cluster.members[member_id].kill()
 
     def stop(self, *member_ids: int) -> None:
         """In good order."""

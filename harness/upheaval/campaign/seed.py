@@ -111,7 +111,7 @@ class _Stage(SimulatedStage):
         if not refusal and command in ENDINGS:
             # Without a quorum, for a fault that lasts, services never get to the end: their member gives up.
             for member in self.cluster.members:
-                member.expected_ends |= self.incarnation(member.member_id, None)
+                member.expected_ends |= member.incarnation()
         return refusal
 
 

@@ -54,10 +54,8 @@ def _do(cluster: AnyCluster, options: argparse.Namespace, wanted: CompanionConfi
                 raise UsageError(f"the cluster in {options.dir} is not running: start it with `upheaval up`")
             with cluster.all_or_nothing():
                 return companion_control.start(cluster, wanted, options.timeout).proof.evidence
-        case companion_control.STOP:
-            return f"{name}: {companion_control.stop(cluster, name).proof}"
-        case companion_control.KILL:
-            return f"{name}: {companion_control.kill(cluster, name).proof}"
+        case companion_control.STOP | companion_control.KILL:
+            return f"{name}: {companion_control.end(cluster, name, options.action).proof}"
         case "wait":
             position = companion_control.wait_until_caught_up(cluster, name, options.timeout).live_log_position
             return f"{name} has the log up to position {position}"

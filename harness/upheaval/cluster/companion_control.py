@@ -85,16 +85,24 @@ def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIM
     return _record(keeper, _statement(config, START) + options, act)
 
 
-def stop(keeper: Keeper, name: str) -> ControlRecord:
-    """Let a companion end in an orderly way. Raises `UsageError` when it does not run."""
-    companion = _require_running(keeper, name, STOP)
-    return _end(keeper, companion, STOP, companion.stop, "ended by itself")
+def end(keeper: Keeper, name: str, action: str) -> ControlRecord:
+    """End a companion in good order (`STOP`), or by SIGKILL (`KILL`). Raises `UsageError` when it does not run."""
+    companion = keeper.companion(name)
+    names = companion.incarnation()
+    if not names:
+        raise UsageError(f"{name} is not running: cannot {action} it")
 
+    def act() -> str:
+        if action == KILL:
+            companion.kill()
+        else:
+            companion.stop()
+        left = names & companion.incarnation()
+        if left:
+            raise UnknownOutcome(f"{_shown(left)} runs on")
+        return f"{'gone' if action == KILL else 'ended by itself'}: {_shown(names)}"
 
-def kill(keeper: Keeper, name: str) -> ControlRecord:
-    """SIGKILL. Raises `UsageError` when it does not run."""
-    companion = _require_running(keeper, name, KILL)
-    return _end(keeper, companion, KILL, companion.kill, "gone")
+    return _record(keeper, _statement(companion.config, action), act)
 
 
 def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TIMEOUT_S) -> CompanionStatus:
@@ -114,26 +122,6 @@ def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TI
         lambda: companion.status().has_reached(position), timeout_s, f"{name} with the log up to position {position}"
     )
     return companion.status()
-
-
-def _require_running(keeper: Keeper, name: str, action: str) -> Companion:
-    companion = keeper.companion(name)
-    if not companion.incarnation():
-        raise UsageError(f"{name} is not running: cannot {action} it")
-    return companion
-
-
-def _end(keeper: Keeper, companion: Companion, action: str, end: Callable[[], None], proved: str) -> ControlRecord:
-    names = companion.incarnation()
-
-    def act() -> str:
-        end()
-        left = names & companion.incarnation()
-        if left:
-            raise UnknownOutcome(f"{_shown(left)} runs on")
-        return f"{proved}: {_shown(names)}"
-
-    return _record(keeper, _statement(companion.config, action), act)
 
 
 def _record(keeper: Keeper, what: str, act: Callable[[], str]) -> ControlRecord:

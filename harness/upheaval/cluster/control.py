@@ -18,6 +18,7 @@ from upheaval.records import (
 )
 from upheaval.system import ControlStatus, MemberStatus, is_caught_up
 from upheaval_chaos.record import Proof
+from upheaval_chaos.target import Node
 
 COMMAND_TIMEOUT_S: Final = 30.0
 _STATES: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
@@ -45,11 +46,8 @@ class Operable(Protocol):
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Raises `UnknownOutcome` when `condition` does not hold in time."""
 
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
-        """Names of what runs of a member, or of one component of it, now; they never come back."""
-
-    def start(self, member_id: int) -> None:
-        """Start what is not running of the member."""
+    def node(self, member_id: int) -> Node:
+        """Injector and observer of a member."""
 
     def give(self, member_id: int, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
@@ -100,7 +98,7 @@ class _AdminCommand:
     def run(self) -> str:
         if self._command == AdminCommand.START:
             return self._start()
-        running = {m: names for m in self._cluster.member_ids if (names := self._cluster.incarnation(m, None))}
+        running = {m: names for m in self._cluster.member_ids if (names := self._cluster.node(m).incarnation())}
         if not running:
             raise UnknownOutcome("no member is running")
         if self._command in ENDINGS:
@@ -182,7 +180,7 @@ class _AdminCommand:
         self._give()
 
         def survivors() -> list[str]:
-            return sorted(name for m, names in running.items() for name in names & self._cluster.incarnation(m, None))
+            return sorted(name for m, names in running.items() for name in names & self._cluster.node(m).incarnation())
 
         self._wait(lambda: not survivors(), f"end of {', '.join(n for names in running.values() for n in names)}")
         self._wait(lambda: None not in self._statuses(running), "word of how the members ended")
@@ -204,16 +202,16 @@ class _AdminCommand:
 
     def _start(self) -> str:
         cluster = self._cluster
-        down = [member_id for member_id in cluster.member_ids if not cluster.incarnation(member_id, None)]
+        down = [member_id for member_id in cluster.member_ids if not cluster.node(member_id).incarnation()]
         for member_id in down:
-            cluster.start(member_id)
+            cluster.node(member_id).start()
         self._wait(
             lambda: all(is_caught_up(statuses, m) for statuses in [cluster.status()] for m in cluster.member_ids),
             "leader that all members follow",
         )
         leader = cluster.leader()
         self.leader = -1 if leader is None else leader
-        self.seen = {str(m): {"incarnation": [*sorted(cluster.incarnation(m, None))]} for m in down}
+        self.seen = {str(m): {"incarnation": [*sorted(cluster.node(m).incarnation())]} for m in down}
         return f"started members {_shown(down)}; member {self.leader} leads"
 
     # --- how ---

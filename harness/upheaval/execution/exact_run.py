@@ -154,7 +154,7 @@ class _Performer:
                 self._start(members, leader)
             case script.Kill(members):
                 for member_id in members:
-                    cluster.kill(member_id)
+                    cluster.members[member_id].kill()
             case script.ClientOpen():
                 cluster.wait_until_leader(STEP_TIMEOUT_S)
                 self._tell(SingleClient.open)
@@ -185,7 +185,7 @@ class _Performer:
             for other in set(cluster.member_ids) - {leader}:
                 cluster.own_settings[other] = replace(cluster.settings, cluster=settings)
         for member_id in members:
-            cluster.start(member_id)
+            cluster.members[member_id].start()
 
     def finish(self) -> None:
         self.cluster.converge(STEP_TIMEOUT_S)

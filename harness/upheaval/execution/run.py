@@ -261,8 +261,8 @@ def _ask_for(command: AdminCommand, target: Steered, driver: FaultDriver) -> Non
             target.give(leader, command)
         return
     for member_id in target.member_ids:
-        if not target.incarnation(member_id, None) and not driver.holds_down(member_id):
-            target.start(member_id)
+        if not target.node(member_id).incarnation() and not driver.holds_down(member_id):
+            target.node(member_id).start()
 
 
 def _begin(name: str, fault: Fault, driver: FaultDriver, say: Say) -> None:
@@ -273,13 +273,9 @@ def _begin(name: str, fault: Fault, driver: FaultDriver, say: Say) -> None:
 
 
 def _keep_backup(target: Steered, action: str, source: str) -> ControlRecord:
-    match action:
-        case companion_control.START:
-            return companion_control.start(target, CompanionConfig(BACKUP_NAME, source), STEP_TIMEOUT_S)
-        case companion_control.STOP:
-            return companion_control.stop(target, BACKUP_NAME)
-        case _:
-            return companion_control.kill(target, BACKUP_NAME)
+    if action == companion_control.START:
+        return companion_control.start(target, CompanionConfig(BACKUP_NAME, source), STEP_TIMEOUT_S)
+    return companion_control.end(target, BACKUP_NAME, action)
 
 
 def _require_proof(say: Say, what: str, proof: Proof) -> None:

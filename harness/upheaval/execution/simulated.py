@@ -24,7 +24,6 @@ from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
 from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
-from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
@@ -33,7 +32,7 @@ from upheaval.system import ControlStatus, MemberStatus, is_caught_up
 from upheaval.workload import Load, LoadCounts
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.record import FaultRecord
-from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
+from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means, Node, Ping
 from upheaval_node.ports import Connection
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.types import MS, S
@@ -146,50 +145,9 @@ class SimulatedTarget:
         self.world.run_for(int(seconds * S))
         self.cluster.require_no_failure()
 
-    # --- members ---
-
-    def kill(self, member_id: int, component: str | None) -> None:
-        """End the process as SIGKILL does."""
-        self.cluster.members[member_id].kill(component)
-
-    def stop(self, member_id: int, component: str | None) -> None:
-        """End the process in good order. Raises `UsageError` for a component: they run together here."""
-        self._require_whole(component)
-        self.cluster.members[member_id].stop()
-
-    def start(self, member_id: int) -> None:
-        """A new incarnation over the files that are there."""
-        self.cluster.start(member_id)
-
-    def pause(self, member_id: int, component: str | None) -> None:
-        """Stop the process as SIGSTOP does. Raises `UsageError` for a component."""
-        self._require_whole(component)
-        self.cluster.pause(member_id)
-
-    def resume(self, member_id: int, component: str | None) -> None:
-        """Let the process go on. Raises `UsageError` for a component."""
-        self._require_whole(component)
-        self.cluster.resume(member_id)
-
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
-        """The name of the member's process, which no other process ever has; empty when it is dead."""
-        self._require_whole(component)
-        process = self._process(member_id)
-        return frozenset() if process is None or not process.alive else frozenset([process.name])
-
-    def turns(self, member_id: int, component: str | None) -> int:
-        """How many cycles the member's process has taken: a paused one takes none."""
-        self._require_whole(component)
-        process = self._process(member_id)
-        return 0 if process is None else process.cycles
-
-    def _process(self, member_id: int) -> SimulatedProcess | None:
-        return self.cluster.members[member_id].process
-
-    @staticmethod
-    def _require_whole(component: str | None) -> None:
-        if component is not None:
-            raise UsageError("members of the simulated runtime run their components together")
+    def node(self, member_id: int) -> Node:
+        """Injector and observer of a member."""
+        return self.cluster.members[member_id]
 
     # --- commands ---
 

@@ -67,7 +67,7 @@ class Links(LinkInjector, LinkObserver, Protocol):
 
 
 class LiveMember(LiveNode[Node_co]):
-    """One member. Implements `upheaval.system.Member`."""
+    """One member."""
 
     def __init__(self, cluster: "LiveCluster[LiveMember[Node]]", member_id: int, node: Node_co) -> None:
         super().__init__(f"member {member_id}", cluster.run.member(member_id).path, node)
@@ -148,7 +148,7 @@ Member_co = TypeVar("Member_co", bound=LiveMember[Node], covariant=True)
 
 
 class LiveCluster(ABC, Generic[Member_co]):
-    """A cluster of real members. Implements `upheaval.cluster.Cluster`."""
+    """A cluster of real members. Implements `upheaval.execution.stage.Steered`."""
 
     runtime: ClassVar[str]
     system: SystemUnderTest = SYSTEM
@@ -374,33 +374,9 @@ class LiveCluster(ABC, Generic[Member_co]):
         """Whether the member leads, or follows the member that does, with its election over."""
         return is_caught_up(self.status(), member_id)
 
-    def kill(self, member_id: int, component: str | None) -> None:
-        """End it without any notice; returns when it is gone."""
-        self.member(member_id).node.kill(component)
-
-    def stop(self, member_id: int, component: str | None) -> None:
-        """Have it end in good order; returns when it has."""
-        self.member(member_id).node.stop(component)
-
-    def start(self, member_id: int) -> None:
-        """Start what is not running of the member."""
-        self.member(member_id).node.start()
-
-    def pause(self, member_id: int, component: str | None) -> None:
-        """Let it not run; returns when it does not."""
-        self.member(member_id).node.pause(component)
-
-    def resume(self, member_id: int, component: str | None) -> None:
-        """Let it go on."""
-        self.member(member_id).node.resume(component)
-
-    def incarnation(self, member_id: int, component: str | None) -> frozenset[str]:
-        """Names of what runs now, which never come back."""
-        return self.member(member_id).incarnation(component)
-
-    def turns(self, member_id: int, component: str | None) -> int:
-        """What grows while it runs and does not while it is paused."""
-        return self.member(member_id).node.turns(component)
+    def node(self, member_id: int) -> Node:
+        """Injector and observer of a member."""
+        return self.member(member_id).node
 
     def give(self, member_id: int, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
@@ -468,7 +444,7 @@ class LiveCluster(ABC, Generic[Member_co]):
         under = [
             fault
             for fault in open_faults
-            if bool(self.incarnation(member_id, fault.component)) == (fault.what == MemberFaultKind.PAUSE)
+            if bool(self.node(member_id).incarnation(fault.component)) == (fault.what == MemberFaultKind.PAUSE)
         ]
         for number, fault in enumerate(under):
             driver.adopt(str(number), fault)

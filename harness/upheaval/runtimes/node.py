@@ -11,35 +11,15 @@ from typing import Final, Generic, Protocol, TypeVar
 
 from upheaval.errors import UnknownOutcome
 from upheaval.waits import wait_until
+from upheaval_chaos import target
 
 STOP_TIMEOUT_S: Final = 15.0
 # Within this time the rest of a member ends when one of its components has died.
 COMPONENT_END_TIMEOUT_S: Final = 10.0
 
 
-class Node(Protocol):
-    """Injector and observer. A component is one of those that run apart; without one, it is about all of the node."""
-
-    def incarnation(self, component: str | None = None) -> frozenset[str]:
-        """Names of what runs now, which never come back; empty when nothing runs."""
-
-    def turns(self, component: str | None = None) -> int:
-        """A number that grows while it gets to run, and only then."""
-
-    def start(self) -> None:
-        """Start what is not running. Returns at once."""
-
-    def kill(self, component: str | None = None) -> None:
-        """SIGKILL. Returns when it is gone."""
-
-    def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Ask for an orderly end, and wait for it."""
-
-    def pause(self, component: str | None = None) -> None:
-        """Let it not run, until `resume`. Returns when the machine shows that it is stopped."""
-
-    def resume(self, component: str | None = None) -> None:
-        """Let it go on running. Does nothing to what is not paused."""
+class Node(target.Node, Protocol):
+    """As faults know it, and what this machine can tell it besides."""
 
     def reload(self) -> None:
         """Let it read its certificates and the credentials file again, as they are on this machine now."""

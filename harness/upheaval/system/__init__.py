@@ -24,8 +24,6 @@ from upheaval.system.status import (
     COMPONENTS as COMPONENTS,
     ELECTION_CLOSED as ELECTION_CLOSED,
     LEADER as LEADER,
-    Cluster as Cluster,
-    Member as Member,
     MemberStatus as MemberStatus,
     is_caught_up as is_caught_up,
     serving_leader as serving_leader,

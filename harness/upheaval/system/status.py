@@ -1,13 +1,7 @@
-"""The handles of a running cluster: what tests, chaos and the command line hold in their hands.
-
-A runtime (process, simulated, docker) fills these shapes; this module knows none of them.
-"""
+"""What members say of themselves, and what follows from that for a cluster. This module knows no runtime."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
-
-from upheaval.records import Converge, RunFolder
 
 COMPONENTS = ("archive", "consensus", "service")
 
@@ -73,47 +67,3 @@ def is_caught_up(statuses: Sequence[MemberStatus], member_id: int) -> bool:
     is_latest = all(other.leadership_term_id <= term for other in statuses if other.alive)
     is_settled = status.alive and status.election_state == ELECTION_CLOSED
     return is_latest and is_settled and leader in (member_id, status.leader_member_id)
-
-
-class Member(Protocol):
-    """One member of a cluster."""
-
-    @property
-    def member_id(self) -> int:
-        """The id of the member, from 0 on."""
-
-    def kill(self, component: str | None = None) -> None:
-        """End the member, or one component of it, without any notice. Returns when it is gone."""
-
-    def start(self) -> None:
-        """Start what is not running of this member. Returns at once; the member joins by itself."""
-
-    def stop(self) -> None:
-        """Ask the member to end in an orderly way, and wait until it has."""
-
-
-class Cluster(Protocol):
-    """A cluster of members with a run folder."""
-
-    @property
-    def run(self) -> RunFolder:
-        """The run folder."""
-
-    @property
-    def members(self) -> Sequence[Member]:
-        """The members in the order of their ids."""
-
-    def status(self) -> list[MemberStatus]:
-        """What each member says of itself now."""
-
-    def leader(self) -> int | None:
-        """The member id of the leader that serves, if there is one now."""
-
-    def wait_until_leader(self, timeout_s: float) -> int:
-        """The member id of a leader that serves. Raises `UnknownOutcome` when there is none in time."""
-
-    def converge(self, timeout_s: float) -> Converge:
-        """Wait until all members stand at one position, and write it to the manifest. There must be no load."""
-
-    def down(self) -> None:
-        """End everything; nothing is left but the run folder."""

@@ -30,11 +30,11 @@ class Backup:
 
     def stop(self) -> None:
         """Let it end in an orderly way."""
-        companion_control.stop(self._backend.target, self._name)
+        companion_control.end(self._backend.target, self._name, companion_control.STOP)
 
     def kill(self) -> None:
         """End it without any notice."""
-        companion_control.kill(self._backend.target, self._name)
+        companion_control.end(self._backend.target, self._name, companion_control.KILL)
 
     def status(self) -> CompanionStatus:
         """What it says about itself. Raises `UsageError` when it was never started."""

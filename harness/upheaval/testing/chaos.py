@@ -18,7 +18,7 @@ from upheaval.scenario import Inject, ScenarioError, parse_scenario
 from upheaval.system import COMPONENTS
 from upheaval.testing.backend import Backend
 from upheaval_chaos.driver import FaultDriver
-from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector
+from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, roster_of
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.record import Proof
@@ -114,7 +114,7 @@ class Chaos:
             if fault.kind != MemberFaultKind.PAUSE:
                 self.heal(fault)
                 return
-        self._target.start(member_id)
+        self._target.node(member_id).start()
 
     def resume(self, member_id: int) -> None:
         """Let a paused member go on: heals the fault that paused it."""
@@ -162,7 +162,7 @@ class Chaos:
         self, who: Whom, *, kind: str = LinkFaultKind.BLACKHOLE.value, timeout_ms: int = 0, name: str | None = None
     ) -> ActiveFault:
         """Cut members off from all others, both ways. Clients still reach them."""
-        alone = self._members(who).select(self._target)
+        alone = self._members(who).select(roster_of(self._target))
         others = [member_id for member_id in self._target.member_ids if member_id not in alone]
         return self.partition(alone, others, kind=kind, timeout_ms=timeout_ms, name=name)
 
@@ -206,7 +206,7 @@ class Chaos:
         member_ids: Sequence[int] = ()
         if isinstance(fault, MemberFault):
             self._require_component(fault.component)
-            member_ids = fault.members.select(self._target)
+            member_ids = fault.members.select(roster_of(self._target))
             self._require_free(member_ids, fault.component)
             fault = replace(fault, members=_of_ids(member_ids))
         proof = self._driver.inject(name, fault)
@@ -226,7 +226,7 @@ class Chaos:
         self.heal_faults()
         for status in self._target.status():
             if not status.alive:
-                self._target.start(status.member_id)
+                self._target.node(status.member_id).start()
         self._target.wait_until_leader(WAIT_S)
         for member_id in self._target.member_ids:
             self._target.wait_until_caught_up(member_id, WAIT_S)

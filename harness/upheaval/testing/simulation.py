@@ -89,8 +89,9 @@ class SimulatedBackend(SimulatedTarget):
 
     def expect_end(self, member_id: int) -> frozenset[str]:
         """The simulated processes of the member now."""
-        names = self.incarnation(member_id, None)
-        self.cluster.members[member_id].expected_ends |= names
+        member = self.cluster.members[member_id]
+        names = member.incarnation()
+        member.expected_ends |= names
         return names
 
     def wait_until_ended(self, member_id: int, names: frozenset[str], timeout_s: float) -> list[int]:
@@ -124,8 +125,8 @@ class SimulatedBackend(SimulatedTarget):
 
     def down(self) -> None:
         """Let paused members go on, then end everything in good order."""
-        for member_id in self.member_ids:
-            self.cluster.resume(member_id)
+        for member in self.cluster.members:
+            member.resume()
         self.cluster.down()
 
 

@@ -49,7 +49,7 @@ def test_a_bug_stays_in_the_cluster_that_it_was_put_into() -> None:
         leader = cluster.leader()
         for member_id in cluster.member_ids:
             if member_id != leader:
-                cluster.kill(member_id)
+                cluster.members[member_id].kill()
     for cluster in clusters:
         # What was on its way when the followers died may still be answered.
         cluster.world.run_for(S // 10)

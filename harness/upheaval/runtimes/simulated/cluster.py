@@ -2,7 +2,7 @@
 
 The members are the node's own agents, wired by `upheaval_node.member` to virtual clock, network and disk; everything
 that is known about them is read from their counters and files. All time-outs are of virtual time, and virtual time only
-passes inside the calls that wait. Implements `upheaval.cluster.Cluster`.
+passes inside the calls that wait.
 """
 
 from collections.abc import Callable, Sequence
@@ -86,7 +86,7 @@ def host_of(member_id: int) -> str:
 
 
 class SimulatedMember:
-    """One member: its disk, and its process while it has one."""
+    """One member: its disk, and its process while it has one. Implements `upheaval_chaos.target.Node`."""
 
     def __init__(self, cluster: "SimulatedCluster", member_id: int) -> None:
         self._cluster = cluster
@@ -166,20 +166,48 @@ class SimulatedMember:
         """Of the process that runs, or ran last."""
         return next(agent for agent in self._agents if isinstance(agent, MediaDriver))
 
+    # --- as faults see it: components run together here, nothing can be done to one alone ---
+
+    def incarnation(self, component: str | None = None) -> frozenset[str]:
+        """The name of its process, which no other process ever has; empty when it is dead."""
+        process = self._whole(component)
+        return frozenset() if process is None or not process.alive else frozenset([process.name])
+
+    def turns(self, component: str | None = None) -> int:
+        """How many cycles its process has taken: a paused one takes none."""
+        process = self._whole(component)
+        return 0 if process is None else process.cycles
+
     def kill(self, component: str | None = None) -> None:
-        """End the process as SIGKILL does. Components run together here, none can be killed alone."""
-        if component is not None:
-            raise UsageError("members of the simulated runtime run their components together")
+        """End the process as SIGKILL does; its host stays on."""
+        self._whole(component)
         self.end(power_cut=False)
 
-    def stop(self) -> None:
+    def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """End in an orderly way; a stopped process is killed."""
-        process = self.process
+        process = self._whole(component)
         if process is None or not process.alive:
             return
         process.post(lambda: self._close(process))
-        if not self._cluster.world.run_until(lambda: not process.alive, int(STOP_TIMEOUT_S * S)):
+        if not self._cluster.world.run_until(lambda: not process.alive, int(timeout_s * S)):
             self.end(power_cut=False)
+
+    def pause(self, component: str | None = None) -> None:
+        """Stop the process, if it has one."""
+        process = self._whole(component)
+        if process is not None:
+            process.pause()
+
+    def resume(self, component: str | None = None) -> None:
+        """Let the process go on, if it has one."""
+        process = self._whole(component)
+        if process is not None:
+            process.resume()
+
+    def _whole(self, component: str | None) -> SimulatedProcess | None:
+        if component is not None:
+            raise UsageError("members of the simulated runtime run their components together")
+        return self.process
 
     def _on_ended(self, process: SimulatedProcess, agent: Agent) -> None:
         """As the process runtime does it: the member ends soon, or leaves its consensus module time to finish."""
@@ -389,35 +417,15 @@ class SimulatedCluster:
 
     # --- members ---------------------------------------------------------------------------------------------------
 
-    def start(self, member_id: int) -> None:
-        """A new incarnation of the member; nothing happens when it is alive."""
-        self.members[member_id].start()
-
     def start_all(self) -> None:
         """Start every member that is not alive."""
         for member in self.members:
             member.start()
 
-    def kill(self, member_id: int) -> None:
-        """End the member's process; its host stays on."""
-        self.members[member_id].end(power_cut=False)
-
     def power_cut(self, member_ids: list[int]) -> None:
         """Take the power of these hosts: what was not synced may be gone."""
         for member_id in member_ids:
             self.members[member_id].end(power_cut=True)
-
-    def pause(self, member_id: int) -> None:
-        """Stop the member's process, if it has one."""
-        process = self.members[member_id].process
-        if process is not None:
-            process.pause()
-
-    def resume(self, member_id: int) -> None:
-        """Let the member's process go on, if it has one."""
-        process = self.members[member_id].process
-        if process is not None:
-            process.resume()
 
     def move_clock(self, member_id: int, milliseconds: int) -> None:
         """Set the wall clock of a member's host so much ahead, or back."""
