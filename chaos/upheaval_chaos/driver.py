@@ -19,8 +19,9 @@ class _Active:
     is_drawn: bool = False
 
     def note(self, proof: Proof | None) -> None:
-        """What was seen of its effect; nothing new is no news."""
-        if proof is not None:
+        """What was seen of its effect. What contradicted it once stays: what is seen later is the doing of others."""
+        before = self.record.inject_proof
+        if proof is not None and (before is None or before.holds):
             self.record = replace(self.record, inject_proof=proof)
 
 
@@ -44,9 +45,9 @@ class FaultDriver:
     def inject(self, name: str, fault: Fault) -> Proof:
         """Do it and prove it. The name is for `heal` and for later conditions."""
         active = self._put_in(name, fault, is_drawn=False)
-        active.note(Proof(False, "interrupted"))
+        active.record = replace(active.record, inject_proof=Proof(False, "interrupted"))
         proof = active.injection.prove()
-        active.note(proof)
+        active.record = replace(active.record, inject_proof=proof)
         return proof
 
     def begin(self, name: str, fault: Fault) -> None:
@@ -90,8 +91,10 @@ class FaultDriver:
         for name, active in list(self._active.items()):
             (self.end if active.is_drawn else self.heal)(name)
         while self._healing:
-            active = self._healing.pop(0)
-            self._record(replace(active.record, heal_proof=active.injection.prove_healed()))
+            active = self._healing[0]
+            proof = active.injection.prove_healed()
+            self._healing.remove(active)
+            self._record(replace(active.record, heal_proof=proof))
 
     def give_up(self) -> None:
         """The run ends early: record what was not healed, as not proved."""

@@ -76,13 +76,14 @@ class HostFault:
             raise UsageError(f"{self.kind} is done to members: clients are an end of a link")
         kind, amount = self.kind, self.amount
         if amount and self.option is None:
-            raise UsageError(f"{kind} has no number")
+            raise UsageError(f"{kind} takes no amount, got {amount}")
         if kind is HostFaultKind.CLOCK_JUMP and not LEAST_JUMP_MS <= abs(amount) <= LONGEST_JUMP_MS:
-            raise UsageError(f"clock-jump needs jump-ms of {LEAST_JUMP_MS} to {LONGEST_JUMP_MS}, ahead or back")
+            bounds = f"{LEAST_JUMP_MS} to {LONGEST_JUMP_MS}, ahead or back"
+            raise UsageError(f"clock-jump: expected jump-ms of {bounds}, got {amount}")
         if kind is HostFaultKind.DISK_SLOW and not 0 < amount <= SLOWEST_DISK_MS:
-            raise UsageError(f"disk-slow needs latency-ms of 1 to {SLOWEST_DISK_MS}")
+            raise UsageError(f"disk-slow: expected latency-ms of 1 to {SLOWEST_DISK_MS}, got {amount}")
         if kind in _IN_CHANGE and amount < 0:
-            raise UsageError(f"{kind} needs changes of 0 or more, not {amount}")
+            raise UsageError(f"{kind}: expected changes of 0 or more, got {amount}")
 
     @property
     def option(self) -> str | None:
@@ -225,6 +226,8 @@ class HostInjection:
             raise UnknownOutcome(f"the host of member {member_id} goes on: {before.boot}")
         if before.names & self._target.node(member_id).incarnation():
             raise UnknownOutcome(f"member {member_id} goes on without power")
+        if before.boot and self._hosts.disk_work(member_id).power_losses == before.disk.power_losses:
+            raise UnknownOutcome(f"the disk of member {member_id} kept what was not synced")
         return f"{before.boot} is over, with all that ran"
 
     def _seen_moved(self, member_id: int, before: _Before, wanted_ms: int) -> str:

@@ -252,8 +252,10 @@ class LinkInjection:
         for road in dict.fromkeys(road for link in self._links for road in self._roads(link)):
             ping = self._target.ping(road, PING_TIMEOUT_S + timeout_ns / S)
             if ping.answer not in _ENDS or ping.round_trip_ns < timeout_ns:
-                took = f"after {ping.round_trip_ns / MS:.1f} ms"
-                raise UnknownOutcome(f"a connection along {road} was {ping.answer} {took}, not {Answer.ENDED} later")
+                took = f"{ping.answer} after {ping.round_trip_ns / MS:.1f} ms"
+                raise UnknownOutcome(
+                    f"expected a connection along {road} to end after {self._fault.timeout_ms} ms, got {took}"
+                )
             shown.append(f"{road} ended after {ping.round_trip_ns / MS:.1f} ms")
         self._require_silence(before)
         return f"0 bytes came out of {len(self._links)} links; {'; '.join(shown)}"

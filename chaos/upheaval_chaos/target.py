@@ -205,7 +205,8 @@ class HostInjector(Protocol):
 @dataclass(frozen=True, slots=True)
 class DiskWork:
     """What a disk did since it is there: changes of files begun, those that their process did not live to finish, those
-    that found no room, bytes that found it, and the latest syncs, each with when it began and how long it took, in ns.
+    that found no room, bytes that found it, the latest syncs, each with when it began and how long it took, in ns; and
+    how often it fell back to what was synced.
     """
 
     changes: int
@@ -213,6 +214,7 @@ class DiskWork:
     refused: int
     grown: int
     syncs: Sequence[tuple[int, int]]
+    power_losses: int
 
 
 class Traffic(Protocol):

@@ -71,7 +71,7 @@ def test_a_probe_that_sees_nothing_is_found_out(kind: str, tmp_path: Path, monke
     stage.let_pass(0.5)
     hurry(monkeypatch, 1.0)
     monkeypatch.setattr(type(fault.aim(stage, tries=False)), "prove", lambda _: Proof(True, "done"))
-    with pytest.raises(AssertionError):
+    with pytest.raises(AssertionError, match=r"holds=True, evidence='done'"):
         one_round(stage, fault, Sabotage.IDLE)
 
 

@@ -1,6 +1,7 @@
 """Drawn faults: what a schedule holds, and what becomes of it when the injector lies."""
 
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from upheaval.execution.simulated import SimulatedStage
 from upheaval.scenario import Begin, parse_scenario
 from upheaval_chaos import faults, host_faults, link_faults
 from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.errors import UnknownOutcome
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
-from upheaval_chaos.record import FaultRecord
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import LinkFaultKind
 
 SWARMS = [draw_swarm(seed) for seed in range(200)]
@@ -61,10 +63,10 @@ def _nothing(*_: object, **__: object) -> None: ...
 def idle_hands(stage: SimulatedStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is killed, loses power, is stopped or cut off, whoever asks for it."""
     cluster = stage.cluster
-    for name in ("power_cut", "pause", "kill"):
-        monkeypatch.setattr(cluster, name, _nothing)
+    monkeypatch.setattr(cluster, "power_cut", _nothing)
     for member in cluster.members:
         monkeypatch.setattr(member, "kill", _nothing)
+        monkeypatch.setattr(member, "pause", _nothing)
     monkeypatch.setattr(cluster.fabric, "cut", _nothing)
 
 
@@ -82,6 +84,95 @@ def test_a_campaign_counts_no_fault_that_was_not_done(
     assert finding.verdict is Verdict.UNKNOWN, finding
     assert outcome.verdict != "valid"
     assert [fault for fault in run.cluster.faults if fault.what in OF_THOSE_HANDS and fault.is_proved] == []
+
+
+def one_begun(
+    stage: SimulatedStage, statement: str, then: str, break_hand: Callable[[pytest.MonkeyPatch], None]
+) -> list[FaultRecord]:
+    """A fault that is begun under an injector that is broken, and then another one under one that is not."""
+    records: list[FaultRecord] = []
+    driver = FaultDriver(stage, records.append)
+    with pytest.MonkeyPatch.context() as patch:
+        break_hand(patch)
+        driver.begin("first", fault_of(statement))
+        stage.let_pass(1)
+    if then:
+        driver.begin("second", fault_of(then))
+        stage.let_pass(1)
+        driver.end("second")
+    driver.end("first")
+    driver.heal_all()
+    return records
+
+
+def test_what_was_contradicted_is_not_proved_by_another_fault(tmp_path: Path) -> None:
+    """The first look at the idle kill saw the process run; that it is gone later is the doing of the power cut."""
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(2)
+
+    def break_kill(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(stage.cluster.members[1], "kill", _nothing)
+
+    records = {record.name: record for record in one_begun(stage, "kill member-1", "power-cut member-1", break_kill)}
+    assert not records["first"].is_proved, records["first"]
+    assert records["second"].is_proved, records["second"]
+
+
+@pytest.mark.parametrize("statement", ["power-cut member-1", "power-lost-in-change member-1 changes=3"])
+def test_a_power_cut_after_which_the_disk_kept_everything_is_not_proved(statement: str, tmp_path: Path) -> None:
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(2)
+
+    def keep_all(patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(stage.cluster.members[1].disk, "power_cut", _nothing)
+
+    (record,) = one_begun(stage, statement, "", keep_all)
+    assert record.inject_proof is not None
+    assert not record.inject_proof.holds
+
+
+def test_a_clock_that_jumped_is_not_told_wrong_by_a_power_cut(tmp_path: Path) -> None:
+    for delay_ms in range(0, 2000, 250):
+        stage = SimulatedStage(LOADED, 1, tmp_path / str(delay_ms))
+        stage.open(print)
+        stage.let_pass(2)
+        records: list[FaultRecord] = []
+        driver = FaultDriver(stage, records.append)
+        driver.begin("clock", fault_of("clock-jump member-1 jump-ms=5000"))
+        stage.let_pass(delay_ms / 1000)
+        driver.begin("power", fault_of("power-cut member-1"))
+        driver.end("clock")
+        stage.let_pass(1)
+        driver.end("power")
+        driver.heal_all()
+        assert all(record.is_proved for record in records), records
+
+
+def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(2)
+    records: list[FaultRecord] = []
+    driver = FaultDriver(stage, records.append)
+    fault = fault_of("pause member-1")
+    driver.begin("x", fault)
+    stage.let_pass(1)
+
+    def fail(_: object) -> Proof:
+        raise UnknownOutcome("the members ended")
+
+    injection = type(fault.aim(stage, tries=False))
+    monkeypatch.setattr(injection, "seen_healed", lambda _: None)
+    monkeypatch.setattr(injection, "prove_healed", fail)
+    with pytest.raises(UnknownOutcome):
+        driver.heal_all()
+    driver.give_up()
+    (record,) = records
+    assert record.inject_proof is not None
+    assert record.inject_proof.holds
+    assert not record.is_proved
 
 
 BEGUN = (

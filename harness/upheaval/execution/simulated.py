@@ -28,7 +28,7 @@ from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval.scenario import Scenario
-from upheaval.system import ControlStatus, MemberStatus, is_caught_up
+from upheaval.system import ControlStatus, MemberStatus, is_caught_up, shown
 from upheaval.workload import Load, LoadCounts
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.record import FaultRecord
@@ -137,7 +137,7 @@ class SimulatedTarget:
         deadline_ns = self.world.now_ns + int(timeout_s * S)
         while not condition():
             if self.world.now_ns >= deadline_ns:
-                raise UnknownOutcome(f"no {what} within {timeout_s:g} s")
+                raise UnknownOutcome(f"no {what} within {timeout_s:g} s: {shown(self.cluster.status())}")
             self.let_pass(0.0005)
 
     def let_pass(self, seconds: float) -> None:

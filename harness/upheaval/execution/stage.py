@@ -1,6 +1,6 @@
 """What a runtime gives a scenario: a cluster that faults can be done to, with a load on it.
 
-A stage is used once: `open`, steps, `settle`, `close`. This module knows no runtime.
+A stage is used once: `open`, steps, `end_load`, `converge`, `close`. This module knows no runtime.
 """
 
 from collections.abc import Callable

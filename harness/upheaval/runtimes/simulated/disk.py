@@ -133,6 +133,8 @@ class Inode:
         del self.data[size:]
         self.size = size
         self.generations = [_Generation()]
+        # Nobody knows when what is left was written.
+        self.written_ns = 0
 
     def _put_page(self, index: int, content: bytes) -> None:
         start = index * PAGE
@@ -169,6 +171,8 @@ class Disk:
         """What each sync takes longer."""
         self.changes = self.unfinished = 0
         """Changes that were begun, and those in which the process died."""
+        self.power_losses = 0
+        """How often it fell back to what was durable."""
         self.refused = 0
         """Changes that found no room."""
         self.grown = 0
@@ -323,6 +327,7 @@ class Disk:
             self._apply(path, inode)
         self._journal = []
         self._visible = dict(self._durable)
+        self.power_losses += 1
         for path in sorted(self._visible):
             if self._visible[path].dirty:
                 self._visible[path].power_cut(self._random)

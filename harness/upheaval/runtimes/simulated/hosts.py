@@ -76,6 +76,8 @@ class SimulatedHosts:
         if not disk.has(_MARK):
             return None
         mark = disk.find(_MARK)
+        if not mark.written_ns:
+            return None
         written_ms = owner_of(mark.read(0, OWNER_LENGTH)).activity_timestamp_ms
         true_ms = START_EPOCH_MS + (mark.written_ns - START_NS) // MS
         return (written_ms, written_ms - true_ms) if written_ms > 0 else None
@@ -83,7 +85,7 @@ class SimulatedHosts:
     def disk_work(self, member_id: int) -> DiskWork:
         """As the disk has counted it."""
         disk = self._disk(member_id)
-        return DiskWork(disk.changes, disk.unfinished, disk.refused, disk.grown, tuple(disk.syncs))
+        return DiskWork(disk.changes, disk.unfinished, disk.refused, disk.grown, tuple(disk.syncs), disk.power_losses)
 
     def watch(self, link: Link) -> LinkTraffic:
         """On the whole link, or on one channel of it."""
