@@ -27,12 +27,12 @@ def shown(injected: Proof | None, healed: Proof | None) -> str:
 class FaultRecord:
     """One fault: what was done to whom, when it was put in and taken away, and the proof of each.
 
-    Times are nanoseconds of the host's monotonic clock; the heal times are None for a fault that was never healed.
-    It begins when the injector acts; what has to be looked at before that lies between `asked_ns` and then.
-    A proof is None when nobody looked. `members` are those that it was about, by their ids; `component` is the one
-    that it hit of each, None for whole members. `statement` says it in the language of scenarios, with the members
-    that it hit; the operations are those that were acknowledged when it was asked for and when it was healed. A fault
-    that no scenario made has none of these.
+    Times are nanoseconds of the runtime's monotonic clock, virtual ones of the simulated; the heal times are None for a
+    fault that was never healed. It begins when the injector acts; what has to be looked at before that lies between
+    `asked_ns` and then. A proof is None when nobody looked. `members` are those that it was about, by their ids;
+    `component` is the one that it hit of each, None for whole members. `statement` says it in the language of
+    scenarios, with the members that it hit; the operations are those that were acknowledged when it was asked for and
+    when it was healed. A fault that no scenario made has none of these.
     """
 
     what: str

@@ -266,7 +266,7 @@ def _parts(links: Sequence[Link], effect: LinkEffect) -> list[_Part]:
 
 
 class SimulatedStage(SimulatedTarget):
-    """Implements `scenario_stage.Stage`."""
+    """Implements `stage.Stage`."""
 
     def __init__(
         self,
