@@ -1,6 +1,6 @@
-"""`python -m upheaval_node.runtime.control ORDER [FOLDER]`: what an operator commands, through the member's counters.
+"""`python -m upheaval_node.runtime.control COMMAND [FOLDER]`: an admin command, through the member's counters.
 
-ORDER is snapshot, suspend, resume, shutdown, abort, standby-snapshot, or `status` for none. Only the leader takes an
+COMMAND is snapshot, suspend, resume, shutdown, abort, standby-snapshot, or `status` for none. Only the leader takes a
 command, any member replicate-standby-snapshot; what came of it is seen by `status`. Prints one JSON object: `refused`
 (empty when the command was taken), `module_state`, `snapshot_count`, `snapshot_position`, `standby_position`. Exit
 status 0: taken; 1: refused; 2: the folder cannot be read. Without a FOLDER it is that of the member's container.
@@ -56,7 +56,7 @@ def _recording_log(folder: str) -> bytes:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Give the order and print what the member says; returns the exit status."""
+    """Give the command and print what the member says; returns the exit status."""
     parser = argparse.ArgumentParser(
         prog="upheaval-control", description="Give an admin command to the leader of a cluster."
     )
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("folder", nargs="?", default=".", metavar="FOLDER")
     options = parser.parse_args(arguments)
     try:
-        refused = "" if options.word == STATUS else give_command(options.folder, options.word)
+        refused = "" if options.command == STATUS else give_command(options.folder, options.command)
         status = control_status(options.folder)
     except (OSError, NodeError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
