@@ -27,7 +27,7 @@ from support.lone_member import Around
 from support.memory_storage import MemoryStorage
 from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_states import ElectionState
-from upheaval_node.cluster.log_access import LogReplay, LogReplication, Progress
+from upheaval_node.cluster.log_access import LogTransfer, Progress
 from upheaval_node.errors import NodeError, PeerError
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.protocol import cluster_messages as cm
@@ -106,13 +106,13 @@ class ScriptedLog:
             return True
         return False
 
-    def replay(self, start_position: int, stop_position: int) -> LogReplay:
+    def replay(self, start_position: int, stop_position: int) -> LogTransfer:
         self.work.append(_LogWork(self.operations, "replay", start_position, stop_position))
         return self.work[-1]
 
     def replicate(
         self, now: Now, leader_member_id: int, leader_recording_id: int, start_position: int, stop_position: int
-    ) -> LogReplication:
+    ) -> LogTransfer:
         self.work.append(_LogWork(self.operations, "replicate", start_position, stop_position, self._on_replicated))
         return self.work[-1]
 

@@ -8,7 +8,7 @@ from upheaval_node.cluster.election import Election
 from upheaval_node.cluster.election_base import ElectionContext
 from upheaval_node.cluster.election_states import ElectionState, Role
 from upheaval_node.cluster.leader_contact import LeaderContact
-from upheaval_node.cluster.log_access import LogAccess, LogReplay
+from upheaval_node.cluster.log_access import LogAccess, LogTransfer
 from upheaval_node.cluster.members import Membership, parse_members
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
@@ -34,7 +34,7 @@ class LoneLog:
     def leave_term(self, now: Now, log_position: int) -> int | None:
         return POSITION
 
-    def replay(self, start_position: int, stop_position: int) -> LogReplay:
+    def replay(self, start_position: int, stop_position: int) -> LogTransfer:
         raise AssertionError("nothing to replay")
 
 

@@ -433,33 +433,33 @@ class ConsensusModule:
         if value == ControlToggle.ABORT and state is ModuleState.ACTIVE:
             self._termination.abort(now, self._log.publisher.position)
             return 1
-        order = _COMMANDS.get(value)
-        if order is None or order.taken_in is not state or not self._append_action(now, order):
+        command = _COMMANDS.get(value)
+        if command is None or command.taken_in is not state or not self._append_action(now, command):
             return 0
         if value == ControlToggle.SHUTDOWN:
             self._termination.announce(now, self._snapshots.position)
-        elif order.leads_to in (None, ModuleState.ACTIVE):
+        elif command.leads_to in (None, ModuleState.ACTIVE):
             toggle.set(ControlToggle.NEUTRAL)
         return 1
 
-    def _append_action(self, now: Now, order: _AdminCommand) -> bool:
+    def _append_action(self, now: Now, command: _AdminCommand) -> bool:
         def request(position: int) -> cm.ClusterActionRequest:
             return cm.ClusterActionRequest(
                 leadership_term_id=self.leadership_term_id,
                 log_position=position,
                 timestamp=self._context.cluster_time(now),
-                action=order.action,
-                flags=order.flags,
+                action=command.action,
+                flags=command.flags,
             )
 
         end = self._log.publisher.append_with_end(request)
         if end <= 0:
             return False
         self._state.on_action_appended(end)
-        if order.leads_to is ModuleState.SNAPSHOT:
+        if command.leads_to is ModuleState.SNAPSHOT:
             self._snapshots.begin(now, end, is_timed=True)
-        elif order.leads_to is not None:
-            self._standing.enter(now, order.leads_to)
+        elif command.leads_to is not None:
+            self._standing.enter(now, command.leads_to)
         return True
 
     # --- leading and following ---

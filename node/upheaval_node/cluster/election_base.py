@@ -10,7 +10,7 @@ from random import Random
 from upheaval_node.cluster.election_states import LEGAL_MOVES, ROLE_ON_ENTRY, ElectionState, Role
 from upheaval_node.cluster.leader_contact import LeaderContact
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, next_term_in_election
-from upheaval_node.cluster.log_access import LogAccess, LogReplay, LogReplication
+from upheaval_node.cluster.log_access import LogAccess, LogTransfer
 from upheaval_node.cluster.members import Membership
 from upheaval_node.files.node_state import NodeState
 from upheaval_node.files.recording_log import RecordingLog
@@ -106,8 +106,8 @@ class ElectionBase:
         self._slice = TermDecision(TermAction.NOTHING)
         self._term_base = NULL_POSITION
         self._truncate_position: int | None = None
-        self._replay: LogReplay | None = None
-        self._replication: LogReplication | None = None
+        self._replay: LogTransfer | None = None
+        self._replication: LogTransfer | None = None
 
     @property
     def state(self) -> ElectionState:

@@ -6,7 +6,7 @@ Knows nothing of ballots.
 from upheaval_node.cluster.election_base import ElectionBase
 from upheaval_node.cluster.election_states import AWAITING_QUORUM, ElectionState
 from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, decide_on_term
-from upheaval_node.cluster.log_access import LogReplication
+from upheaval_node.cluster.log_access import LogTransfer
 from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
@@ -46,7 +46,7 @@ class FollowerStates(ElectionBase):
         if self._log.recording_id != NULL_VALUE:
             self._update_recording_log(now, wanted.leadership_term_id, wanted.base_log_position, NULL_POSITION)
 
-    def _conclude_replication(self, now: Now, replication: LogReplication, wanted: TermDecision) -> int:
+    def _conclude_replication(self, now: Now, replication: LogTransfer, wanted: TermDecision) -> int:
         """The slice is recorded; it counts once the leader has said that it is committed."""
         if self.notified_commit_position < self.append_position:
             if now.ns >= self._replication_deadline_ns:

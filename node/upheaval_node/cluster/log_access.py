@@ -19,37 +19,25 @@ class Progress(NamedTuple):
     is_done: bool
 
 
-class LogReplay(Protocol):
-    """A replay of a part of the member's own log recording into module and services."""
+class LogTransfer(Protocol):
+    """A part of the log on its way: read from the own recording into module and services, or copied from the leader's
+    recording into the own archive.
+    """
 
     @property
     def position(self) -> int:
-        """How far the log was consumed."""
+        """How far the log was read, or the destination recording has grown."""
 
     @property
     def is_done(self) -> bool:
-        """The stop position is reached and no snapshot is in progress."""
+        """All of it was read and no snapshot is in progress, or the copy has ended and its recording stopped."""
 
     def do_work(self, now: Now) -> int:
-        """Read on as far as possible. Raises `PeerError` when the replay ends too early."""
+        """Go on as far as possible.
 
-    def close(self) -> None:
-        """Read no more of it."""
-
-
-class LogReplication(Protocol):
-    """A copy of a slice of the leader's log recording into the own archive."""
-
-    @property
-    def position(self) -> int:
-        """How far the destination recording has grown."""
-
-    @property
-    def is_done(self) -> bool:
-        """The archive signalled that the replication ended and the recording stopped."""
-
-    def do_work(self, now: Now) -> int:
-        """Raises `TimeoutExpired` when the position does not advance within the leader heartbeat time-out."""
+        Raises `PeerError` when a replay ends too early, `TimeoutExpired` when a copy does not advance within the leader
+        heartbeat time-out.
+        """
 
     def close(self) -> None:
         """Give it up unless it is over."""
@@ -76,12 +64,12 @@ class LogAccess(Protocol):
     def truncate(self, now: Now, position: int) -> bool:
         """Cut the own log recording at `position`; True when the archive has done it."""
 
-    def replay(self, start_position: int, stop_position: int) -> LogReplay:
+    def replay(self, start_position: int, stop_position: int) -> LogTransfer:
         """Have module and services read a part of the own recording."""
 
     def replicate(
         self, now: Now, leader_member_id: MemberId, leader_recording_id: int, start_position: int, stop_position: int
-    ) -> LogReplication:
+    ) -> LogTransfer:
         """Copy a slice of the leader's recording; it is the log's recording from the time on when it is known."""
 
     # --- leader ---

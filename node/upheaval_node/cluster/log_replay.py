@@ -18,7 +18,7 @@ from upheaval_node.types import NULL_POSITION, ClusterRole, Now
 
 
 class LocalLogReplay:
-    """Implements `log_access.LogReplay`. What it has read is committed."""
+    """Implements `log_access.LogTransfer`. What it has read is committed."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from upheaval_node.types import NULL_VALUE, MemberId, Now
 
 
 class LeaderLogReplication:
-    """Implements `log_access.LogReplication`."""
+    """Implements `log_access.LogTransfer`."""
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ from upheaval_node.cluster.catchup_replays import CatchupReplays
 from upheaval_node.cluster.consensus_publisher import ConsensusPublisher
 from upheaval_node.cluster.follower_log import FollowerLog
 from upheaval_node.cluster.leader_log import LeaderLog
-from upheaval_node.cluster.log_access import LogReplay, LogReplication, Progress
+from upheaval_node.cluster.log_access import LogTransfer, Progress
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_publisher import LogPublisher
 from upheaval_node.cluster.log_recording import LogRecording
@@ -358,7 +358,7 @@ class MemberLog:
 
     # --- both ---
 
-    def replay(self, start_position: int, stop_position: int) -> LogReplay:
+    def replay(self, start_position: int, stop_position: int) -> LogTransfer:
         """From the member's own archive; ended by `release_abandoned` when nobody reads it any more."""
         replay = LocalLogReplay(
             self._context,
@@ -374,7 +374,7 @@ class MemberLog:
 
     def replicate(
         self, now: Now, leader_member_id: MemberId, leader_recording_id: int, start_position: int, stop_position: int
-    ) -> LogReplication:
+    ) -> LogTransfer:
         """From the leader's archive into the own recording of the log."""
         replication = LeaderLogReplication(
             self._context,

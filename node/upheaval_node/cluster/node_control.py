@@ -16,7 +16,7 @@ from upheaval_node.types import Now
 
 
 class NodeControl:
-    """One order at a time, taken from the node control toggle and carried out over many ticks."""
+    """One admin command at a time, taken from the node control toggle and carried out over many ticks."""
 
     def __init__(self, context: ModuleContext) -> None:
         self._context = context
@@ -29,7 +29,7 @@ class NodeControl:
         return self._validation is not None or self._replication is not None
 
     def check_toggle(self) -> int:
-        """Take an order. Only on an active member outside of elections."""
+        """Take an admin command. Only on an active member outside of elections."""
         toggle = self._context.published.node_toggle
         value = toggle.get()
         if value == NodeToggle.VALIDATE_RECORDING_LOG:

@@ -1,7 +1,7 @@
 """The commands that need the running node: members, leader, toggles, and the time of a backup's next query.
 
 Source: Aeron Cluster, ClusterTool toggle procedure and ClusterControl. A toggle is set only while it is NEUTRAL, on the
-leader, in the state that the order needs; validate-recording-log has a toggle of its own, on every member.
+leader, in the state that the command needs; validate-recording-log has a toggle of its own, on every member.
 """
 
 import re
