@@ -14,13 +14,12 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.errors import UnknownOutcome
-from upheaval.execution.run import RESULT_FILE, SCENARIO_FILE, ScenarioResult
+from upheaval.execution.run import RESULT_FILE, SCENARIO_FILE, ScenarioResult, read_result
 from upheaval.records import (
     Choice,
     Entry,
     RunFolder,
     chosen,
-    jsonfields,
     read_entries,
     read_text,
     seed_lines,
@@ -86,24 +85,12 @@ def exact_of_run(folder: Path) -> ExactScript | None:
     """The exact script that made a run folder, or None when something else did."""
     path = folder / SCENARIO_FILE
     content = read_text(path) if path.is_file() else ""
-    return parse_exact(content, name=_result(folder).scenario, where=str(path)) if is_exact(content) else None
+    return parse_exact(content, name=read_result(folder).scenario, where=str(path)) if is_exact(content) else None
 
 
 def seed_of_run(folder: Path) -> int:
     """Raises `UsageError` for a folder whose result is none."""
-    return _result(folder).seed
-
-
-@dataclass(frozen=True, slots=True)
-class _Result:
-    """What is read of the file of a result."""
-
-    scenario: str
-    seed: int
-
-
-def _result(folder: Path) -> _Result:
-    return jsonfields.read_file(_Result, folder / RESULT_FILE)
+    return read_result(folder).seed
 
 
 def _sent(run: RunFolder, expected: Expected) -> Iterator[tuple[int, Entry]]:

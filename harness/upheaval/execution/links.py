@@ -63,7 +63,6 @@ class ProxiedLinks(ToxicInjector):
         self._cluster = cluster
         self._stack = ExitStack()
         server = self._stack.enter_context(ProxyServer(seed))
-        self.api_address = server.address
         self._api = connect_toxiproxy(server.address)
         super().__init__(lambda _: self._api)
         members = cluster.config.members

@@ -4,7 +4,7 @@ Leaves the scenario and the result in the run folder, so that the run can be rep
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,8 +20,6 @@ from upheaval.records import (
     AdminCommand,
     CompanionConfig,
     ControlRecord,
-    FieldError,
-    Json,
     RunFolder,
     jsonfields,
     write_atomically,
@@ -149,27 +147,30 @@ def read_origin(folder: Path) -> RunOrigin:
     scenario_file, result_file = folder / SCENARIO_FILE, folder / RESULT_FILE
     if not scenario_file.is_file() or not result_file.is_file():
         raise UsageError(f"{folder} is not a run of a scenario: it has no {SCENARIO_FILE} and {RESULT_FILE}")
-    try:
-        fields = jsonfields.parse_object(jsonfields.read_text(result_file))
-        name = _text_without_folders(fields, "scenario")
-        scenario = parse_scenario(jsonfields.read_text(scenario_file), name=name, where=str(scenario_file))
-        return RunOrigin(
-            scenario,
-            jsonfields.text(fields, "runtime"),
-            jsonfields.integer(fields, "seed"),
-            jsonfields.optional_text(fields, "digest"),
-            jsonfields.optional_text(fields, "planted"),
-        )
-    except FieldError as error:
-        raise UsageError(f"{result_file}: {error}") from None
+    told = read_result(folder)
+    scenario = parse_scenario(jsonfields.read_text(scenario_file), name=told.scenario, where=str(scenario_file))
+    return RunOrigin(scenario, told.runtime, told.seed, told.digest, told.planted)
 
 
-def _text_without_folders(fields: Mapping[str, Json], name: str) -> str:
-    """A new run folder is named after it."""
-    value = jsonfields.text(fields, name)
-    if value in ("", ".", "..") or "/" in value or "\0" in value:
-        raise FieldError(f"field {name!r} must be the name of a scenario, not {value!r}")
-    return value
+@dataclass(frozen=True, slots=True)
+class ToldResult:
+    """What is read back of the file of a result."""
+
+    scenario: str
+    runtime: str
+    seed: int
+    digest: str | None = None
+    planted: str | None = None
+
+
+def read_result(folder: Path) -> ToldResult:
+    """Of a run of a scenario, exact or not. Raises `UsageError` for a file that says it otherwise."""
+    path = folder / RESULT_FILE
+    told = jsonfields.read_file(ToldResult, path)
+    # A new run folder is named after it.
+    if told.scenario in ("", ".", "..") or "/" in told.scenario or "\0" in told.scenario:
+        raise UsageError(f"{path}: field 'scenario' must be the name of a scenario, not {told.scenario!r}")
+    return told
 
 
 def play(scenario: Scenario, stage: Stage, say: Say) -> None:

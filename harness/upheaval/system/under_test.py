@@ -284,13 +284,8 @@ class UpheavalNode:
         """From what `command_line` prints: why the command was not taken, and the status."""
         try:
             fields = jsonfields.parse_object(output)
-            status = ControlStatus(
-                jsonfields.optional_text(fields, "module_state"),
-                jsonfields.integer(fields, "snapshot_count"),
-                jsonfields.integer(fields, "snapshot_position"),
-                jsonfields.integer(fields, "standby_position"),
-            )
-            return jsonfields.text(fields, "refused"), status
+            positions = ("snapshot_count", "snapshot_position", "standby_position")
+            return jsonfields.text(fields, "refused"), jsonfields.decode(ControlStatus, fields, positions)
         except FieldError as error:
             return f"the member does not answer: {error}", ControlStatus()
 
