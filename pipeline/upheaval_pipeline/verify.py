@@ -18,7 +18,7 @@ looked at one by one. Shared with the in-process checker is what judges one key.
 | one leader a term | leadership_term_id, leader_member_id | term |
 | sessions | type, fields, end_position | session |
 | timers, money, messages of services | type, fields, f, key, value, result | none: one state machine, in this process |
-| orders, ends, snapshots, states, identities, backups | (files of the run, read when it is opened or ingested) | |
+| admin commands, ends, snapshots, states, identities, backups | (files of the run, read once) | |
 """
 
 from functools import reduce

@@ -52,7 +52,7 @@ class SeedOutcome:
     snapshots: int = 0
     """That were asked for and taken by the leader."""
     endings: int = 0
-    """Orders to end the whole cluster that a leader took."""
+    """Admin commands to end the whole cluster that a leader took."""
     faults: dict[str, int] = field(default_factory=dict)
     """Proved ones by kind."""
     moves: dict[str, int] = field(default_factory=dict)
@@ -150,7 +150,8 @@ class SeedRun:
         outcome.elections = max(self.invariants.terms - 1, 0)
         outcome.snapshots = self.stage.taken[AdminCommand.SNAPSHOT]
         outcome.endings = sum(self.stage.taken[ending] for ending in ENDINGS)
-        outcome.faults = dict(Counter(fault.name.rpartition("-")[0] for fault in cluster.faults if fault.is_proved))
+        kinds = {name: planned.kind for name, planned in self.swarm.named_faults()}
+        outcome.faults = dict(Counter(kinds[fault.name] for fault in cluster.faults if fault.is_proved))
         outcome.moves = dict(sorted(self._moves().items()))
         outcome.processor_seconds = time.process_time() - begin
         return outcome

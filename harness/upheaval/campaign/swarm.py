@@ -3,7 +3,7 @@
 Values only; this module runs nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields as dataclass_fields, replace
 from random import Random
 from typing import Final
@@ -162,11 +162,15 @@ class Swarm:
         fields["skews_ms"] = list(self.skews_ms)
         return fields
 
+    def named_faults(self) -> Iterator[tuple[str, PlannedFault]]:
+        """Each fault with the name that it has in the scenario."""
+        for number, planned in enumerate(self.faults):
+            yield f"{planned.kind}-{number}", planned
+
     def scenario(self) -> Scenario:
         """All that happens to the cluster, in the order of its times."""
         events: list[tuple[int, Step]] = []
-        for number, planned in enumerate(self.faults):
-            name = f"{planned.kind}-{number}"
+        for name, planned in self.named_faults():
             events.append((planned.start_ns, Begin(name, planned.fault)))
             events.append((planned.start_ns + planned.duration_ns, End(name)))
         quiet_ns = (self.seconds - 2) * S

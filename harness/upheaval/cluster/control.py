@@ -59,7 +59,7 @@ class Operable(Protocol):
         """With which status that process ended; None when it runs, or nobody knows."""
 
     def record_control(self, record: ControlRecord) -> None:
-        """Write down the order, with its proof."""
+        """Write down the command, with its proof."""
 
 
 def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> ControlRecord:
@@ -72,7 +72,7 @@ def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_
     if command not in list(AdminCommand):
         raise UsageError(f"unknown admin command {command!r}: use one of {', '.join(AdminCommand)}")
     begin_ns, operations = cluster.now_ns(), cluster.acknowledged()
-    work = _AdminCommand(cluster, AdminCommand(command), timeout_s)
+    work = _Work(cluster, AdminCommand(command), timeout_s)
     failure: UnknownOutcome | None = None
     try:
         proof = Proof(True, work.run())
@@ -85,7 +85,7 @@ def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_
     return record
 
 
-class _AdminCommand:
+class _Work:
     """One admin command while it is carried out. `seen` is what was seen of each member, by its id as text."""
 
     def __init__(self, cluster: Operable, command: AdminCommand, timeout_s: float) -> None:

@@ -366,7 +366,7 @@ class LiveCluster(ABC, Generic[Member_co]):
         )
 
     def let_pass(self, seconds: float) -> None:
-        """Ends early, by `EnvironmentFault`, when a member ends by its own fault."""
+        """Ends early, by `UnknownOutcome`, when a member ends by its own fault."""
         end_ns = self.now_ns() + int(seconds * S)
         self.wait_until(lambda: self.now_ns() >= end_ns, seconds + 60, "time")
 

@@ -165,7 +165,6 @@ class Disk:
         self._durable: dict[str, Inode] = {}
         # Changes of names that are not durable yet, in order: (path, inode or None when the name goes away).
         self._journal: list[tuple[str, Inode | None]] = []
-        self.sync_count = 0
         self.is_full = False
         self.extra_latency_ns = 0
         """What each sync takes longer."""
@@ -307,7 +306,6 @@ class Disk:
 
     def sync_latency_ns(self) -> int:
         """How long a sync that begins now takes; a drawn time, longer on a slow disk."""
-        self.sync_count += 1
         return SYNC_LATENCY_MIN_NS + int(self._random.random() * SYNC_LATENCY_SPREAD_NS) + self.extra_latency_ns
 
     def write_back(self) -> None:
@@ -386,7 +384,6 @@ class SimulatedFile:
         """Takes no virtual time."""
         self._may_die()
         if level > 0:
-            self._disk.sync_count += 1
             self._complete(self._inode.begin_sync())
 
     def sync_later(self, level: int, done: Callable[[Exception | None], None]) -> None:

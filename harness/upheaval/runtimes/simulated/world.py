@@ -30,7 +30,6 @@ class World:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self.now_ns = START_NS
-        self.event_count = 0
         self._heap: list[tuple[int, int, Action]] = []
         self._planned = 0
 
@@ -66,7 +65,6 @@ class World:
             return False
         time_ns, _, action = heapq.heappop(self._heap)
         self.now_ns = time_ns
-        self.event_count += 1
         action()
         return True
 
