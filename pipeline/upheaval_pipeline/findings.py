@@ -66,6 +66,7 @@ def findings(run: RunTables, evidence: Sequence[Evidence]) -> Iterator[Finding]:
     yield _equal(run.manifest, rows)
     yield from _history(rows)
     yield from _events(run, rows)
+    yield from run.aside.files
 
 
 def _require_readable(run: RunTables, rows: _Rows) -> None:

@@ -21,7 +21,7 @@ from pyspark.sql import (
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import judge_backups, judge_identities, judge_snapshots
+from upheaval.checkers.run import judge_backups, judge_files, judge_identities, judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
@@ -30,10 +30,13 @@ from upheaval_pipeline import sources, tables
 
 @dataclass(frozen=True)
 class Aside:
-    """Findings on the commands of operators and what came of them; and on snapshots, states, identities and backups."""
+    """Findings on the commands of operators and what came of them; on snapshots, states, identities and backups; and on
+    what traces and small files say by themselves.
+    """
 
     commands: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
+    files: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
 
     def to_json(self) -> str:
@@ -47,15 +50,22 @@ def aside_of(run: RunFolder) -> Aside:
     manifest = run.read_manifest()
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
     snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
-    return Aside(commands, snapshots, controls)
+    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls)
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     told = json.loads(text or "null")
     if not isinstance(told, dict):
-        raise UsageError(f"{lake}: run {run!r} was ingested by an older version: ingest its folder again")
-    commands, snapshots = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots"))
-    return Aside(commands, snapshots, tuple(map(parse_control, told["controls"])))
+        raise _too_old(lake, run)
+    try:
+        commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
+    except KeyError:
+        raise _too_old(lake, run) from None
+    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])))
+
+
+def _too_old(lake: str, run: str) -> UsageError:
+    return UsageError(f"{lake}: run {run!r} was ingested by an older version: ingest its folder again")
 
 
 def _finding(told: dict[str, Any]) -> Finding:

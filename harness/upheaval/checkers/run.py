@@ -6,6 +6,7 @@ This module puts the checkers together; it needs no cluster, and none has to be 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
+from typing import Final
 
 from upheaval.checkers import witness
 from upheaval.checkers.backups import check_backups
@@ -48,6 +49,8 @@ _OF_HISTORY = (
     Promise.HISTORY_COMPLETE,
 )
 
+_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = ()
+
 ROLE_LEADER = "LEADER"
 # What only a leader sends to the other members, with its own member id in it.
 LEADER_MESSAGES = ("NewLeadershipTerm", "CommitPosition")
@@ -71,7 +74,13 @@ def verify_run(path: str | PathLike[str]) -> Report:
     findings.extend(check_identities(run, manifest, _whole_sessions(logs)))
     witness_id = -1 if logs.witness is None else logs.witness.member_id
     findings.extend(check_backups(run, manifest, finals(manifest), operations, witness_id))
+    findings.extend(judge_files(run, manifest))
     return Report(str(run.path), tuple(findings))
+
+
+def judge_files(run: RunFolder, manifest: Manifest) -> list[Finding]:
+    """The findings that rest on traces and small files of the run alone."""
+    return [finding for judge in _OF_FILES for finding in judge(run, manifest)]
 
 
 def finals(manifest: Manifest) -> tuple[FinalPosition, ...]:

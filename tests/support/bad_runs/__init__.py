@@ -1,0 +1,10 @@
+"""Runs that a broken cluster could have left: the folder of a good run, damaged, and what a verdict must say of it.
+
+Each module has those of one part of the verdict and imports nothing of the check that finds them.
+"""
+
+from support.bad_runs.bad_run import BadRun, copy_of_good_run
+
+BAD_RUNS: tuple[BadRun, ...] = ()
+
+__all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

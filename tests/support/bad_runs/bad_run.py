@@ -1,0 +1,46 @@
+"""One bad run as a value, and the good runs that they are made of, each made once a session."""
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
+from upheaval.execution.run import run_scenario
+from upheaval.execution.simulated import SimulatedStage
+from upheaval.scenario import load_scenario
+
+
+@dataclass(frozen=True)
+class BadRun:
+    """The run of a scenario, on the simulated runtime, that `damage` was done to."""
+
+    scenario: str
+    damage: Callable[[Path], None]
+    promise: Promise
+    says: tuple[str, ...]
+    """What the finding must name: the file, the member, the position."""
+    verdict: Verdict = Verdict.INVALID
+
+    @property
+    def name(self) -> str:
+        """As pytest shows it."""
+        return f"{self.damage.__name__}-{self.scenario}"
+
+
+def copy_of_good_run(scenario: str, folder: Path) -> None:
+    """Put the folder of a valid run there."""
+    shutil.copytree(_good_run(scenario), folder, dirs_exist_ok=True)
+
+
+@cache
+def _good_run(name: str) -> Path:
+    folder = Path(mkdtemp(prefix=f"good-{name}-"))
+    scenario = load_scenario(name)
+    stage = SimulatedStage(scenario, 1, folder)
+    result = run_scenario(scenario, stage, runtime="simulated", seed=1, say=lambda _: None)
+    assert result.verdict is Verdict.VALID, result.report.findings
+    return folder
