@@ -10,6 +10,7 @@ from typing import Final
 
 from upheaval.checkers import witness
 from upheaval.checkers.backups import check_backups
+from upheaval.checkers.bounds import check_bounds
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
@@ -17,6 +18,7 @@ from upheaval.checkers.faults import admin_commands_proved, faults_proved
 from upheaval.checkers.identities import SECURITY_FILE, check_identities
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
+from upheaval.checkers.log_time import LeaderClock, judge_time, leader_clocks
 from upheaval.checkers.logs import LogFindings, check_logs
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.sealing import check_seal
@@ -50,7 +52,7 @@ _OF_HISTORY = (
     Promise.HISTORY_COMPLETE,
 )
 
-_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (check_seal,)
+_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (check_seal, check_bounds)
 
 ROLE_LEADER = "LEADER"
 # What only a leader sends to the other members, with its own member id in it.
@@ -161,12 +163,13 @@ def unjudgeable(log_start: int | None, has_history: bool) -> list[Finding]:
 
 
 def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation], logs: LogFindings) -> list[Finding]:
-    """What can be judged only of some runs: sessions, messages of services, timers, money, snapshots."""
+    """What can be judged only of some runs: time, sessions, messages of services, timers, money, snapshots."""
     log = logs.witness
     if log is None or log.start_position > 0:
         return []
     by_id = {operation.id: operation for operation in operations}
-    found = judge_events(log.events, by_id, log.entries, lambda: longest_stall(run, manifest.members))
+    clocks = leader_clocks(run, manifest.members)
+    found = judge_events(log.events, by_id, log.entries, clocks, lambda: longest_stall(run, manifest.members))
     return found + check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
 
 
@@ -208,6 +211,7 @@ def judge_events(
     events: LogEvents,
     operations: Mapping[int, Operation],
     entries: Sequence[LogEntry],
+    clocks: Iterable[LeaderClock],
     stall: Callable[[], Stall | None],
 ) -> list[Finding]:
     """From what the longest log says beside the operations of clients, and from these.
@@ -215,6 +219,7 @@ def judge_events(
     What missed a bound on time by no more than the members' longest `stall` is unknown.
     """
     found = [
+        *judge_time(events.times, clocks, events.time_unit),
         *judge_sessions(events.sessions),
         *judge_service_messages(events.service_messages),
         *judge_timers(operations, entries, events.timers, events.time_unit),

@@ -22,6 +22,10 @@ from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 CROSSING_MS: Final = 100
 """How long a cancellation may take from a service to its consensus module after the client had its answer."""
 
+LATE_MS: Final = 500
+"""How long the log may go on after a timer's deadline before it fires. One that is due at once is known only when the
+request for it was committed and applied."""
+
 
 @dataclass(slots=True)
 class _Timer:
@@ -121,6 +125,8 @@ class _Judge:
 
     def require_none_lost(self, clock: Clock) -> None:
         for timer_id, timer in self._timers.items():
+            if timer.fired_at >= 0:
+                self._require_in_time(timer_id, timer, clock)
             is_over = timer.fired_position >= 0 or timer.cancelled_by is not None
             late_ms = 0 if is_over else clock.late_ms(timer.position, timer.deadline)
             if late_ms:
@@ -132,6 +138,19 @@ class _Judge:
                     operation=timer_id,
                     late_ms=late_ms,
                 )
+
+    def _require_in_time(self, timer_id: int, timer: _Timer, clock: Clock) -> None:
+        """Pauses of the log count little: nobody may have led."""
+        ms = clock.ms_between(timer.position, timer.deadline, timer.fired_position)
+        if ms > LATE_MS:
+            raise Broken(
+                Verdict.INVALID,
+                f"timer {timer_id}, due at time {timer.deadline}, fired at position {timer.fired_position} at time "
+                f"{timer.fired_at}: the log had gone on for {ms} ms",
+                position=timer.fired_position,
+                operation=timer_id,
+                late_ms=ms - LATE_MS,
+            )
 
     def shown(self) -> str:
         fired = sum(timer.fired_at >= 0 for timer in self._timers.values())
