@@ -80,6 +80,13 @@ from upheaval.records.run_folder import (
     parse_manifest as parse_manifest,
     write_atomically as write_atomically,
 )
+from upheaval.records.seal import (
+    Seal as Seal,
+    digest_of_text as digest_of_text,
+    read_seal as read_seal,
+    seal as seal,
+    seal_of as seal_of,
+)
 from upheaval.records.service_messages import (
     Credit as Credit,
     call_digest as call_digest,
