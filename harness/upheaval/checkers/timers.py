@@ -23,8 +23,7 @@ CROSSING_MS: Final = 100
 """How long a cancellation may take from a service to its consensus module after the client had its answer."""
 
 LATE_MS: Final = 500
-"""How long the log may go on after a timer's deadline before it fires. One that is due at once is known only when the
-request for it was committed and applied."""
+"""How long the log may go on after a timer's deadline before it fires."""
 
 
 @dataclass(slots=True)
@@ -52,9 +51,9 @@ class _Judge:
         self._clock = Clock((), time_unit)
         self._timers: dict[int, _Timer] = {}
         self._cancelled = self._crossed = self._judged = self._late = 0
-        # Of the answered entries so far: how late the latest was invoked, rising, and when it came into the log.
+        # Of the answered entries so far: how late the latest was invoked, rising, and itself.
         self._invoked: list[int] = []
-        self._entered: list[int] = []
+        self._entered: list[LogEntry] = []
 
     def request(self, entry: LogEntry) -> None:
         expected = self._apply(entry)
@@ -63,7 +62,7 @@ class _Judge:
             return
         if not self._invoked or operation.invoke_ns > self._invoked[-1]:
             self._invoked.append(operation.invoke_ns)
-            self._entered.append(entry.timestamp)
+            self._entered.append(entry)
         self._judged += 1
         require_answer(operation, expected, entry.position)
 
@@ -105,18 +104,18 @@ class _Judge:
             self._late = max(self._late, event.timestamp - timer.deadline)
             return
         self._crossed += 1
-        known_at = self._known_at(timer.cancelled_by)
-        late = 0 if known_at is None else event.timestamp - known_at - CROSSING_MS * self._clock.unit
-        if late > 0:
+        known = self._known_at(timer.cancelled_by)
+        late = 0 if known is None else event.timestamp - known.timestamp - CROSSING_MS * self._clock.unit
+        if known is not None and late > 0:
             raise _broken(
                 event,
                 f"{what} at time {event.timestamp}, but operation id={timer.cancelled_by} had cancelled it, "
-                f"and was answered before time {known_at}",
+                f"and was answered before time {known.timestamp}",
                 -(-late // self._clock.unit),
             )
 
-    def _known_at(self, operation_id: int) -> int | None:
-        """When the first entry came into the log that was sent after the answer to that operation."""
+    def _known_at(self, operation_id: int) -> LogEntry | None:
+        """The first entry that was sent after the answer to that operation."""
         operation = self._operations.get(operation_id)
         if operation is None or operation.outcome is not Outcome.OK or operation.complete_ns is None:
             return None
@@ -140,8 +139,9 @@ class _Judge:
                 )
 
     def _require_in_time(self, timer_id: int, timer: _Timer, clock: Clock) -> None:
-        """Pauses of the log count little: nobody may have led."""
-        ms = clock.ms_between(timer.position, timer.deadline, timer.fired_position)
+        """Pauses of the log count little: nobody may have led. Nothing counts before the request was surely applied."""
+        known = self._known_at(timer_id)
+        ms = 0 if known is None else clock.ms_between(known.position - 1, timer.deadline, timer.fired_position)
         if ms > LATE_MS:
             raise Broken(
                 Verdict.INVALID,

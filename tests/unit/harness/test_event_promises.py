@@ -247,6 +247,19 @@ def test_a_timer_that_is_due_while_the_log_pauses_fires_when_it_goes_on(tmp_path
     assert judged(log, tmp_path, Promise.TIMERS_KEPT).verdict is Verdict.VALID
 
 
+def test_a_timer_that_a_leader_without_a_quorum_was_asked_for_may_fire_when_that_is_committed(tmp_path: Path) -> None:
+    log = timers_log()
+    log.snapshots.clear()
+    timer = log.ask(Function.SCHEDULE, "h", 100, log.time + 110)
+    for _ in range(20):
+        log.ask(Function.FIRED, "i", result=[])
+        log.tick(60)
+    log.fire(timer)
+    asked = log.operations[timer]
+    log.operations[timer] = replace(asked, complete_ns=log.operations[-1].invoke_ns + 1)
+    assert judged(log, tmp_path, Promise.TIMERS_KEPT).verdict is Verdict.VALID
+
+
 def test_an_expiry_on_its_way_when_the_timer_is_cancelled_breaks_nothing(tmp_path: Path) -> None:
     log = timers_log()
     log.snapshots.clear()
