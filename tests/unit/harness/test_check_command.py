@@ -26,14 +26,13 @@ STALE = """\
 """
 LINES = [
     "the shortest illegal prefix has 5 of 5 operations and ends with the answer of operation 7 (*)",
-    "operation  process  call        returned  possible  from        to          order of events",
-    "---------  -------  ----------  --------  --------  ----------  ----------  -------------------",
-    "1          0        write 3                         0.000000 s  0.000100 s  |-|",
-    "3          1        write 4     ?                   0.000200 s  -               |------------->",
-    "4          2        read        4         3         0.000300 s  0.000500 s        |-|",
-    "7 *        2        read        3         5 or 4    0.000600 s  0.000700 s            |-----|",
-    "8          0        cas 4 to 5  true                0.000650 s  0.000670 s              |-|",
-    "possible: what it could have returned, all other answers as they are",
+    "operation  process  from        to          order of events      call        returned  possible",
+    "---------  -------  ----------  ----------  -------------------  ----------  --------  --------",
+    "1          0        0.000000 s  0.000100 s  |-|                  write 3",
+    "3          1        0.000200 s  -               |------------->  write 4     ?",
+    "4          2        0.000300 s  0.000500 s        |-|            read        4         3",
+    "7 *        2        0.000600 s  0.000700 s            |-----|    read        3         5 or 4",
+    "8          0        0.000650 s  0.000670 s              |-|      cas 4 to 5  true",
 ]
 DETAIL = "no order explains that operation 7, read, returned 3; it could have returned 5 or 4"
 
