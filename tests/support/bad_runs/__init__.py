@@ -4,8 +4,9 @@ Each module has those of one part of the verdict and imports nothing of the chec
 """
 
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
+from support.bad_runs.binding import BINDING
 from support.bad_runs.sealed import SEALED
 
-BAD_RUNS: tuple[BadRun, ...] = (*SEALED,)
+BAD_RUNS: tuple[BadRun, ...] = (*BINDING, *SEALED)
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]
