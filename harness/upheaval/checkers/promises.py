@@ -22,6 +22,8 @@ class Promise(StrEnum):
     ADMIN_COMMANDS_PROVED = "admin-commands-proved", "every admin command took effect"
     ENDS_AT_ONE_POSITION = "ends-at-one-position", "a cluster that was ended ends at one position"
     ONE_LEADER_A_TERM = "one-leader-a-term", "one leader a term"
+    VOTES_KEPT = "votes-kept", "members vote once a term and lead by a quorum's votes"
+    COMMITS_KEPT = "commits-kept", "what is committed lies on a quorum and stays so"
     LOGS_COMPLETE = "logs-complete", "every log reaches its final position"
     LOGS_EQUAL = "logs-equal", "logs are equal up to the commit position"
     ACKNOWLEDGED_NOT_LOST = "acknowledged-not-lost", "acknowledged operations are not lost"

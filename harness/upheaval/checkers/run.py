@@ -20,6 +20,7 @@ from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.logs import LogFindings, check_logs
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol import check_protocol
 from upheaval.checkers.sealing import check_seal
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
@@ -51,7 +52,11 @@ _OF_HISTORY = (
     Promise.HISTORY_COMPLETE,
 )
 
-_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (check_binding, check_seal)
+_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
+    check_binding,
+    check_seal,
+    check_protocol,
+)
 
 ROLE_LEADER = "LEADER"
 # What only a leader sends to the other members, with its own member id in it.

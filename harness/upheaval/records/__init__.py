@@ -26,6 +26,7 @@ from upheaval.records.history import (
     HistoryWriter as HistoryWriter,
     Operation as Operation,
     Outcome as Outcome,
+    numbered_history as numbered_history,
     parse_operation as parse_operation,
     read_history as read_history,
 )
