@@ -10,15 +10,16 @@ import errno
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval.errors import HarnessError
 from upheaval.records import MemberFolder
 
 FRAME_HEADER_LENGTH: Final = 32
+CATALOG_NAME: Final = "archive.catalog"
 TYPE_PAD: Final = 0
 TYPE_DATA: Final = 1
 FLAG_BEGIN: Final = 0x80
@@ -71,7 +72,7 @@ class RecordedLog:
         """Of another recording than the log with its id."""
         self.member_id = folder.member_id
         self.recording_id = _log_recording_id(folder.recording_log) if recording_id is None else recording_id
-        catalog = folder.archive / "archive.catalog"
+        catalog = folder.archive / CATALOG_NAME
         descriptor = _descriptor(catalog, self.recording_id)
         self.start_position, self.initial_term_id = descriptor.start_position, descriptor.initial_term_id
         self.segment_length, self.term_length = descriptor.segment_length, descriptor.term_length
@@ -83,7 +84,12 @@ class RecordedLog:
         first = self._segment_path(self._first_base)
         if not first.exists():
             what = "log" if recording_id is None else f"recording {recording_id}"
-            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive")
+            said = (
+                f" ({catalog.name} says that it starts at position {self.start_position})"
+                if self.start_position
+                else ""
+            )
+            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive{said}")
 
     def segments(self) -> Iterator[Segment]:
         """The segments from the start of the log."""
@@ -157,10 +163,11 @@ class RecordedLog:
             term_base = position & -self.term_length
             end = offset + (length + 31 & -32)
             if not self._follows(words, index, position, length):
-                self.fault = f"no valid frame at position {position}"
+                self.fault = header_fault(position, self, words[index : index + (FRAME_HEADER_LENGTH >> 2)])
                 break
             if end > len(data) or base + end > term_base + self.term_length:
-                self.fault = f"the frame at position {position} is not whole"
+                is_too_long = base + end > term_base + self.term_length
+                self.fault = length_fault(position, length, self.term_length if is_too_long else None)
                 break
             words[index + 3] = 0
             if words[index + 1] >> 16 == TYPE_PAD:
@@ -182,6 +189,52 @@ class RecordedLog:
             and words[index + 2] == position & (self.term_length - 1)
             and words[index + 5] == (term_id + 0x80000000 & 0xFFFFFFFF) - 0x80000000
         )
+
+
+class LogTerms(Protocol):
+    """What the catalog says of a log: by this, and its position, a frame has its term id and term offset."""
+
+    @property
+    def start_position(self) -> int:
+        """Where the log begins."""
+
+    @property
+    def initial_term_id(self) -> int:
+        """The term id of the frames before position `term_length`."""
+
+    @property
+    def term_length(self) -> int:
+        """Of the terms of the log's buffer, in bytes."""
+
+
+def header_fault(position: int, terms: LogTerms, words: Sequence[int]) -> str:
+    """Why the header of a frame, as 32-bit words, does not belong at this position, and which field says so."""
+    no_frame = f"no valid frame at position {position}"
+    if position == terms.start_position > 0:
+        no_frame += f", where the log starts by {CATALOG_NAME}"
+    length, kind, term_offset, term_id = int(words[0]), int(words[1]), int(words[2]), int(words[5])
+    if length < FRAME_HEADER_LENGTH:
+        return f"{no_frame}: its length is {length}"
+    if kind & 0xFF or kind >> 16 not in (TYPE_PAD, TYPE_DATA):
+        return f"{no_frame}: its version is {kind & 0xFF} and its type {kind >> 16}"
+    wanted_offset = position % terms.term_length
+    wanted_id = (terms.initial_term_id + position // terms.term_length + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+    said = (("term offset", term_offset, wanted_offset), ("term id", term_id, wanted_id))
+    wrong = ", ".join(f"its {name} is {found} and not {wanted}" for name, found, wanted in said if found != wanted)
+    return (
+        f"{no_frame}: {wrong} (by initial term id {terms.initial_term_id} "
+        f"and term length {terms.term_length} in {CATALOG_NAME})"
+    )
+
+
+def length_fault(position: int, length: int, term_length: int | None) -> str:
+    """Why a frame is not whole: its segment file ends before it, or, with `term_length`, its term."""
+    if term_length is None:
+        return f"the frame at position {position} is not whole"
+    return (
+        f"the frame at position {position} is not whole: {length} bytes reach beyond its term "
+        f"(by term length {term_length} in {CATALOG_NAME})"
+    )
 
 
 def _sparse_content(path: Path) -> bytearray:
