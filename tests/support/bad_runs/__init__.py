@@ -8,7 +8,8 @@ from support.bad_runs.binding import BINDING
 from support.bad_runs.named import NAMED
 from support.bad_runs.protocol import PROTOCOL
 from support.bad_runs.sealed import SEALED
+from support.bad_runs.snapshots import SNAPSHOTS
 
-BAD_RUNS: tuple[BadRun, ...] = (*BINDING, *NAMED, *SEALED, *PROTOCOL)
+BAD_RUNS: tuple[BadRun, ...] = (*BINDING, *NAMED, *SEALED, *PROTOCOL, *SNAPSHOTS)
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]
