@@ -330,7 +330,7 @@ def _check_log(
             continue
         event = _new_term(log, term.term_base)
         if event is None or (event.leadership_term_id, event.term_base_log_position) != (term.term_id, term.term_base):
-            found = "none" if event is None else f"term {event.leadership_term_id}"
+            found = "none" if event is None else f"term {event.leadership_term_id} from {event.term_base_log_position}"
             detail = f"says that term {term.term_id} begins at {term.term_base}, where the log has {found}"
             raise _broken(folder, path, detail, term.term_base)
         session = event.log_session_id
