@@ -10,6 +10,7 @@ from typing import Final
 
 from upheaval.checkers import witness
 from upheaval.checkers.backups import check_backups
+from upheaval.checkers.binding import check_binding
 from upheaval.checkers.bounds import check_bounds
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.endings import check_endings
@@ -54,6 +55,7 @@ _OF_HISTORY = (
 )
 
 _OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
+    check_binding,
     check_seal,
     check_protocol,
     check_bounds,
