@@ -63,7 +63,7 @@ def _nothing(*_: object, **__: object) -> None: ...
 def idle_hands(stage: SimulatedStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is killed, loses power, is stopped or cut off, whoever asks for it."""
     cluster = stage.cluster
-    monkeypatch.setattr(cluster, "power_cut", _nothing)
+    monkeypatch.setattr(stage.hosts("cut the power"), "cut_power", _nothing)
     for member in cluster.members:
         monkeypatch.setattr(member, "kill", _nothing)
         monkeypatch.setattr(member, "pause", _nothing)
