@@ -8,7 +8,7 @@ import pytest
 
 from support.fault_cases import WORKLOAD, fault_of
 from support.saboteur import Sabotage, Saboteur
-from upheaval.campaign.seed import SeedRun
+from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
@@ -63,7 +63,7 @@ def _nothing(*_: object, **__: object) -> None: ...
 def idle_hands(stage: SimulatedStage, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is killed, loses power, is stopped or cut off, whoever asks for it."""
     cluster = stage.cluster
-    monkeypatch.setattr(cluster, "power_cut", _nothing)
+    monkeypatch.setattr(stage.hosts("cut the power"), "cut_power", _nothing)
     for member in cluster.members:
         monkeypatch.setattr(member, "kill", _nothing)
         monkeypatch.setattr(member, "pause", _nothing)
@@ -84,6 +84,9 @@ def test_a_campaign_counts_no_fault_that_was_not_done(
     assert finding.verdict is Verdict.UNKNOWN, finding
     assert outcome.verdict != "valid"
     assert [fault for fault in run.cluster.faults if fault.what in OF_THOSE_HANDS and fault.is_proved] == []
+    idle = [outcome.faults[kind] for kind in outcome.faults if kind in OF_THOSE_HANDS or "kill" in kind]
+    assert idle
+    assert all(counts[Fate.PROVED] == 0 < counts[Fate.PLANNED] for counts in idle)
 
 
 def one_begun(

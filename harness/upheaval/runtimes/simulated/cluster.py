@@ -422,33 +422,12 @@ class SimulatedCluster:
         for member in self.members:
             member.start()
 
-    def power_cut(self, member_ids: list[int]) -> None:
-        """Take the power of these hosts: what was not synced may be gone."""
-        for member_id in member_ids:
-            self.members[member_id].end(power_cut=True)
-
     def move_clock(self, member_id: int, milliseconds: int) -> None:
         """Set the wall clock of a member's host so much ahead, or back."""
         member = self.members[member_id]
         member.clock_skew_ms += milliseconds
         if member.process is not None:
             member.process.clock_skew_ms = member.clock_skew_ms
-
-    # --- network ---------------------------------------------------------------------------------------------------
-
-    def isolate(self, member_id: int) -> None:
-        """Cut a member off from all other members, both ways. Clients still reach it."""
-        self.partition([member_id], [other for other in self.member_ids if other != member_id])
-
-    def partition(self, first: Sequence[int], second: Sequence[int]) -> None:
-        """Cut all links between two groups of members, both ways."""
-        for a, b in ((host_of(member_id), host_of(other)) for member_id in first for other in second):
-            self.fabric.cut(a, b)
-            self.fabric.cut(b, a)
-
-    def heal_network(self) -> None:
-        """Heal every link."""
-        self.fabric.heal_all()
 
     # --- clients ---------------------------------------------------------------------------------------------------
 

@@ -170,8 +170,3 @@ class Links:
         if key not in self._channels:
             self._channels[key] = Link(whole.latency_ns, whole.jitter_ns, whole)
         return self._channels[key]
-
-    def cut_ones(self) -> list[tuple[str, str, str]]:
-        """Source, target and port of what is cut; no port for a whole link."""
-        wholes = [(*key, "") for key, link in self._links.items() if link.cut_since_ns is not None]
-        return wholes + [key for key, link in self._channels.items() if link.cut_since_ns is not None]
