@@ -29,7 +29,7 @@ from upheaval_node.cluster.leader_log import LeaderLog
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.member_log import MemberLog
-from upheaval_node.cluster.module_context import open_context
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_messages import ConsensusMessages
 from upheaval_node.cluster.module_snapshots import Snapshots
 from upheaval_node.cluster.module_standing import Standing
@@ -41,17 +41,13 @@ from upheaval_node.cluster.replicated_state import ReplicatedState, is_for_all
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
 from upheaval_node.cluster.standby_notices import StandbyNotices
-from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
-from upheaval_node.media.api import Media
-from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
+from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID
 from upheaval_node.protocol.frames import max_message_length
-from upheaval_node.settings import MemberSettings
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, MemberId, Now, TermId
+from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, TermId
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
 RETRY_AFTER_ERROR_NS: Final = 1 * MS
@@ -112,24 +108,13 @@ class ConsensusModule:
 
     def __init__(
         self,
-        media: Media,
-        storage: Storage,
-        counters: Counters,
-        settings: MemberSettings,
-        members: str,
-        member_id: MemberId,
-        tracer: Tracer,
+        context: ModuleContext,
         random: Random,
-        errors: ErrorSink,
         *,
-        archive_control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
     ) -> None:
-        """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
-        context = self._context = open_context(
-            media, storage, counters, settings, members, member_id, tracer, errors, archive_control_stream_id
-        )
+        self._context = context
         self.members: Final = context.members
         self.membership: Final = context.membership
         self.counters: Final = context.published

@@ -17,7 +17,7 @@ from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.log_replay import LocalLogReplay
-from upheaval_node.cluster.module_context import open_context
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot
 from upheaval_node.cluster.module_snapshots import Snapshots
 from upheaval_node.cluster.module_standing import Standing
@@ -26,13 +26,11 @@ from upheaval_node.cluster.recovery import newest_snapshot, start_services
 from upheaval_node.cluster.replicated_state import ReplicatedState, is_for_all
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
-from upheaval_node.counters import RECORDING_POSITION, Counters, recording_key_prefix
+from upheaval_node.counters import RECORDING_POSITION, recording_key_prefix
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
-from upheaval_node.files.recording_log import Entry, RecordingLog
-from upheaval_node.media.api import Media
-from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
+from upheaval_node.files.recording_log import Entry
+from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.settings import MemberSettings
 from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.trace_kinds import TraceKind
@@ -40,7 +38,6 @@ from upheaval_node.types import (
     MAX_POSITION,
     MS,
     NEVER_NS,
-    NULL_MEMBER_ID,
     NULL_POSITION,
     NULL_VALUE,
     MemberId,
@@ -72,22 +69,9 @@ class StandbyModule:
     run. Services, and this module, see what the recording has, and that is committed.
     """
 
-    def __init__(
-        self,
-        media: Media,
-        storage: Storage,
-        counters: Counters,
-        settings: MemberSettings,
-        members: str,
-        recording_log: RecordingLog,
-        notices: SnapshotNotices,
-        tracer: Tracer,
-        errors: ErrorSink,
-    ) -> None:
-        """`recording_log` is written by the backup agent too; `members` is what `standby_members` makes."""
-        context = self._context = open_context(
-            media, storage, counters, settings, members, NULL_MEMBER_ID, tracer, errors, recording_log=recording_log
-        )
+    def __init__(self, context: ModuleContext, notices: SnapshotNotices) -> None:
+        """Of a standby's own `context`, whose recording log the backup agent writes too."""
+        self._context = context
         self.counters: Final = context.published
         self.recording_log: Final = context.recording_log
         cluster = context.settings
