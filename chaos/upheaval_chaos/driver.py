@@ -3,7 +3,7 @@
 Holds what is injected at the moment, so that a run that ends early heals all of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
@@ -113,6 +113,11 @@ class FaultDriver:
     def adopt(self, name: str, record: FaultRecord) -> None:
         """Take over a fault of members that another driver left."""
         self._active[name] = _Active(fault_of(record).found(self._target, record.members), record)
+
+    @property
+    def begun(self) -> AbstractSet[str]:
+        """The names of the faults that were not left out, whether anything shows their effect or not."""
+        return self._injections.keys()
 
     def holds_down(self, member_id: int) -> bool:
         """Whether a fault is there that keeps this member from running: only its healing starts it."""

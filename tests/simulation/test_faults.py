@@ -8,7 +8,7 @@ import pytest
 
 from support.fault_cases import WORKLOAD, fault_of
 from support.saboteur import Sabotage, Saboteur
-from upheaval.campaign.seed import SeedRun
+from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
@@ -84,6 +84,9 @@ def test_a_campaign_counts_no_fault_that_was_not_done(
     assert finding.verdict is Verdict.UNKNOWN, finding
     assert outcome.verdict != "valid"
     assert [fault for fault in run.cluster.faults if fault.what in OF_THOSE_HANDS and fault.is_proved] == []
+    idle = [outcome.faults[kind] for kind in outcome.faults if kind in OF_THOSE_HANDS or "kill" in kind]
+    assert idle
+    assert all(counts[Fate.PROVED] == 0 < counts[Fate.PLANNED] for counts in idle)
 
 
 def one_begun(

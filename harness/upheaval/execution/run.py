@@ -173,11 +173,11 @@ def read_result(folder: Path) -> ToldResult:
     return told
 
 
-def play(scenario: Scenario, stage: Stage, say: Say) -> None:
-    """From the start of the cluster to its converge phase, step by step."""
+def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None = None) -> None:
+    """From the start of the cluster to its converge phase, step by step; the driver may be the caller's."""
     stage.open(say)
     target = stage.target
-    driver = FaultDriver(target, stage.record_fault)
+    driver = driver or FaultDriver(target, stage.record_fault)
     try:
         driver.last_event_ns = target.now_ns()
         say(f"member {target.leader()} leads; load begins")
