@@ -1,19 +1,25 @@
 """Drawn faults: what a schedule holds, and what becomes of it when the injector lies."""
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
-from support.fault_cases import WORKLOAD, fault_of
+from support.fault_cases import CASES, WORKLOAD, all_kinds, fault_of
 from support.saboteur import Sabotage, Saboteur
 from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
+from upheaval.execution.run import run_scenario
 from upheaval.execution.simulated import SimulatedStage
+from upheaval.runtimes.simulated import links as virtual
+from upheaval.runtimes.simulated.disk import SYNC_LATENCY_MIN_NS, Disk, Inode, Owner
+from upheaval.runtimes.simulated.network import Fabric, StreamEnd
+from upheaval.runtimes.simulated.process import SimulatedProcess
+from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.scenario import Begin, parse_scenario
 from upheaval_chaos import faults, host_faults, link_faults
 from upheaval_chaos.driver import FaultDriver
@@ -22,6 +28,7 @@ from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import LinkFaultKind
+from upheaval_node.types import Now
 
 SWARMS = [draw_swarm(seed) for seed in range(200)]
 
@@ -181,9 +188,9 @@ def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, m
 # --- whose doing it is ---
 
 
-def opened(folder: Path) -> SimulatedStage:
+def opened(folder: Path, *, syncs: bool = True) -> SimulatedStage:
     """Under load for a while."""
-    stage = SimulatedStage(LOADED, 1, folder)
+    stage = SimulatedStage(LOADED if syncs else UNSYNCED, 1, folder)
     stage.open(print)
     stage.let_pass(2)
     return stage
@@ -209,13 +216,13 @@ def followers(stage: SimulatedStage) -> list[int]:
 
 
 def test_what_comes_out_of_a_link_contradicts_its_cut_though_it_was_not_in_use(tmp_path: Path) -> None:
-    """Clients talk to the leader only."""
     stage = opened(tmp_path)
-    one, other = followers(stage)
-    driver, records = begun(stage, (f"blackhole clients <-> member-{one},member-{other}", Sabotage.IDLE))
-    driver.begin("kill", fault_of("kill leader"))
-    stage.let_pass(3)
-    driver.end("kill")
+    (one, _), leader = followers(stage), stage.leader()
+    stage.cluster.members[one].kill()
+    stage.let_pass(1.5)
+    driver, records = begun(stage, (f"blackhole member-{leader} -> member-{one}", Sabotage.IDLE))
+    stage.cluster.members[one].start()
+    stage.let_pass(1)
     driver.end("0")
     driver.heal_all()
     assert of_name(records, "0") == [False], records
@@ -307,6 +314,9 @@ BEGUN = (
 )
 """As campaigns put them in: looked at while they last, and nothing is tried."""
 LOADED = parse_scenario(f"title begun\n{WORKLOAD}wait operations 1\n", name="begun", where="begun")
+UNSYNCED = parse_scenario(
+    f"title begun\ncluster members=3 sync-level=0\n{WORKLOAD}wait operations 1\n", name="begun", where="begun"
+)
 
 
 @pytest.mark.parametrize("sabotage", Sabotage)
@@ -337,3 +347,136 @@ def test_what_is_begun_is_proved_by_what_shows(
 def test_every_kind_that_is_drawn_is_begun_here() -> None:
     drawn = {step.fault.kind for s in SWARMS for step in s.scenario().steps if isinstance(step, Begin)}  # type: ignore[attr-defined]
     assert {fault_of(statement).kind for statement in BEGUN} == drawn  # type: ignore[attr-defined]
+
+
+# --- worlds that do not break ---
+
+
+def kills_are_survived(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(SimulatedProcess, "kill", _nothing)
+    patch.setattr(Fabric, "kill", _nothing)
+
+
+def paused_processes_go_on(patch: pytest.MonkeyPatch) -> None:
+    wake = SimulatedProcess._wake
+
+    def go_on(process: SimulatedProcess) -> None:
+        is_paused, process._is_paused = process._is_paused, False
+        wake(process)
+        process._is_paused = is_paused
+
+    patch.setattr(SimulatedProcess, "_wake", go_on)
+
+
+def disks_keep_everything(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Inode, "power_cut", _nothing)
+
+
+def clocks_stay_right(patch: pytest.MonkeyPatch) -> None:
+    def now(process: SimulatedProcess) -> Now:
+        world = process._world
+        return Now(world.now_ns, world.epoch_ms, world.epoch_fraction_ns)
+
+    patch.setattr(SimulatedProcess, "now", now)
+
+
+def disks_have_room(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Disk, "require_room", _nothing)
+
+
+def disks_are_fast(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Disk, "sync_latency_ns", lambda _: SYNC_LATENCY_MIN_NS)
+
+
+def changes_are_finished(patch: pytest.MonkeyPatch) -> None:
+    begin_change = Disk.begin_change
+
+    def finish(disk: Disk, owner: Owner) -> bool:
+        begin_change(disk, owner)
+        return False
+
+    patch.setattr(Disk, "begin_change", finish)
+
+
+def cut_links_deliver(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(virtual.Link, "is_cut", False)
+
+
+def connections_outlive_resets(patch: pytest.MonkeyPatch) -> None:
+    receive = StreamEnd.receive
+
+    def outlive(end: StreamEnd, data: bytes, reason: str) -> None:
+        if reason != EndReason.RESET_ON_THE_WAY:
+            receive(end, data, reason)
+
+    patch.setattr(StreamEnd, "receive", outlive)
+    patch.setattr(virtual.Link, "is_refusing", False)
+
+
+def links_are_fast(patch: pytest.MonkeyPatch) -> None:
+    def arrival_ns(fabric: Fabric, link: virtual.Link, _: int, not_before_ns: int) -> int:
+        return max(fabric.world.now_ns + link.latency_ns, not_before_ns)
+
+    patch.setattr(Fabric, "arrival_ns", arrival_ns)
+
+
+def silence_ends_nothing(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(virtual.Link, "timeout_ns", None)
+
+
+UNBREAKABLE: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
+    MemberFaultKind.KILL: kills_are_survived,
+    MemberFaultKind.STOP: kills_are_survived,
+    MemberFaultKind.RESTART: kills_are_survived,
+    MemberFaultKind.PAUSE: paused_processes_go_on,
+    HostFaultKind.POWER_CUT: disks_keep_everything,
+    HostFaultKind.POWER_LOST_IN_CHANGE: disks_keep_everything,
+    HostFaultKind.CLOCK_JUMP: clocks_stay_right,
+    HostFaultKind.DISK_FULL: disks_have_room,
+    HostFaultKind.DISK_SLOW: disks_are_fast,
+    HostFaultKind.DIE_IN_CHANGE: changes_are_finished,
+    LinkFaultKind.BLACKHOLE: cut_links_deliver,
+    LinkFaultKind.RESET: connections_outlive_resets,
+    LinkFaultKind.SLOW: links_are_fast,
+    LinkFaultKind.TIMEOUT: silence_ends_nothing,
+}
+"""Of each kind, a world in which the injector does what it is asked to, and nothing comes of it."""
+
+
+def test_every_kind_has_a_world_that_it_does_not_break() -> None:
+    assert set(UNBREAKABLE) == all_kinds()
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What will never happen need not be waited for as long as in earnest."""
+    for module in (faults, host_faults, link_faults):
+        monkeypatch.setattr(module, "TAKES_EFFECT_S", 1.0)
+        monkeypatch.setattr(module, "COMES_BACK_S", 1.0)
+
+
+@pytest.mark.parametrize("kind", UNBREAKABLE)
+def test_no_run_is_valid_in_a_world_that_a_fault_does_not_break(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
+) -> None:
+    text = f"title x\n{WORKLOAD}wait operations 300\ninject x {CASES[kind][0]}\nheal x\nwait operations 300\n"
+    scenario = parse_scenario(text, name="x", where="x")
+    UNBREAKABLE[kind](monkeypatch)
+    stage = SimulatedStage(scenario, 1, tmp_path)
+    result = run_scenario(scenario, stage, runtime="simulated", seed=1, say=print)
+    assert result.verdict is not Verdict.VALID, result
+    assert [fault for fault in stage.cluster.faults if fault.is_proved] == []
+
+
+@pytest.mark.parametrize("statement", BEGUN)
+def test_what_is_begun_in_a_world_that_it_does_not_break_is_not_proved(
+    statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, impatient: None
+) -> None:
+    UNBREAKABLE[statement.split()[0]](monkeypatch)
+    # A power cut takes nothing from a disk on which everything is synced.
+    stage = opened(tmp_path, syncs="power" not in statement)
+    driver, records = begun(stage, (statement, Sabotage.NONE))
+    stage.let_pass(2)
+    driver.end("0")
+    driver.heal_all()
+    assert of_name(records, "0") == [False], records
