@@ -3,6 +3,7 @@
 Made of the node's own agents. Knows neither members nor what runs beside them: who does says what is built.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Final
 
@@ -24,7 +25,7 @@ COUNTER_CAPACITY: Final = 1024
 STOP_TIMEOUT_S: Final = 5.0
 
 
-class Machine:
+class Machine(ABC):
     """What members and companions have in common. `number` and `component` are what the journal calls it."""
 
     def __init__(self, world: World, fabric: Fabric, journal: Journal, host: str, number: int, component: str) -> None:
@@ -127,18 +128,18 @@ class Machine:
         self._close_agents(process.now())
         raise TerminationError(f"{process.name} was told to stop", expected=True)
 
+    @abstractmethod
     def _prepare(self, process: SimulatedProcess) -> None:
         """Before a process begins."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
         """The agents of a process, made in its loop."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _close_agents(self, now: Now) -> None:
         """End them in good order."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _on_exit(self, process: SimulatedProcess) -> None:
         """A process has ended by itself."""
-        raise NotImplementedError
