@@ -21,6 +21,8 @@ COMES_BACK_S: Final = 20.0
 SETTLES_S: Final = 0.2
 # A running member takes many turns in this time, because of its heartbeats.
 PAUSE_SHOWS_S: Final = 0.4
+LAST_OWN_STATUS: Final = 128
+"""Of a process that ended by itself: a signal gives a negative status, or one above this in a container."""
 
 
 class Injection(Protocol):
@@ -301,6 +303,7 @@ class MemberInjection:
         self._is_pause = fault.kind is MemberFaultKind.PAUSE
         self.keeps_down = fault.kind in (MemberFaultKind.KILL, MemberFaultKind.STOP)
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
+        self._statuses: dict[str, int | None] = {}
         self._since_ns = 0
         self._turns_then: dict[int, int] = {}
         self._begin_watch()
@@ -360,13 +363,15 @@ class MemberInjection:
         match self._fault.kind:
             case MemberFaultKind.KILL:
                 node.kill(self.component)
-            case MemberFaultKind.STOP:
-                node.stop(self.component)
             case MemberFaultKind.PAUSE:
                 node.pause(self.component)
-            case MemberFaultKind.RESTART:
+            case _:
                 node.stop(self.component)
-                node.start()
+                # Before a start: what ran then is not known any more where a container is started again.
+                for name in self._before[member_id]:
+                    self._statuses[name] = self._target.exit_status(member_id, name)
+                if self._fault.kind is MemberFaultKind.RESTART:
+                    node.start()
 
     def _victim(self, member_id: int) -> str:
         return f"{self.component} of member {member_id}" if self.component else f"member {member_id}"
@@ -389,6 +394,9 @@ class MemberInjection:
         survivors = sorted(name for m, names in self._before.items() for name in names & self._incarnation(m))
         if survivors:
             return Proof(False, f"still there: {', '.join(survivors)}")
+        for name, status in sorted(self._statuses.items()):
+            if status is None or not 0 <= status <= LAST_OWN_STATUS:
+                return Proof(False, f"{name} was told to end, and ended with status {status}")
         gone = f"gone: {', '.join(sorted(name for names in self._before.values() for name in names))}"
         if self._fault.kind is not MemberFaultKind.RESTART:
             return Proof(True, gone)
