@@ -12,6 +12,7 @@ from random import Random
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.credentials_authenticator import credentials_of
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE, Counters
 from upheaval_node.errors import NodeError, UsageError
@@ -232,7 +233,7 @@ def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> Consensus
         config.settings.cluster, ports.read_credentials, ports.nonces or ports.random("authentication")
     )
     ports.reloads.extend(file.reload for file in files)
-    return ConsensusModule(
+    context = ModuleContext(
         ports.media_of(media, "consensus"),
         ports.storage,
         ports.counters,
@@ -240,11 +241,9 @@ def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> Consensus
         config.members,
         config.member_id,
         ports.tracer_of("consensus"),
-        ports.random("consensus"),
         ports.errors,
-        authenticator=authenticator,
-        authorisation=roles,
     )
+    return ConsensusModule(context, ports.random("consensus"), authenticator=authenticator, authorisation=roles)
 
 
 def _container(

@@ -133,9 +133,6 @@ class ProcessMember(LiveMember[ProcessNode]):
         """Set the member's control toggle; why it was not taken, empty when it was."""
         return self._cluster.system.give_command(self.folder, command)
 
-    def collect(self) -> None:
-        """It writes into the run folder itself."""
-
     def _spawn(self, component: str) -> None:
         arguments = [*self.wrapper, *self._cluster.system.command(self.plan(component), self.folder / "config.json")]
         variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
@@ -154,13 +151,6 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
         """Read from its counters and its recording log."""
         pid = next((found.pid for found in self.node.processes()), None)
         return status_in_folder(self.name, self.folder, pid)
-
-    def start(self) -> None:
-        """Start its process, unless it runs."""
-        self.node.start()
-
-    def collect(self) -> None:
-        """It writes into the run folder itself."""
 
     def _spawn(self, component: str) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -279,9 +269,6 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             self._clean_up()
         finally:
             self.close()
-
-    def collect(self) -> None:
-        """Members write into the run folder themselves."""
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:

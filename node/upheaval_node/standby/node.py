@@ -12,6 +12,7 @@ from upheaval_node.backup.node import (
     build_backup_agent,
     build_backup_archive,
 )
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials
 from upheaval_node.marks import MarkKeeper, archive_mark_of, backup_mark, service_mark_of
@@ -94,17 +95,18 @@ def _module(
         ports.errors.report,
         timeout_ns=backup.settings.backup.response_timeout_ns,
     )
-    module = StandbyModule(
+    context = ModuleContext(
         media,
         ports.storage,
         ports.counters,
         config.member_settings,
         standby_members(backup.endpoints.consensus, backup.endpoints.catchup, backup.endpoints.archive),
-        agent.recording_log,
-        notices,
+        NULL_MEMBER_ID,
         ports.tracer_of("standby"),
         ports.errors,
+        recording_log=agent.recording_log,
     )
+    module = StandbyModule(context, notices)
     module.bell = view.bell
     ports.counters.ring(view.bell, RECORDING_POSITION)
     return module
