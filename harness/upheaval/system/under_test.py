@@ -267,16 +267,8 @@ class UpheavalNode:
                 return MemberStatus(member_id, alive=False)
             if "role" not in fields:
                 return MemberStatus(member_id, alive=True)
-            return MemberStatus(
-                member_id,
-                alive=True,
-                role=jsonfields.optional_text(fields, "role"),
-                leadership_term_id=jsonfields.integer(fields, "leadership_term_id"),
-                election_state=jsonfields.optional_text(fields, "election_state"),
-                append_position=jsonfields.integer(fields, "append_position"),
-                commit_position=jsonfields.integer(fields, "commit_position"),
-                pids={"all": jsonfields.integer(fields, "pid")},
-            )
+            fields |= {"member_id": member_id, "alive": True, "pids": {"all": jsonfields.integer(fields, "pid")}}
+            return jsonfields.decode(MemberStatus, fields, ("leadership_term_id", "append_position", "commit_position"))
         except FieldError:
             return MemberStatus(member_id, alive=False)
 
