@@ -200,13 +200,11 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
     if not is_latest:
         return
     try:
-        log = RecordedLog(folder)
-        for _ in log.segments():
-            pass
+        log_end = RecordedLog(folder).read_to_end()
     except LogMissing as error:
         raise Broken(Verdict.UNKNOWN, str(error), members=(life.member_id,)) from error
-    if log.end_position != life.position:
-        raise life.broken(f"has a log that ends at {log.end_position}")
+    if log_end != life.position:
+        raise life.broken(f"has a log that ends at {log_end}")
 
 
 def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:
