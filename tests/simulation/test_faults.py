@@ -178,6 +178,118 @@ def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, m
     assert not record.is_proved
 
 
+# --- whose doing it is ---
+
+
+def opened(folder: Path) -> SimulatedStage:
+    """Under load for a while."""
+    stage = SimulatedStage(LOADED, 1, folder)
+    stage.open(print)
+    stage.let_pass(2)
+    return stage
+
+
+def begun(stage: SimulatedStage, *statements: tuple[str, Sabotage]) -> tuple[FaultDriver, list[FaultRecord]]:
+    """Faults that begin at the same time, each under an injector of its own; their names are 0, 1, ..."""
+    records: list[FaultRecord] = []
+    driver = FaultDriver(stage, records.append)
+    for number, (statement, sabotage) in enumerate(statements):
+        driver._target = Saboteur(stage, sabotage)
+        driver.begin(str(number), fault_of(statement))
+    return driver, records
+
+
+def of_name(records: list[FaultRecord], name: str) -> list[bool]:
+    """Whether the fault of that name was proved, if it was written down."""
+    return [bool(record.inject_proof and record.inject_proof.holds) for record in records if record.name == name]
+
+
+def followers(stage: SimulatedStage) -> list[int]:
+    return [member_id for member_id in stage.member_ids if member_id != stage.leader()]
+
+
+def test_what_comes_out_of_a_link_contradicts_its_cut_though_it_was_not_in_use(tmp_path: Path) -> None:
+    """Clients talk to the leader only."""
+    stage = opened(tmp_path)
+    one, other = followers(stage)
+    driver, records = begun(stage, (f"blackhole clients <-> member-{one},member-{other}", Sabotage.IDLE))
+    driver.begin("kill", fault_of("kill leader"))
+    stage.let_pass(3)
+    driver.end("kill")
+    driver.end("0")
+    driver.heal_all()
+    assert of_name(records, "0") == [False], records
+
+
+def test_what_came_out_of_a_link_contradicts_its_cut_though_its_receiver_is_dead_now(tmp_path: Path) -> None:
+    stage = opened(tmp_path)
+    (one, _), leader = followers(stage), stage.leader()
+    driver, records = begun(stage, (f"blackhole member-{leader} -> member-{one}", Sabotage.IDLE))
+    stage.let_pass(1)
+    stage.cluster.members[one].kill()
+    driver.end("0")
+    stage.cluster.start_all()
+    driver.heal_all()
+    assert of_name(records, "0") == [False], records
+
+
+def test_a_link_that_was_silent_because_its_receiver_had_no_power_proves_no_cut(tmp_path: Path) -> None:
+    stage = opened(tmp_path)
+    (one, _), leader = followers(stage), stage.leader()
+    hosts = stage.hosts("cut the power of a host")
+    driver, records = begun(stage, (f"blackhole member-{leader} -> member-{one}", Sabotage.IDLE))
+    hosts.cut_power(one)
+    stage.let_pass(2)
+    stage.cluster.members[one].start()
+    driver.end("0")
+    driver.heal_all()
+    assert True not in of_name(records, "0"), records
+
+
+@pytest.mark.parametrize("idle", ["0", "1"])
+@pytest.mark.parametrize(
+    "pair",
+    [
+        ("blackhole member-0 <-> member-1,member-2", "blackhole member-0 <-> member-1,member-2"),
+        ("blackhole member-0 <-> member-1,member-2", "blackhole member-0 -> member-1 channel=consensus"),
+        ("blackhole member-1 -> member-0 channel=consensus", "blackhole member-0 <-> member-1,member-2"),
+        ("slow member-0 <-> member-1,member-2 latency-ms=80", "slow member-0 <-> member-1,member-2 latency-ms=80"),
+    ],
+)
+def test_one_fault_of_a_link_is_no_proof_of_another(pair: tuple[str, str], idle: str, tmp_path: Path) -> None:
+    stage = opened(tmp_path)
+    how = {idle: Sabotage.IDLE}
+    driver, records = begun(
+        stage, *((statement, how.get(str(number), Sabotage.NONE)) for number, statement in enumerate(pair))
+    )
+    stage.let_pass(2)
+    driver.end("0")
+    driver.end("1")
+    driver.heal_all()
+    assert True not in of_name(records, idle), records
+
+
+def test_a_latency_that_was_there_before_proves_no_other_one(tmp_path: Path) -> None:
+    stage = opened(tmp_path)
+    records: list[FaultRecord] = []
+    assert FaultDriver(stage, records.append).inject("x", fault_of("slow leader -> follower latency-ms=80")).holds
+    idle = FaultDriver(Saboteur(stage, Sabotage.IDLE), records.append)
+    assert not idle.inject("y", fault_of("slow leader -> follower latency-ms=30")).holds
+
+
+def test_what_one_stream_forgets_hides_nothing_that_another_delivers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a proxy has counted of a connection may get lost with it."""
+    stage = opened(tmp_path)
+    counts = itertools.count(1)
+    injection = fault_of("blackhole leader <-> follower").aim(stage)
+    injection.act()
+    lost = itertools.chain([10_000, 10_000], itertools.repeat(0))
+    monkeypatch.setattr(stage, "delivered_by_stream", lambda _: {"old": next(lost), "new": next(counts)})
+    assert not injection.prove().holds
+
+
 BEGUN = (
     "kill leader",
     "power-cut leader",

@@ -37,7 +37,7 @@ from upheaval_node.ports import Bell, ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, ARCHIVE_LOCAL_CONTROL_CHANNEL
 from upheaval_node.settings import ArchiveSettings
-from upheaval_node.types import NEVER_NS, NULL_POSITION, Now
+from upheaval_node.types import NEVER_NS, NOT_YET, NULL_POSITION, Now
 
 # Requests taken from a control stream in one turn.
 REQUEST_LIMIT: Final = 16
@@ -131,7 +131,7 @@ class Archive:
         self._replications: dict[int, ReplicationSession] = {}
         self._random = random
         self._next_id = self._random.getrandbits(31)
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._is_recovered = False
         self.is_closed = False
         self.bell: Bell | None = None

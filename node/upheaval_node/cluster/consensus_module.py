@@ -47,7 +47,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, TermId
+from upheaval_node.types import LOG_START, MS, NEVER_NS, NULL_VALUE, Now, Position, TermId
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
 RETRY_AFTER_ERROR_NS: Final = 1 * MS
@@ -187,7 +187,7 @@ class ConsensusModule:
         return self._standing.leadership_term_id
 
     @property
-    def commit_position(self) -> int:
+    def commit_position(self) -> Position:
         """Value of the commit counter."""
         return self._log.commit_position
 
@@ -365,7 +365,7 @@ class ConsensusModule:
             self._ingress.close()
             self._ingress = None
 
-    def _roll_back(self, now: Now, position: int) -> None:
+    def _roll_back(self, now: Now, position: Position) -> None:
         """Undo what stands in the log after `position`: another leader may write something else there."""
         self._context.latency.abandon()
         self._context.durations.abandon()
@@ -416,7 +416,7 @@ class ConsensusModule:
         toggle = self.counters.control_toggle
         value, state = toggle.get(), self.state
         if value == ControlToggle.ABORT and state is ModuleState.ACTIVE:
-            self._termination.abort(now, self._log.publisher.position)
+            self._termination.abort(now, Position(self._log.publisher.position))
             return 1
         command = _COMMANDS.get(value)
         if command is None or command.taken_in is not state or not self._append_action(now, command):
@@ -428,7 +428,7 @@ class ConsensusModule:
         return 1
 
     def _append_action(self, now: Now, command: _AdminCommand) -> bool:
-        def request(position: int) -> cm.ClusterActionRequest:
+        def request(position: Position) -> cm.ClusterActionRequest:
             return cm.ClusterActionRequest(
                 leadership_term_id=self.leadership_term_id,
                 log_position=position,
@@ -459,7 +459,7 @@ class ConsensusModule:
             self._context.latency.on_append(now, position, log.position)
         return work + self._log.lead(now)
 
-    def _on_committed(self, now: Now, position: int) -> None:
+    def _on_committed(self, now: Now, position: Position) -> None:
         """A quorum has recorded the log up to there."""
         self._context.latency.on_commit(now, position)
         self._state.on_committed(position)
@@ -476,7 +476,7 @@ class ConsensusModule:
                 work += self._ingress.poll(now, None, self.leadership_term_id)
         return work + self._log.send_append_position(now, 0)
 
-    def _on_log_ended(self, now: Now, stop_position: int | None) -> None:
+    def _on_log_ended(self, now: Now, stop_position: Position | None) -> None:
         """The leader's stream has ended, or the recording of the log has, where `stop_position` says."""
         image = self._log.reader.image
         end = None if image is None else image.end_of_stream_position
@@ -519,10 +519,10 @@ class ConsensusModule:
     def _terminate_unexpectedly(self, now: Now, error: NodeError) -> None:
         if self.state is not ModuleState.CLOSED:
             self._context.report(now, "termination", str(error))
-            self._end_services(0, ack_required=True)
+            self._end_services(LOG_START, ack_required=True)
             self._release_streams(now)
 
-    def _end_services(self, position: int, *, ack_required: bool) -> None:
+    def _end_services(self, position: Position, *, ack_required: bool) -> None:
         if self._context.settings.service_count > 0:
             self._services.send(cm.ServiceTerminationPosition(log_position=position, ack_required=ack_required))
 

@@ -35,13 +35,16 @@ from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import (
+    LOG_START,
     MAX_POSITION,
     MS,
     NEVER_NS,
+    NOT_YET,
     NULL_POSITION,
     NULL_VALUE,
     MemberId,
     Now,
+    Position,
     TermId,
 )
 
@@ -104,11 +107,11 @@ class StandbyModule:
         self._waiting: Steps[None] | None = None
         self._replay: LocalLogReplay | None = None
         self._ended: list[LocalLogReplay] = []
-        self._position = 0
+        self._position = LOG_START
         self._term_base = NULL_POSITION
         self._is_for_members = False
         self._deadline_ns = 0
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self.counters.election_state.set(ElectionState.CLOSED)
 
     # --- what others see ---
@@ -129,9 +132,9 @@ class StandbyModule:
         return self._standing.leader_member_id
 
     @property
-    def commit_position(self) -> int:
+    def commit_position(self) -> Position:
         """How far the log was read."""
-        return self.counters.commit_position.get()
+        return Position(self.counters.commit_position.get())
 
     @property
     def is_taking_snapshot(self) -> bool:
@@ -149,7 +152,7 @@ class StandbyModule:
             work = self._tick(now)
         except (TerminationError, StorageError) as error:
             self._context.report(now, "termination", str(error))
-            self._services.send(cm.ServiceTerminationPosition(log_position=0, ack_required=True))
+            self._services.send(cm.ServiceTerminationPosition(log_position=LOG_START, ack_required=True))
             self._release_streams(now)
             raise
         except NodeError as error:
@@ -232,7 +235,7 @@ class StandbyModule:
     def _await_log(self, position: int) -> StepGenerator[None]:
         """Wait until the recording has come to `position`, whether it grows or has stopped there."""
         now = yield
-        ask_ns = now.ns
+        ask_ns: int = now.ns
         prefix = recording_key_prefix(self._recording.recording_id)
         while True:
             counter = self._context.counters.find(RECORDING_POSITION, prefix)
@@ -312,7 +315,7 @@ class StandbyModule:
 
     # --- snapshots ---
 
-    def _base_of_term(self, leadership_term_id: TermId) -> int:
+    def _base_of_term(self, leadership_term_id: TermId) -> Position:
         """That of the log, or of the snapshot that was started from: the copy of a log need not name every term."""
         assert leadership_term_id == self.leadership_term_id
         return self._term_base
