@@ -77,7 +77,7 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
         if not folder.trace.exists():
             missing = member_id
             continue
-        found = lives_of(member_id, folder.read_trace())
+        found = list(_lives(member_id, folder.read_trace()))
         if found and found[-1].has_ended:
             latest.add(id(found[-1]))
         lives.extend(life for life in found if life.has_ended)
@@ -107,12 +107,8 @@ def _names_an_end(trace: Path) -> bool:
         return any(TraceKind.CLUSTER_END.encode() in line for line in stream)
 
 
-def lives_of(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
-    """The starts of a member in order."""
-    return list(_lives(member_id, events))
-
-
 def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
+    """The starts of a member in order."""
     life: Life | None = None
     for event in events:
         fields = event.fields

@@ -96,7 +96,5 @@ class CallLog:
                         invoke_ns=invoke_ns,
                         complete_ns=complete_ns,
                         outcome=outcome,
-                        result=None,
-                        position=None,
                     )
                 )
