@@ -53,7 +53,8 @@ def commit_position_goes_back(module: ConsensusModule) -> None:
 
 def ack_before_the_write(archive: Archive) -> None:
     """The archive says that it has recorded what no disk has."""
-    archive._recorder._settings = replace(archive._recorder._settings, file_sync_level=0)
+    context = archive._recorder._context
+    archive._recorder._context = replace(context, settings=replace(context.settings, file_sync_level=0))
 
 
 def _change_elections(module: ConsensusModule, change: Callable[[Election], None]) -> None:

@@ -8,14 +8,13 @@ from collections.abc import Sequence
 from upheaval_node.backup.agent import BackupAgent
 from upheaval_node.backup.node import (
     BackupNodeAgent,
-    archive_id_of,
+    backup_marks,
     build_backup_agent,
     build_backup_archive,
 )
 from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials
-from upheaval_node.marks import MarkKeeper, archive_mark_of, backup_mark, service_mark_of
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.member import MemberPorts
 from upheaval_node.service.api import ClusteredService
@@ -37,7 +36,7 @@ def build_standby(
 ) -> list[StandbyAgent]:
     """All agents of a standby: marks, media driver, backup agent, archive, module, and a container a service."""
     supplier = credentials or NoCredentials()
-    marks = _marks(config, ports)
+    marks = backup_marks(config.backup, ports, len(config.services))
     try:
         driver, archive, media = build_backup_archive(config.backup, ports)
         agent = build_backup_agent(config.backup, ports, media, supplier)
@@ -51,35 +50,6 @@ def build_standby(
         raise
     marks.signal_ready(ports.now_ms)
     return [marks, driver, agent, archive, module, *containers]
-
-
-def _marks(config: StandbyConfig, ports: MemberPorts) -> MarkKeeper:
-    backup, storage, pid, now_ms = config.backup, ports.storage, ports.pid, ports.now_ms
-    return MarkKeeper(
-        [
-            backup_mark(storage, cluster_id=backup.cluster_id, folder=backup.folder, pid=pid, now_ms=now_ms),
-            archive_mark_of(
-                storage,
-                archive_id=archive_id_of(backup.name),
-                endpoint=backup.endpoints.archive,
-                folder=backup.folder,
-                pid=pid,
-                now_ms=now_ms,
-            ),
-            *(
-                service_mark_of(
-                    storage,
-                    service_id,
-                    member_id=NULL_MEMBER_ID,
-                    cluster_id=backup.cluster_id,
-                    folder=backup.folder,
-                    pid=pid,
-                    now_ms=now_ms,
-                )
-                for service_id in range(len(config.services))
-            ),
-        ]
-    )
 
 
 def _module(
