@@ -14,10 +14,11 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.execution.simulated import SimulatedStage
+from upheaval.runtimes.simulated.cluster import host_of
 from upheaval.scenario import Begin, parse_scenario
 from upheaval_chaos import faults, host_faults, link_faults
 from upheaval_chaos.driver import FaultDriver
-from upheaval_chaos.errors import UnknownOutcome
+from upheaval_chaos.errors import EnvironmentFault, UnknownOutcome
 from upheaval_chaos.faults import MemberFaultKind
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import FaultRecord, Proof
@@ -178,6 +179,64 @@ def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, m
     assert not record.is_proved
 
 
+def test_what_shares_the_hand_of_a_fault_is_left_out_while_it_lasts(tmp_path: Path) -> None:
+    """The disk of a member waits for one change: a second fault would take the place of the first, and heal it."""
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(2)
+    records: list[FaultRecord] = []
+    driver = FaultDriver(stage, records.append)
+    driver.begin("first", fault_of("die-in-change member-1 changes=20"))
+    with pytest.raises(UnknownOutcome, match="member-1 is under fault 'first'"):
+        driver.begin("second", fault_of("power-lost-in-change member-1"))
+    driver.begin("third", fault_of("power-lost-in-change member-2"))
+    stage.let_pass(2)
+    for name in ("first", "second", "third"):
+        driver.end(name)
+    driver.heal_all()
+    assert {record.name: record.is_proved for record in records} == {"first": True, "third": True}
+
+
+@pytest.mark.parametrize("statement", ["blackhole member-0 <-> member-1,member-2", "kill member-0,member-1"])
+def test_what_fails_while_it_is_done_is_written_down_and_healed(
+    statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(2)
+    impose, link = stage.impose, stage.cluster.fabric.link(host_of(0), host_of(1))
+
+    def fail(*done: object) -> None:
+        if done != (None,):
+            impose(*done)  # type: ignore[arg-type]
+        raise EnvironmentFault("the engine does not answer")
+
+    monkeypatch.setattr(stage, "impose", fail)
+    monkeypatch.setattr(stage.cluster.members[1], "kill", fail)
+    records: list[FaultRecord] = []
+    driver = FaultDriver(stage, records.append)
+    with pytest.raises(EnvironmentFault):
+        driver.inject("x", fault_of(statement))
+    assert link.is_cut or not stage.cluster.members[0].alive
+    driver.heal_all()
+    assert not link.is_cut
+    assert all(member.alive for member in stage.cluster.members)
+    (record,) = records
+    assert not record.is_proved
+    assert record.heal_end_ns is not None
+
+
+@pytest.mark.parametrize("kind", [*MemberFaultKind, *HostFaultKind])
+def test_what_cannot_be_done_now_is_told_before_anything_is_touched(kind: str, tmp_path: Path) -> None:
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.hosts("").cut_power(1)
+    statement = next(each for each in BEGUN_OR_ORDERLY if each.startswith(f"{kind} "))
+    words = statement.replace("leader", "member-1").replace("follower", "member-1")
+    with pytest.raises(UnknownOutcome, match=r"member 1: (it is not running|its host is off)"):
+        fault_of(words).aim(stage, tries=False)
+
+
 # --- whose doing it is ---
 
 
@@ -306,6 +365,7 @@ BEGUN = (
     "slow leader <-> follower latency-ms=30",
 )
 """As campaigns put them in: looked at while they last, and nothing is tried."""
+BEGUN_OR_ORDERLY = (*BEGUN, "stop leader", "restart leader")
 LOADED = parse_scenario(f"title begun\n{WORKLOAD}wait operations 1\n", name="begun", where="begun")
 
 
