@@ -7,14 +7,14 @@ recordings and the snapshots' layout (Aeron Cluster: streams 106 and 107); it ne
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.divergence import first_divergence
 from upheaval.checkers.events import LogEvents
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
+from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders
@@ -84,7 +84,7 @@ def check_snapshots(
     found = read_snapshots(run, manifest)
     if not found.services and not found.modules and not found.unreadable:
         return []
-    log = list(_log_of(run, log_member))
+    log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     can_run = can_replay(manifest.service or "")
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
     agree = _states_agree(found, expected, log, manifest.service)
@@ -102,7 +102,7 @@ def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
     for folder in _folders(run, manifest.members):
         for recording_id, position, service_id in snapshot_entries(folder.recording_log):
             try:
-                content = list(_messages_of(RecordedLog(folder, recording_id)))
+                content = [message for _, message in RecordedLog(folder, recording_id).messages()]
                 if service_id == _MODULE_ID:
                     modules.append(_module_snapshot(folder, position, content))
                 else:
@@ -122,18 +122,6 @@ def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
 def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
     """Whether a recording log names a snapshot at all."""
     return any(snapshot_entries(folder.recording_log) for folder in _folders(run, manifest.members))
-
-
-def _messages_of(log: RecordedLog) -> Iterator[bytes]:
-    for segment in log.segments():
-        for _, message in messages(segment):
-            yield bytes(message)
-
-
-def _log_of(run: RunFolder, member_id: int) -> Iterator[LoggedMessage]:
-    for segment in RecordedLog(run.member(member_id)).segments():
-        for end, message in messages(segment):
-            yield LoggedMessage(end, bytes(message))
 
 
 def _service_snapshot(owner: MemberFolder, position: int, service_id: int, content: Sequence[bytes]) -> ServiceSnapshot:

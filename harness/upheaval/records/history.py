@@ -84,8 +84,8 @@ class Operation:
     invoke_ns: int
     complete_ns: int | None
     outcome: Outcome
-    result: Json
-    position: int | None
+    result: Json = None
+    position: int | None = None
 
     def to_json(self) -> str:
         """The line of the history file, without its newline."""

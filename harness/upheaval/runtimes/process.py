@@ -80,10 +80,6 @@ class ProcessMember(LiveMember[ProcessNode]):
         self.wrapper: Sequence[str] = ()
         """A command and its options to put in front of the member's own: strace, nice, taskset."""
 
-    def pids(self) -> dict[str, int]:
-        """Live process ids by component, as the mark files say."""
-        return self._cluster.system.pids(self.folder, self.member_id, self._cluster.config.run_id)
-
     @property
     def endpoints(self) -> list[str]:
         """Where it listens, in the order of the system's ports."""

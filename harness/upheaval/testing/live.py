@@ -13,8 +13,7 @@ from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec
-from upheaval.testing.backend import Requests
-from upheaval.testing.calls import CallingClient, CallLog
+from upheaval.testing.calls import CallLog, Client
 from upheaval.waits import wait_until
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.record import FaultRecord
@@ -91,7 +90,7 @@ class LiveBackend:
 
     # --- clients and the end ---
 
-    def client(self, timeout_s: float) -> Requests:
+    def client(self, timeout_s: float) -> Client:
         """Its calls go into the history where the service is one's own."""
         endpoints, resolver = self.target.ingress_endpoints(), self.target.resolver()
         calls = self._calls if self._has_calls else None
@@ -119,8 +118,8 @@ class LiveBackend:
         self._history.add(operation)
 
 
-class LiveClient(CallingClient):
-    """Requests over real sockets; opens another session when the last one is of no use. Implements `Requests`."""
+class LiveClient(Client):
+    """Requests over real sockets; opens another session when the last one is of no use."""
 
     def __init__(
         self,

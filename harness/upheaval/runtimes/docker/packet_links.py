@@ -97,8 +97,7 @@ class PacketLinks:
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """Dials inside the source's network; a connection that is refused counts as reset."""
         _require_members([link])
-        channel = self._cluster.system.ping_channel(link.channels)
-        text = self._cluster.system.ping_text(channel, extra_length)
+        channel, text = self._cluster.system.ping(link.channels, extra_length)
         said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
         arguments = [self._address(link.target), self._port(channel), *said, timeout_s]
         output = self._ask(link.source, ["python3", "-c", _INSIDE, "ping", *map(str, arguments)])
