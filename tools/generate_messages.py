@@ -46,6 +46,8 @@ def named_type(name: str) -> str:
         return "MemberId"
     if name.endswith("cluster_session_id"):
         return "SessionId"
+    if name.endswith(("log_position", "commit_position")):
+        return "Position"
     return "TermId" if name.endswith(("leadership_term_id", "candidate_term_id")) else ""
 
 
@@ -132,7 +134,11 @@ def module_text(schema: SchemaTable) -> str:
         "from upheaval_node.protocol.schema import load_schema",
     ]
     classes = [line for message in messages for line in message_lines(message, schema)]
-    types = [name for name in ("MemberId", "SessionId", "TermId") if any(f": {name} = " in line for line in classes)]
+    types = [
+        name
+        for name in ("MemberId", "Position", "SessionId", "TermId")
+        if any(f": {name} = " in line for line in classes)
+    ]
     lines += [f"from upheaval_node.types import {', '.join(types)}"] if types else []
     for enum in enums:
         lines += enum_lines(enum)

@@ -3,13 +3,17 @@
 Holds what is injected at the moment, so that a run that ends early heals all of it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Set as AbstractSet
 from dataclasses import dataclass, replace
+from typing import Final
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
 from upheaval_chaos.faults import Fault, Injection, fault_of
+from upheaval_chaos.host_faults import IN_CHANGE
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Target
+
+_INTERRUPTED: Final = Proof(False, "interrupted")
 
 
 @dataclass(slots=True)
@@ -30,7 +34,8 @@ class FaultDriver:
 
     A fault that is injected is proved before anything else happens. One that is begun, out of a drawn schedule, is
     looked at while others act: it is left out when it cannot be done now, and not written down when nothing shows
-    whether it took effect; what contradicts its effect is written down as not proved.
+    whether it took effect; what contradicts its effect is written down as not proved. One that fails while it is done
+    is there, without proof, until it is healed: some of it may have been done.
     """
 
     def __init__(self, target: Target, record: Callable[[FaultRecord], None]) -> None:
@@ -45,8 +50,9 @@ class FaultDriver:
     def inject(self, name: str, fault: Fault) -> Proof:
         """Do it and prove it. The name is for `heal` and for later conditions."""
         active = self._put_in(name, fault, is_drawn=False)
-        active.record = replace(active.record, inject_proof=Proof(False, "interrupted"))
-        proof = active.injection.prove()
+        failure = active.record.inject_proof
+        active.record = replace(active.record, inject_proof=failure or _INTERRUPTED)
+        proof = failure or active.injection.prove()
         active.record = replace(active.record, inject_proof=proof)
         return proof
 
@@ -114,6 +120,11 @@ class FaultDriver:
         """Take over a fault of members that another driver left."""
         self._active[name] = _Active(fault_of(record).found(self._target, record.members), record)
 
+    @property
+    def begun(self) -> AbstractSet[str]:
+        """The names of the faults that were not left out, whether anything shows their effect or not."""
+        return self._injections.keys()
+
     def holds_down(self, member_id: int) -> bool:
         """Whether a fault is there that keeps this member from running: only its healing starts it."""
         injections = [active.injection for active in self._active.values()]
@@ -144,15 +155,14 @@ class FaultDriver:
         injection = fault.aim(self._target, tries=not is_drawn)
         for other, active in self._active.items():
             if injection.is_exclusive and _is_same(injection, active.injection):
-                raise UnknownOutcome(f"{injection.where} is under fault {other!r}, which is of this kind too")
+                raise UnknownOutcome(f"{injection.where} is under fault {other!r}: to heal one would end the other too")
         began_ns = self._target.now_ns()
-        injection.act()
-        self._injections[name] = injection
         record = FaultRecord(
             injection.what,
             injection.where,
             began_ns,
-            self._target.now_ns(),
+            began_ns,
+            inject_proof=_INTERRUPTED,
             members=tuple(injection.member_ids),
             component=injection.component,
             name=name,
@@ -161,8 +171,19 @@ class FaultDriver:
             asked_ns=asked_ns,
         )
         active = self._active[name] = _Active(injection, record, is_drawn)
+        self._injections[name] = injection
+        failure = None
+        try:
+            injection.act()
+        except UsageError:
+            del self._active[name]
+            raise
+        except UnknownOutcome as error:
+            failure = Proof(False, str(error))
+        active.record = replace(record, inject_end_ns=self._target.now_ns(), inject_proof=failure)
         return active
 
 
 def _is_same(one: Injection, other: Injection) -> bool:
-    return one.what == other.what and not set(one.member_ids).isdisjoint(other.member_ids)
+    is_same = one.what == other.what or {one.what, other.what} <= IN_CHANGE
+    return is_same and not set(one.member_ids).isdisjoint(other.member_ids)

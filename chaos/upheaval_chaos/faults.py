@@ -21,6 +21,8 @@ COMES_BACK_S: Final = 20.0
 SETTLES_S: Final = 0.2
 # A running member takes many turns in this time, because of its heartbeats.
 PAUSE_SHOWS_S: Final = 0.4
+LAST_OWN_STATUS: Final = 128
+"""Of a process that ended by itself: a signal gives a negative status, or one above this in a container."""
 
 
 class Injection(Protocol):
@@ -48,14 +50,16 @@ class Injection(Protocol):
 
     @property
     def is_exclusive(self) -> bool:
-        """Whether a second one of its kind at the same member would be healed with the first."""
+        """Whether a second one of its kind, or by the same hand, at the same member would be healed with the first."""
 
     @property
     def keeps_down(self) -> bool:
         """Whether its members do not run until it is healed."""
 
     def act(self) -> None:
-        """The injector does it. Raises `UnknownOutcome` when it cannot be done now, before anything is."""
+        """The injector does it. Raises `UsageError` before anything is done; after any other error, some of it may be,
+        and `heal` takes that away.
+        """
 
     def prove(self) -> Proof:
         """That it took effect: waits until that shows."""
@@ -80,7 +84,8 @@ class Fault(Protocol):
         """Raises `UsageError` when it can never be done to a cluster of so many members, whoever leads."""
 
     def aim(self, target: Target, *, tries: bool = True) -> Injection:
-        """Find whom it hits, and look at what is there before. Raises `UnknownOutcome` when nothing could be proved.
+        """Find whom it hits, and look at what is there before. Raises `UnknownOutcome` when it cannot be done now, or
+        nothing could be proved.
 
         With `tries` links are tried by connections of the probe's own, which takes time; without, what is sent anyway
         is watched.
@@ -262,8 +267,10 @@ class MemberFault:
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "MemberInjection":  # noqa: ARG002 - there is nothing to try
-        """At the members as they are selected now."""
-        return self.found(target, self.members.select(roster_of(target)))
+        """At the members as they are selected now. Raises `UnknownOutcome` when one of them does not run."""
+        injection = self.found(target, self.members.select(roster_of(target)))
+        injection.require_running()
+        return injection
 
     def found(self, target: Target, member_ids: Sequence[int]) -> "MemberInjection":
         """Bound to these members as they are now, and not put in: it may have been before."""
@@ -296,26 +303,24 @@ class MemberInjection:
         self._is_pause = fault.kind is MemberFaultKind.PAUSE
         self.keeps_down = fault.kind in (MemberFaultKind.KILL, MemberFaultKind.STOP)
         self._before = {member_id: self._incarnation(member_id) for member_id in member_ids}
-        self._failure: Proof | None = None
+        self._statuses: dict[str, int | None] = {}
         self._since_ns = 0
         self._turns_then: dict[int, int] = {}
         self._begin_watch()
 
-    def act(self) -> None:
-        """Put it in. A hand that cannot tell whether it did is a proof that there is none."""
+    def require_running(self) -> None:
+        """Raises `UnknownOutcome` when one of its members, or its component of one, does not run."""
         dead = [member_id for member_id, names in self._before.items() if not names]
         if dead:
-            raise UnknownOutcome(f"cannot {self.what} member {dead[0]}: it is not running")
-        try:
-            for member_id in self.member_ids:
-                self._do(member_id)
-        except UnknownOutcome as error:
-            self._failure = Proof(False, str(error))
+            raise UnknownOutcome(f"cannot {self.what} {self._victim(dead[0])}: it is not running")
+
+    def act(self) -> None:
+        """At every member in turn. Raises `UnknownOutcome` when a hand cannot tell whether it did it."""
+        for member_id in self.member_ids:
+            self._do(member_id)
 
     def prove(self) -> Proof:
         """Waits until a paused member has taken no turns for a while, or what ran of any other is gone."""
-        if self._failure is not None:
-            return self._failure
         if not self._is_pause:
             return awaited(self._target, self.seen, TAKES_EFFECT_S, f"{self.what} of {self.where}")
         self._target.let_pass(SETTLES_S)
@@ -325,8 +330,6 @@ class MemberInjection:
 
     def seen(self) -> Proof | None:
         """A paused member takes no turns, any other is gone."""
-        if self._failure is not None:
-            return self._failure
         return self._seen_paused() if self._is_pause else self._seen_gone()
 
     def heal(self) -> None:
@@ -360,13 +363,18 @@ class MemberInjection:
         match self._fault.kind:
             case MemberFaultKind.KILL:
                 node.kill(self.component)
-            case MemberFaultKind.STOP:
-                node.stop(self.component)
             case MemberFaultKind.PAUSE:
                 node.pause(self.component)
-            case MemberFaultKind.RESTART:
+            case _:
                 node.stop(self.component)
-                node.start()
+                # Before a start: what ran then is not known any more where a container is started again.
+                for name in self._before[member_id]:
+                    self._statuses[name] = self._target.exit_status(member_id, name)
+                if self._fault.kind is MemberFaultKind.RESTART:
+                    node.start()
+
+    def _victim(self, member_id: int) -> str:
+        return f"{self.component} of member {member_id}" if self.component else f"member {member_id}"
 
     def _incarnation(self, member_id: int) -> frozenset[str]:
         return self._target.node(member_id).incarnation(self.component)
@@ -386,6 +394,9 @@ class MemberInjection:
         survivors = sorted(name for m, names in self._before.items() for name in names & self._incarnation(m))
         if survivors:
             return Proof(False, f"still there: {', '.join(survivors)}")
+        for name, status in sorted(self._statuses.items()):
+            if status is None or not 0 <= status <= LAST_OWN_STATUS:
+                return Proof(False, f"{name} was told to end, and ended with status {status}")
         gone = f"gone: {', '.join(sorted(name for names in self._before.values() for name in names))}"
         if self._fault.kind is not MemberFaultKind.RESTART:
             return Proof(True, gone)
@@ -400,5 +411,5 @@ class MemberInjection:
         turns, passed_ns = self._turns(), self._target.now_ns() - self._since_ns
         running = [member_id for member_id in self.member_ids if turns[member_id] != self._turns_then[member_id]]
         if running:
-            return Proof(False, f"member {running[0]} goes on running")
+            return Proof(False, f"{self._victim(running[0])} goes on running")
         return Proof(True, f"took no turn in {PAUSE_SHOWS_S:g} s") if passed_ns >= int(PAUSE_SHOWS_S * S) else None

@@ -41,11 +41,12 @@ class HostFaultKind(StrEnum):
     POWER_LOST_IN_CHANGE = "power-lost-in-change"
 
 
-_IN_CHANGE: Final = (HostFaultKind.DIE_IN_CHANGE, HostFaultKind.POWER_LOST_IN_CHANGE)
+IN_CHANGE: Final = frozenset({HostFaultKind.DIE_IN_CHANGE, HostFaultKind.POWER_LOST_IN_CHANGE})
+"""One hand of the injector does both, and a disk waits for one change at a time."""
 HOST_OPTIONS: Final = {
     HostFaultKind.CLOCK_JUMP: "jump-ms",
     HostFaultKind.DISK_SLOW: "latency-ms",
-    **dict.fromkeys(_IN_CHANGE, "changes"),
+    **dict.fromkeys(IN_CHANGE, "changes"),
 }
 """What a text calls the amount of a fault; kinds without one are not in it."""
 
@@ -55,7 +56,7 @@ _PURPOSES: Final = {
     HostFaultKind.CLOCK_JUMP: "set the wall clock of a host",
     HostFaultKind.DISK_FULL: "fill the disk of a host",
     HostFaultKind.DISK_SLOW: "slow down the disk of a host",
-    **dict.fromkeys(_IN_CHANGE, "end a member in a change of its files"),
+    **dict.fromkeys(IN_CHANGE, "end a member in a change of its files"),
 }
 
 
@@ -82,7 +83,7 @@ class HostFault:
             raise UsageError(f"clock-jump: expected jump-ms of {bounds}, got {amount}")
         if kind is HostFaultKind.DISK_SLOW and not 0 < amount <= SLOWEST_DISK_MS:
             raise UsageError(f"disk-slow: expected latency-ms of 1 to {SLOWEST_DISK_MS}, got {amount}")
-        if kind in _IN_CHANGE and amount < 0:
+        if kind in IN_CHANGE and amount < 0:
             raise UsageError(f"{kind}: expected changes of 0 or more, got {amount}")
 
     @property
@@ -95,8 +96,13 @@ class HostFault:
         require_some_leader(members, self.members.select)
 
     def aim(self, target: Target, *, tries: bool = True) -> "HostInjection":  # noqa: ARG002 - there is nothing to try
-        """At the machines of the members as they are selected now. Raises `UsageError` where the runtime makes none."""
-        return HostInjection(target, self, self.members.select(roster_of(target)))
+        """At the machines of the members as they are selected now.
+
+        Raises `UsageError` where the runtime makes none, `UnknownOutcome` when one of them cannot be hit now.
+        """
+        injection = HostInjection(target, self, self.members.select(roster_of(target)))
+        injection.require_possible()
+        return injection
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +132,12 @@ class HostInjection:
         self.statement = f"{fault.kind} {who_of(member_ids)}"
         if fault.option and fault.amount:
             self.statement += f" {fault.option}={fault.amount}"
-        self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, *_IN_CHANGE)
+        self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, *IN_CHANGE)
         self._before = {member_id: self._look_at(member_id) for member_id in member_ids}
         self._healed = self._before
 
     def act(self) -> None:
-        """Every machine in turn. Raises `UnknownOutcome` when one of them cannot be hit now."""
-        self._require_possible()
+        """Every machine in turn."""
         hosts, amount = self._hosts, self._fault.amount
         for member_id in self.member_ids:
             match self._fault.kind:
@@ -189,7 +194,8 @@ class HostInjection:
         shown = [self._seen_healed_of(member_id, before) for member_id, before in self._before.items()]
         return Proof(True, "; ".join(shown)) if all(shown) else None
 
-    def _require_possible(self) -> None:
+    def require_possible(self) -> None:
+        """Raises `UnknownOutcome` when one of its machines cannot be hit now."""
         kind = self._fault.kind
         for member_id, before in self._before.items():
             if not before.boot:

@@ -5,7 +5,7 @@ against it, so that the answer does. For one-way faults the way back is tried to
 is not to take the time for that is seen in what is sent along its links anyway.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -146,6 +146,7 @@ class LinkInjection:
         self._usual = {road: ping for link in tried for road, ping in self._try_roads(link).items()}
         self._usual_bulk = {link: self._try_bulk(link) for link in tried} if fault.bytes_per_second else {}
         self._traffic = {} if tries else {link: target.hosts(BEGIN).watch(link) for link in links}
+        self._receivers = {link: self._receiver(link) for link in self._traffic}
 
     def act(self) -> None:
         """Impose the effect on every link."""
@@ -174,19 +175,23 @@ class LinkInjection:
     # --- what is sent anyway ---
 
     def seen(self) -> Proof | None:
-        """What was sent along the links since it began. Only a link that was used before shows anything."""
+        """What was sent along the links since it began. What any of them delivers contradicts the fault; only a link
+        where nothing else can have held it up proves it.
+        """
         try:
-            shown = [
-                text
-                for link, traffic in self._traffic.items()
-                if traffic.was_used and self._can_arrive(link) and (text := self._seen_of(link, traffic))
-            ]
+            seen = {link: self._seen_of(link, traffic) for link, traffic in self._traffic.items()}
         except UnknownOutcome as error:
             return Proof(False, str(error))
+        shown = [text for link, text in seen.items() if text and self._delivers_without_fault(link)]
         return Proof(True, "; ".join(shown)) if shown else None
 
-    def _can_arrive(self, link: Link) -> bool:
-        return link.target == CLIENTS or bool(self._target.node(link.target).incarnation())
+    def _delivers_without_fault(self, link: Link) -> bool:
+        """It did until the fault, which is the only one of this link, and its receiver has lived all the time."""
+        return self._traffic[link].was_used and self._receiver(link) == self._receivers[link] != frozenset()
+
+    def _receiver(self, link: Link) -> frozenset[str]:
+        clients = frozenset([str(link)])
+        return clients if link.target == CLIENTS else self._target.node(link.target).incarnation()
 
     def _seen_of(self, link: Link, traffic: Traffic) -> str:
         """Empty when it shows nothing."""
@@ -260,14 +265,13 @@ class LinkInjection:
         self._require_silence(before)
         return f"0 bytes came out of {len(self._links)} links; {'; '.join(shown)}"
 
-    def _begin_silence(self) -> dict[Link, int]:
+    def _begin_silence(self) -> Mapping[Link, Mapping[str, int]]:
         self._target.let_pass(SETTLES_S)
-        return {link: _delivered(self._target, link) for link in self._links}
+        return {link: self._target.delivered_by_stream(link) for link in self._links}
 
-    def _require_silence(self, before: dict[Link, int]) -> None:
-        for link, count in before.items():
-            leaked = _delivered(self._target, link) - count
-            if leaked > 0:
+    def _require_silence(self, before: Mapping[Link, Mapping[str, int]]) -> None:
+        for link, counts in before.items():
+            if leaked := self._delivered_since(counts, link):
                 raise UnknownOutcome(f"link {link} delivered {leaked} bytes while it was meant to be cut")
 
     def _show_ways_back(self) -> str:
@@ -293,9 +297,12 @@ class LinkInjection:
         ping = self._target.ping(road, PING_TIMEOUT_S + 2 * self._fault.latency_ms / 1000)
         if ping.answer is not usual.answer:
             raise UnknownOutcome(f"a connection along {road} was {ping.answer}, before {usual.answer}")
+        took = f"{link} answered in {ping.round_trip_ns / MS:.1f} ms, before in {usual.round_trip_ns / MS:.1f} ms"
         if ping.round_trip_ns < added_ns:
-            raise UnknownOutcome(f"link {link} answers in {ping.round_trip_ns / MS:.1f} ms: it is not slow")
-        return f"{link} answered in {ping.round_trip_ns / MS:.1f} ms, before in {usual.round_trip_ns / MS:.1f} ms"
+            raise UnknownOutcome(f"{took}: it is not slow")
+        if usual.round_trip_ns >= added_ns:
+            raise UnknownOutcome(f"{took}: a latency of {self._fault.latency_ms} ms does not show")
+        return took
 
     def _throttled(self, link: Link) -> str:
         """As many bytes as the limit lets through in a second take that long, on a connection of their own."""
@@ -362,20 +369,23 @@ class LinkInjection:
 
     def _require_delivery(self, link: Link) -> None:
         """Bytes come out: of what members send anyway, or of a connection that is made for this."""
-        before = _delivered(self._target, link)
+        before = self._target.delivered_by_stream(link)
         road = link.reverse if link.target == CLIENTS else link
 
         def delivers() -> bool:
             nonlocal before
-            now = _delivered(self._target, link)
-            if now > before:
+            if self._delivered_since(before, link):
                 return True
-            # What is counted of a connection may get lost with it.
-            before = now
+            before = self._target.delivered_by_stream(link)
             self._target.ping(road, SILENCE_S)
-            return _delivered(self._target, link) > before
+            return self._delivered_since(before, link) > 0
 
         self._target.wait_until(delivers, TAKES_EFFECT_S, f"bytes out of link {link}")
+
+    def _delivered_since(self, before: Mapping[str, int], link: Link) -> int:
+        """Stream by stream: what was counted of a connection may get lost with it."""
+        now = self._target.delivered_by_stream(link)
+        return sum(max(count - before.get(stream, 0), 0) for stream, count in now.items())
 
 
 def _statement(fault: LinkFault, sources: Sequence[int], targets: Sequence[int]) -> str:
@@ -389,7 +399,3 @@ def _statement(fault: LinkFault, sources: Sequence[int], targets: Sequence[int])
     arrow = "<->" if fault.both_ways else "->"
     words = [fault.kind.value, who_of(sources), arrow, who_of(targets)]
     return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
-
-
-def _delivered(target: Target, link: Link) -> int:
-    return sum(target.delivered_by_stream(link).values())

@@ -53,13 +53,9 @@ class FaultRecord:
 
     @property
     def is_proved(self) -> bool:
-        """Whether its effect was seen, and nothing that was looked at contradicts its end."""
-        return self.inject_proof is not None and all(proof.holds for proof in self.proofs)
-
-    @property
-    def proofs(self) -> tuple[Proof, ...]:
-        """What was seen of its effect and of its end, as far as anybody looked."""
-        return tuple(proof for proof in (self.inject_proof, self.heal_proof) if proof is not None)
+        """Whether its effect was seen, and its end, too, when it was healed."""
+        wanted = (self.inject_proof,) if self.heal_end_ns is None else (self.inject_proof, self.heal_proof)
+        return all(proof is not None and proof.holds for proof in wanted)
 
     @property
     def evidence(self) -> str:

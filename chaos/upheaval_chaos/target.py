@@ -283,6 +283,9 @@ class Target(Clock, LinkInjector, LinkObserver, Protocol):
     def member_ids(self) -> Sequence[int]:
         """The ids of all members, whether they run or not."""
 
+    def exit_status(self, member_id: int, incarnation: str) -> int | None:
+        """With which status that incarnation ended, negative or over 128 by a signal; None when nobody knows."""
+
     def leader(self) -> int | None:
         """The member that leads and serves now, if it can be told."""
 

@@ -65,7 +65,8 @@ def streams_of(link: Link) -> Iterator[Stream]:
 @dataclass(slots=True)
 class _Held:
     attributes: Mapping[str, int]
-    count: int
+    count: int = 0
+    is_there: bool = False
 
 
 class ToxicInjector:
@@ -82,11 +83,14 @@ class ToxicInjector:
             held = self._held.get((stream, kind))
             if held is not None and held.attributes != attributes:
                 raise UsageError(f"{stream} has a {kind} of another size already: heal that fault first")
+        # First of all, so that it can be lifted when only some of it could be imposed.
         for stream, kind, attributes in wanted:
-            held = self._held.setdefault((stream, kind), _Held(attributes, 0))
-            if not held.count:
+            self._held.setdefault((stream, kind), _Held(attributes)).count += 1
+        for stream, kind, attributes in wanted:
+            held = self._held[stream, kind]
+            if not held.is_there:
                 self._api_of(stream.proxy).add_toxic(stream.proxy.name, kind, stream.direction, attributes)
-            held.count += 1
+                held.is_there = True
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Links that have no such toxic are passed over."""
@@ -97,7 +101,8 @@ class ToxicInjector:
             held.count -= 1
             if not held.count:
                 del self._held[stream, kind]
-                self._api_of(stream.proxy).remove_toxic(stream.proxy.name, kind, stream.direction)
+                if held.is_there:
+                    self._api_of(stream.proxy).remove_toxic(stream.proxy.name, kind, stream.direction)
 
 
 def _toxics(links: Sequence[Link], effect: LinkEffect) -> Iterator[tuple[Stream, str, Mapping[str, int]]]:

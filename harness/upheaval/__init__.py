@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from upheaval.load.users import ClusterUser as ClusterUser  # needs locust, therefore not in __all__
     from upheaval.records import RunFolder
     from upheaval.system import MemberStatus
+    from upheaval.testing.calls import Client
     from upheaval.testing.chaos import ActiveFault, Chaos
-    from upheaval.testing.cluster import Client, Cluster, Workload
+    from upheaval.testing.cluster import Cluster, Workload
     from upheaval_node.client.driver import NotSent, OutcomeUnknown
     from upheaval_node.service.api import ClusteredService
 
@@ -42,7 +43,7 @@ __all__ = [
 _MODULES = {
     "ActiveFault": "upheaval.testing.chaos",
     "Chaos": "upheaval.testing.chaos",
-    "Client": "upheaval.testing.cluster",
+    "Client": "upheaval.testing.calls",
     "Cluster": "upheaval.testing.cluster",
     "ClusterUser": "upheaval.load.users",
     "ClusteredService": "upheaval_node.service.api",

@@ -5,11 +5,12 @@ decided here: the runtime holds locks for that, so a mark that looks active is t
 """
 
 import contextlib
+from dataclasses import dataclass
 from typing import Final
 
 from upheaval_node.errors import StorageError
 from upheaval_node.files import layout
-from upheaval_node.files.mark_file import ArchiveMarkHeader, ClusterMarkHeader, MarkFile
+from upheaval_node.files.mark_file import ArchiveMarkHeader, ClusterMarkHeader, Header, MarkFile
 from upheaval_node.member_config import MemberConfig
 from upheaval_node.ports import Bell, Storage
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
@@ -76,105 +77,87 @@ class MarkKeeper:
             mark.close()
 
 
-def _driver_directory(folder: str) -> str:
-    """Where Aeron's tools look for `cnc.dat`: with the member's folder, because they run anywhere."""
-    return f"{folder}/{layout.DRIVER_DIRECTORY}"
+@dataclass(frozen=True, slots=True)
+class MarkMaker:
+    """Makes the mark files of one node. Each method raises as `MarkFile` does."""
 
+    storage: Storage
+    folder: str
+    cluster_id: int
+    pid: int
+    now_ms: int
 
-def archive_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
-    """The `archive-mark.dat` of a member. Raises as `MarkFile` does."""
-    return archive_mark_of(
-        storage,
-        archive_id=config.member_id,
-        endpoint=config.endpoints.archive,
-        folder=config.folder,
-        pid=pid,
-        now_ms=now_ms,
-    )
+    def archive(self, archive_id: int, endpoint: str) -> Mark:
+        """The `archive-mark.dat` of an archive that listens on `endpoint`."""
+        header = ArchiveMarkHeader(
+            pid=self.pid,
+            control_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+            local_control_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+            events_stream_id=RECORDING_EVENTS_STREAM_ID,
+            archive_id=archive_id,
+            control_channel=f"aeron:tcp?endpoint={endpoint}",
+            local_control_channel=ARCHIVE_LOCAL_CONTROL_CHANNEL,
+            aeron_directory=self._driver_directory,
+        )
+        return self._file(layout.ARCHIVE_MARK, header)
 
+    def backup(self) -> Mark:
+        """The mark file of a backup agent, which lies where a member has that of its consensus module."""
+        header = ClusterMarkHeader(
+            component_type=ClusterComponentType.BACKUP,
+            pid=self.pid,
+            archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+            service_stream_id=NULL_VALUE,
+            consensus_module_stream_id=NULL_VALUE,
+            ingress_stream_id=NULL_VALUE,
+            member_id=NULL_MEMBER_ID,
+            service_id=NULL_VALUE,
+            cluster_id=self.cluster_id,
+            aeron_directory=self._driver_directory,
+        )
+        return self._file(layout.CLUSTER_MARK, header)
 
-def archive_mark_of(storage: Storage, *, archive_id: int, endpoint: str, folder: str, pid: int, now_ms: int) -> Mark:
-    """The mark file of an archive that listens on `endpoint`."""
-    header = ArchiveMarkHeader(
-        pid=pid,
-        control_stream_id=ARCHIVE_CONTROL_STREAM_ID,
-        local_control_stream_id=ARCHIVE_CONTROL_STREAM_ID,
-        events_stream_id=RECORDING_EVENTS_STREAM_ID,
-        archive_id=archive_id,
-        control_channel=f"aeron:tcp?endpoint={endpoint}",
-        local_control_channel=ARCHIVE_LOCAL_CONTROL_CHANNEL,
-        aeron_directory=_driver_directory(folder),
-    )
-    return MarkFile(storage, layout.ARCHIVE_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
+    def module(self, config: MemberConfig) -> Mark:
+        """The `cluster-mark.dat` of a member's consensus module."""
+        header = ClusterMarkHeader(
+            component_type=ClusterComponentType.CONSENSUS_MODULE,
+            pid=self.pid,
+            archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+            service_stream_id=SERVICE_STREAM_ID,
+            consensus_module_stream_id=MODULE_STREAM_ID,
+            ingress_stream_id=INGRESS_STREAM_ID,
+            member_id=config.member_id,
+            service_id=NULL_VALUE,
+            cluster_id=self.cluster_id,
+            aeron_directory=self._driver_directory,
+            control_channel=SERVICE_CONTROL_CHANNEL,
+            ingress_channel=f"aeron:tcp?endpoint={config.endpoints.ingress}",
+            authenticator=config.settings.cluster.authenticator or "default",
+        )
+        return self._file(layout.CLUSTER_MARK, header)
 
+    def service(self, service_id: int, member_id: MemberId = NULL_MEMBER_ID) -> Mark:
+        """The `cluster-mark-service-N.dat` of a service's container; `member_id` is -1 on a standby."""
+        header = ClusterMarkHeader(
+            component_type=ClusterComponentType.CONTAINER,
+            pid=self.pid,
+            archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
+            service_stream_id=SERVICE_STREAM_ID,
+            consensus_module_stream_id=MODULE_STREAM_ID,
+            ingress_stream_id=NULL_VALUE,
+            member_id=member_id,
+            service_id=service_id,
+            cluster_id=self.cluster_id,
+            aeron_directory=self._driver_directory,
+            control_channel=SERVICE_CONTROL_CHANNEL,
+            service_name=f"clustered-service-{self.cluster_id}-{service_id}",
+        )
+        return self._file(layout.service_mark(service_id), header)
 
-def backup_mark(storage: Storage, *, cluster_id: int, folder: str, pid: int, now_ms: int) -> Mark:
-    """The mark file of a backup agent, which lies where a member has that of its consensus module."""
-    header = ClusterMarkHeader(
-        component_type=ClusterComponentType.BACKUP,
-        pid=pid,
-        archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
-        service_stream_id=NULL_VALUE,
-        consensus_module_stream_id=NULL_VALUE,
-        ingress_stream_id=NULL_VALUE,
-        member_id=NULL_MEMBER_ID,
-        service_id=NULL_VALUE,
-        cluster_id=cluster_id,
-        aeron_directory=_driver_directory(folder),
-    )
-    return MarkFile(storage, layout.CLUSTER_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
+    @property
+    def _driver_directory(self) -> str:
+        """Where Aeron's tools look for `cnc.dat`: with the node's folder, because they run anywhere."""
+        return f"{self.folder}/{layout.DRIVER_DIRECTORY}"
 
-
-def module_mark(config: MemberConfig, storage: Storage, *, pid: int, now_ms: int) -> Mark:
-    """The `cluster-mark.dat` of a member's consensus module. Raises as `MarkFile` does."""
-    header = ClusterMarkHeader(
-        component_type=ClusterComponentType.CONSENSUS_MODULE,
-        pid=pid,
-        archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
-        service_stream_id=SERVICE_STREAM_ID,
-        consensus_module_stream_id=MODULE_STREAM_ID,
-        ingress_stream_id=INGRESS_STREAM_ID,
-        member_id=config.member_id,
-        service_id=NULL_VALUE,
-        cluster_id=config.settings.cluster.cluster_id,
-        aeron_directory=_driver_directory(config.folder),
-        control_channel=SERVICE_CONTROL_CHANNEL,
-        ingress_channel=f"aeron:tcp?endpoint={config.endpoints.ingress}",
-        authenticator=config.settings.cluster.authenticator or "default",
-    )
-    return MarkFile(storage, layout.CLUSTER_MARK, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
-
-
-def service_mark(config: MemberConfig, storage: Storage, service_id: int, *, pid: int, now_ms: int) -> Mark:
-    """The `cluster-mark-service-N.dat` of one of a member's services. Raises as `MarkFile` does."""
-    return service_mark_of(
-        storage,
-        service_id,
-        member_id=config.member_id,
-        cluster_id=config.settings.cluster.cluster_id,
-        folder=config.folder,
-        pid=pid,
-        now_ms=now_ms,
-    )
-
-
-def service_mark_of(
-    storage: Storage, service_id: int, *, member_id: MemberId, cluster_id: int, folder: str, pid: int, now_ms: int
-) -> Mark:
-    """The mark file of a service's container; `member_id` is -1 on a standby."""
-    header = ClusterMarkHeader(
-        component_type=ClusterComponentType.CONTAINER,
-        pid=pid,
-        archive_stream_id=ARCHIVE_CONTROL_STREAM_ID,
-        service_stream_id=SERVICE_STREAM_ID,
-        consensus_module_stream_id=MODULE_STREAM_ID,
-        ingress_stream_id=NULL_VALUE,
-        member_id=member_id,
-        service_id=service_id,
-        cluster_id=cluster_id,
-        aeron_directory=_driver_directory(folder),
-        control_channel=SERVICE_CONTROL_CHANNEL,
-        service_name=f"clustered-service-{cluster_id}-{service_id}",
-    )
-    path = layout.service_mark(service_id)
-    return MarkFile(storage, path, header, now_ms=now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
+    def _file(self, path: str, header: Header) -> MarkFile[Header]:
+        return MarkFile(self.storage, path, header, now_ms=self.now_ms, liveness_timeout_ms=_NEVER_ACTIVE)

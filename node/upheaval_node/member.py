@@ -12,11 +12,12 @@ from random import Random
 from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.credentials_authenticator import credentials_of
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE, Counters
 from upheaval_node.errors import NodeError, UsageError
 from upheaval_node.files import layout
-from upheaval_node.marks import Mark, MarkKeeper, archive_mark, module_mark, service_mark
+from upheaval_node.marks import MarkKeeper, MarkMaker
 from upheaval_node.media.api import Media
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
@@ -95,11 +96,12 @@ class MemberPorts:
 
 def build_together(config: MemberConfig, ports: MemberPorts, services: Sequence[ClusteredService]) -> list[MemberAgent]:
     """All components of a member for one process."""
+    make = _marks(config, ports)
     marks = MarkKeeper(
         [
-            module_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms),
-            archive_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms),
-            *_service_marks(config, ports, range(len(services))),
+            make.module(config),
+            make.archive(config.member_id, config.endpoints.archive),
+            *(make.service(service_id, config.member_id) for service_id in range(len(services))),
         ]
     )
     with _starting(marks, ports):
@@ -121,7 +123,7 @@ def build_together(config: MemberConfig, ports: MemberPorts, services: Sequence[
 
 def build_archive_process(config: MemberConfig, ports: MemberPorts) -> list[MemberAgent]:
     """Media driver and archive, which the other processes of the member stand on."""
-    marks = MarkKeeper([archive_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms)])
+    marks = MarkKeeper([_marks(config, ports).archive(config.member_id, config.endpoints.archive)])
     with _starting(marks, ports):
         driver = _driver(config, ports)
         archive = _archive(config, ports, driver)
@@ -131,7 +133,7 @@ def build_archive_process(config: MemberConfig, ports: MemberPorts) -> list[Memb
 
 def build_consensus_process(config: MemberConfig, ports: MemberPorts, media: Media) -> list[MemberAgent]:
     """The consensus module on the media of another process."""
-    marks = MarkKeeper([module_mark(config, ports.storage, pid=ports.pid, now_ms=ports.now_ms)])
+    marks = MarkKeeper([_marks(config, ports).module(config)])
     with _starting(marks, ports):
         module = _module(config, ports, media)
     return [marks, media, module]
@@ -141,7 +143,7 @@ def build_service_process(
     config: MemberConfig, ports: MemberPorts, media: Media, service: ClusteredService, service_id: int
 ) -> list[MemberAgent]:
     """One service container on the media of another process."""
-    marks = MarkKeeper(_service_marks(config, ports, [service_id]))
+    marks = MarkKeeper([_marks(config, ports).service(service_id, config.member_id)])
     with _starting(marks, ports):
         container = _container(config, ports, media, service, service_id)
     return [marks, media, container]
@@ -187,11 +189,8 @@ def close_agents(agents: Sequence[MemberAgent], now: Now) -> None:
             agent.close()
 
 
-def _service_marks(config: MemberConfig, ports: MemberPorts, service_ids: Sequence[int]) -> list[Mark]:
-    return [
-        service_mark(config, ports.storage, service_id, pid=ports.pid, now_ms=ports.now_ms)
-        for service_id in service_ids
-    ]
+def _marks(config: MemberConfig, ports: MemberPorts) -> MarkMaker:
+    return MarkMaker(ports.storage, config.folder, config.settings.cluster.cluster_id, ports.pid, ports.now_ms)
 
 
 def _driver(config: MemberConfig, ports: MemberPorts) -> MediaDriver:
@@ -232,7 +231,7 @@ def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> Consensus
         config.settings.cluster, ports.read_credentials, ports.nonces or ports.random("authentication")
     )
     ports.reloads.extend(file.reload for file in files)
-    return ConsensusModule(
+    context = ModuleContext(
         ports.media_of(media, "consensus"),
         ports.storage,
         ports.counters,
@@ -240,11 +239,9 @@ def _module(config: MemberConfig, ports: MemberPorts, media: Media) -> Consensus
         config.members,
         config.member_id,
         ports.tracer_of("consensus"),
-        ports.random("consensus"),
         ports.errors,
-        authenticator=authenticator,
-        authorisation=roles,
     )
+    return ConsensusModule(context, ports.random("consensus"), authenticator=authenticator, authorisation=roles)
 
 
 def _container(

@@ -6,7 +6,7 @@ folder itself.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from upheaval_node.cluster.members import Endpoints, parse_members
 from upheaval_node.errors import UsageError
@@ -17,59 +17,86 @@ from upheaval_node.types import MemberId
 Settings = TypeVar("Settings")
 
 
-@dataclass(frozen=True, slots=True)
-class MemberConfig:
-    """One member of a cluster.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessConfig:
+    """What every node is configured with, whether it is a member, a backup or a standby.
 
-    `members` is `id,ingress,consensus,log,catchup,archive|...` with endpoints `host:port`. `services` are names for
-    the service loader, one a container, in order of their service ids. `names` says where this member dials for an
-    endpoint (everything else is dialled as it stands). `seed` None means that every start draws another one.
-    `metrics_port` 0 leaves the HTTP endpoint out. It shows numbers to whoever can reach it and has no credentials:
-    `metrics_host` is loopback unless something else is asked for. `protocol_trace` is how many bytes the trace of each
-    message and state change may take in each process of the member, 0 to have none. With `tls` everything that crosses
-    the network between members, clients and backups goes over TLS; without it nothing does.
+    `names` says where this node dials for an endpoint (everything else is dialled as it stands). `seed` None means that
+    every start draws another one. `metrics_port` 0 leaves the HTTP endpoint out. It shows numbers to whoever can reach
+    it and has no credentials: `metrics_host` is loopback unless something else is asked for. `protocol_trace` is how
+    many bytes the trace of each message and state change may take in each process of the node, 0 to have none. With
+    `tls` everything that crosses the network between members, clients and backups goes over TLS; without it nothing
+    does.
     """
 
-    member_id: MemberId
-    members: str
     folder: str
-    services: tuple[str, ...] = ("echo",)
-    settings: MemberSettings = field(default_factory=MemberSettings)
     names: Mapping[str, str] = field(default_factory=dict)
     run_id: str = ""
     trace: str = "trace.jsonl"
     clock_file: str | None = None
     seed: int | None = None
-    python_path: tuple[str, ...] = ()
     metrics_port: int = 0
     metrics_host: str = "127.0.0.1"
     protocol_trace: int = 0
     tls: TlsFiles | None = None
-
-    def __post_init__(self) -> None:
-        if self.member_id not in parse_members(self.members):
-            raise UsageError(f"member id {self.member_id} does not stand in the members {self.members!r}")
-        if not self.services or len(self.services) != self.settings.cluster.service_count:
-            raise UsageError(f"{len(self.services)} services named, {self.settings.cluster.service_count} set")
-        if not 0 <= self.metrics_port <= 65535:
-            raise UsageError(f"metrics_port must be 0 (off) to 65535, not {self.metrics_port}")
-        if self.protocol_trace < 0:
-            raise UsageError(f"protocol_trace must be a number of bytes, 0 for none, not {self.protocol_trace}")
-        own = self.endpoints
-        ports = [each.rpartition(":")[2] for each in _addresses(own)]
-        if self.metrics_port and str(self.metrics_port) in ports:
-            raise UsageError(f"metrics_port {self.metrics_port} is the port of another endpoint of this member")
-
-    @property
-    def endpoints(self) -> Endpoints:
-        """Where this member listens."""
-        return parse_members(self.members)[self.member_id].endpoints
 
     @property
     def metrics_address(self) -> str | None:
         """Where metrics and health are to be had; None for nowhere."""
         host = f"[{self.metrics_host}]" if ":" in self.metrics_host else self.metrics_host
         return f"{host}:{self.metrics_port}" if self.metrics_port else None
+
+    def _check_process(self, kind: str, ports: Sequence[str]) -> None:
+        """`ports` are those of the node's endpoints. Raises `UsageError`."""
+        if not 0 <= self.metrics_port <= 65535:
+            raise UsageError(f"metrics_port must be 0 (off) to 65535, not {self.metrics_port}")
+        if self.metrics_port and str(self.metrics_port) in ports:
+            raise UsageError(f"metrics_port {self.metrics_port} is the port of another endpoint of this {kind}")
+        if self.protocol_trace < 0:
+            raise UsageError(f"protocol_trace must be a number of bytes, 0 for none, not {self.protocol_trace}")
+
+
+def process_fields(reader: "Fields") -> dict[str, Any]:
+    """The fields of a `ProcessConfig` as a JSON object states them."""
+    return {
+        "folder": reader.text("folder"),
+        "names": reader.names("names"),
+        "run_id": reader.text("run_id", ""),
+        "trace": reader.text("trace", "trace.jsonl"),
+        "clock_file": reader.optional_text("clock_file"),
+        "seed": reader.optional_integer("seed"),
+        "metrics_port": reader.integer("metrics_port", 0),
+        "metrics_host": reader.text("metrics_host", "127.0.0.1"),
+        "protocol_trace": reader.integer("protocol_trace", 0),
+        "tls": tls_files(reader.table("tls")),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class MemberConfig(ProcessConfig):
+    """One member of a cluster.
+
+    `members` is `id,ingress,consensus,log,catchup,archive|...` with endpoints `host:port`. `services` are names for
+    the service loader, one a container, in order of their service ids.
+    """
+
+    member_id: MemberId
+    members: str
+    services: tuple[str, ...] = ("echo",)
+    settings: MemberSettings = field(default_factory=MemberSettings)
+    python_path: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.member_id not in parse_members(self.members):
+            raise UsageError(f"member id {self.member_id} does not stand in the members {self.members!r}")
+        if not self.services or len(self.services) != self.settings.cluster.service_count:
+            raise UsageError(f"{len(self.services)} services named, {self.settings.cluster.service_count} set")
+        self._check_process("member", [each.rpartition(":")[2] for each in _addresses(self.endpoints)])
+
+    @property
+    def endpoints(self) -> Endpoints:
+        """Where this member listens."""
+        return parse_members(self.members)[self.member_id].endpoints
 
 
 def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
@@ -87,19 +114,10 @@ def config_from_fields(values: Mapping[str, object]) -> MemberConfig:
     config = MemberConfig(
         member_id=MemberId(reader.integer("member_id")),
         members=reader.text("members"),
-        folder=reader.text("folder"),
         services=services,
         settings=settings,
-        names=reader.names("names"),
-        run_id=reader.text("run_id", ""),
-        trace=reader.text("trace", "trace.jsonl"),
-        clock_file=reader.optional_text("clock_file"),
-        seed=reader.optional_integer("seed"),
         python_path=tuple(reader.texts("python_path", ())),
-        metrics_port=reader.integer("metrics_port", 0),
-        metrics_host=reader.text("metrics_host", "127.0.0.1"),
-        protocol_trace=reader.integer("protocol_trace", 0),
-        tls=tls_files(reader.table("tls")),
+        **process_fields(reader),
     )
     reader.refuse_unread()
     return config

@@ -15,11 +15,19 @@ SessionId = NewType("SessionId", int)
 MemberId = NewType("MemberId", int)
 """One member of a cluster."""
 
+Position = NewType("Position", int)
+"""A place in a cluster's log, as members tell, decide on and store it. Sums are plain numbers until they are taken for
+a place again, and so is all that streams, recordings and readers of frames count."""
+
+Ns = NewType("Ns", int)
+"""A moment of the monotonic clock, in nanoseconds. What is computed from it, as a deadline, is a plain number."""
+
 NULL_VALUE: Final = -1
 NULL_TERM_ID: Final = TermId(-1)
 NULL_MEMBER_ID: Final = MemberId(-1)
-NULL_POSITION: Final = -1
-MAX_POSITION: Final = (1 << 63) - 1
+NULL_POSITION: Final = Position(-1)
+LOG_START: Final = Position(0)
+MAX_POSITION: Final = Position((1 << 63) - 1)
 
 US: Final = 1_000
 MS: Final = 1_000_000
@@ -29,7 +37,7 @@ S: Final = 1_000_000_000
 NEVER_NS: Final = (1 << 63) - 1
 """The monotonic time of what does not happen: a deadline that is not set."""
 
-LONG_AGO_NS: Final = -(1 << 62)
+LONG_AGO_NS: Final = Ns(-(1 << 62))
 """The monotonic time of what has not happened yet: any interval since it is over."""
 
 FRAME_ALIGNMENT: Final = 32
@@ -52,9 +60,13 @@ class Now(NamedTuple):
     millisecond has passed by it, for clusters that count in smaller units.
     """
 
-    ns: int
+    ns: Ns
     epoch_ms: int
     epoch_fraction_ns: int = 0
+
+
+NOT_YET: Final = Now(Ns(0), 0)
+"""The time of a component that has had no duty cycle."""
 
 
 def align(length: int, alignment: int) -> int:

@@ -6,10 +6,7 @@ This module knows nothing of promises.
 from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import (
-    Column,
-    functions as F,  # noqa: N812 - its usual name
-)
+from pyspark.sql import Column, functions as F
 
 
 @dataclass(frozen=True)

@@ -33,9 +33,9 @@ from upheaval.checkers.stalls import Stall
 from upheaval.checkers.verdict import Finding, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
 from upheaval.errors import UsageError
-from upheaval.records import Function, Manifest, Operation, Outcome, parse_fault
+from upheaval.records import Function, Manifest, Outcome, parse_fault
 from upheaval_pipeline.evidence import Evidence
-from upheaval_pipeline.judged_events import events_of, requests_of
+from upheaval_pipeline.judged_events import events_of, operation_of, requests_of
 from upheaval_pipeline.run_tables import RunTables
 from upheaval_pipeline.tables import line_number
 
@@ -216,7 +216,7 @@ def _acknowledged(rows: _Rows) -> Finding:
     if told is None:
         return witness.all_found(row.number or 0)
     entries = {told["id"]: _entry(told)} if "position" in told else {}
-    found = witness.acknowledged_not_lost([_operation(told)], entries)
+    found = witness.acknowledged_not_lost([operation_of(told)], entries)
     if found.verdict is not Verdict.VALID:
         return found
     # What was found broken by its text stays so, even where the values that the texts spell are equal.
@@ -231,12 +231,12 @@ def _applied_once(rows: _Rows) -> Finding:
     entry = _entry(told)
     if told.get("first", entry.position) < entry.position:
         return witness.applied_once([], [LogEntry(told["first"], entry.id, entry.f, entry.key, None), entry])
-    return witness.applied_once([_operation(told)], [entry])
+    return witness.applied_once([operation_of(told)], [entry])
 
 
 def _linearizable(rows: _Rows) -> Finding:
     row, told = rows.one("results"), rows.told("real time")
-    late = None if told is None else witness.overtaken(_operation(told), told["at"], told["later"])
+    late = None if told is None else witness.overtaken(operation_of(told), told["at"], told["later"])
     wrong = rows.told("results")
     if wrong is not None and (told is None or wrong["position"] <= told["at"]):
         about = {"position": wrong["position"], "operation": wrong["operation"]}
@@ -268,24 +268,6 @@ def _calls(told: Any) -> list[Finding]:
     found = judge_counts(counts, unexplained)
     whole = judge_counts({"": CallCount("", told["acknowledged"], told["sent"], told["in_log"])}, unexplained)
     return [one if one.verdict is not Verdict.VALID else other for one, other in zip(found, whole, strict=True)]
-
-
-def _operation(told: Any) -> Operation:
-    """An operation as it was sent. Times are not told: nobody shows them."""
-    outcome = Outcome(told.get("sent_outcome", Outcome.OK))
-    answered = outcome is Outcome.OK
-    return Operation(
-        id=told["id"],
-        process=0,
-        f=Function(told["sent_f"]),
-        key=told["sent_key"],
-        value=json.loads(told["sent_value"]),
-        invoke_ns=0,
-        complete_ns=0 if answered else None,
-        outcome=outcome,
-        result=json.loads(told["sent_result"]) if answered else None,
-        position=told.get("sent_position"),
-    )
 
 
 def _entry(told: Any) -> LogEntry:

@@ -18,6 +18,7 @@ from upheaval.checkers.recordings import (
 )
 
 ALIGNMENT: Final = 32
+_COLUMNS: Final = ("offsets", "lengths", "flags", "types", "session_ids", "stream_ids", "term_ids")
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
 _FACTORS: Final = ((30, np.uint64(0xBF58476D1CE4E5B9)), (27, np.uint64(0x94D049BB133111EB)))
 
@@ -68,18 +69,8 @@ class Frames:
 
     def first(self, count: int) -> "Frames":
         """The same without the frames from number `count` on, the next of which is no good."""
-        return replace(
-            self,
-            offsets=self.offsets[:count],
-            lengths=self.lengths[:count],
-            flags=self.flags[:count],
-            types=self.types[:count],
-            session_ids=self.session_ids[:count],
-            stream_ids=self.stream_ids[:count],
-            term_ids=self.term_ids[:count],
-            next_offset=int(self.offsets[count]),
-            is_broken=True,
-        )
+        kept = {name: getattr(self, name)[:count] for name in _COLUMNS}
+        return replace(self, **kept, next_offset=int(self.offsets[count]), is_broken=True)
 
 
 def read_frames(data: bytes, begin: int, terms: Terms) -> Frames:

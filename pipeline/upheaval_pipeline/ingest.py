@@ -9,12 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import (
-    DataFrame,
-    Observation,
-    SparkSession,
-    functions as F,  # noqa: N812 - its usual name
-)
+from pyspark.sql import DataFrame, Observation, SparkSession, functions as F
 
 from upheaval.errors import HarnessError, UsageError
 from upheaval.records import RunFolder

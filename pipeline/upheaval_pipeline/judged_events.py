@@ -9,10 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pyspark.sql import (
-    DataFrame,
-    functions as F,  # noqa: N812 - its usual name
-)
+from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
 from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TermTimes, TimerFired
@@ -166,16 +163,23 @@ def requests_of(rows: Sequence[Evidence]) -> tuple[dict[int, Operation], list[Lo
         entry = LogEntry(row.number or 0, told["id"], Function(told["f"]), told["key"], value, told["timestamp"])
         entries.append(entry)
         if "sent_f" in told:
-            operations[entry.id] = Operation(
-                id=entry.id,
-                process=0,
-                f=Function(told["sent_f"]),
-                key=told["sent_key"],
-                value=json.loads(told["sent_value"]),
-                invoke_ns=told["sent_invoke_ns"],
-                complete_ns=told["sent_complete_ns"],
-                outcome=Outcome.OK,
-                result=json.loads(told["sent_result"]),
-                position=told.get("sent_position"),
-            )
+            operations[entry.id] = operation_of(told)
     return operations, entries
+
+
+def operation_of(told: Mapping[str, Any]) -> Operation:
+    """An operation as it was sent. Times that are not told are 0: nobody shows them."""
+    outcome = Outcome(told.get("sent_outcome", Outcome.OK))
+    answered = outcome is Outcome.OK
+    return Operation(
+        id=told["id"],
+        process=0,
+        f=Function(told["sent_f"]),
+        key=told["sent_key"],
+        value=json.loads(told["sent_value"]),
+        invoke_ns=told.get("sent_invoke_ns", 0),
+        complete_ns=told.get("sent_complete_ns", 0) if answered else None,
+        outcome=outcome,
+        result=json.loads(told["sent_result"]) if answered else None,
+        position=told.get("sent_position"),
+    )

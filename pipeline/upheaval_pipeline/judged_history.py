@@ -5,10 +5,7 @@ One join by operation id, from which everything follows. This module knows nothi
 
 from typing import Any
 
-from pyspark.sql import (
-    DataFrame,
-    functions as F,  # noqa: N812 - its usual name
-)
+from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
 from upheaval.records import Function

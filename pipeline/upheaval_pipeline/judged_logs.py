@@ -7,10 +7,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from pyspark.sql import (
-    DataFrame,
-    functions as F,  # noqa: N812 - its usual name
-)
+from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
 from upheaval.checkers import run as in_process

@@ -8,11 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import (
-    DataFrame,
-    SparkSession,
-    functions as F,  # noqa: N812 - its usual name
-)
+from pyspark.sql import DataFrame, SparkSession, functions as F
 from pyspark.sql.window import Window
 
 from upheaval.checkers.events import MS_OF_UNIT

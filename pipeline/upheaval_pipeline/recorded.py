@@ -85,15 +85,7 @@ def _batch(piece: Piece, frames: Frames, schema: pa.Schema) -> pa.RecordBatch:
         "digest": fingerprints(frames),
         **dict(zip(_SAID, _said_columns(frames, kinds, payloads), strict=True)),
     }
-    fixed: dict[str, Any] = {
-        "run": piece.run,
-        "member": piece.member,
-        "recording_id": piece.recording_id,
-        "start_position": piece.start_position,
-        "from_position": frames.begin,
-        "to_position": piece.to_position,
-        "_reject": None,
-    }
+    fixed = {**_place(piece), "from_position": frames.begin, "_reject": None}
     arrays = [
         pa.repeat(pa.scalar(fixed[field.name], field.type), count)
         if field.name in fixed
@@ -101,6 +93,11 @@ def _batch(piece: Piece, frames: Frames, schema: pa.Schema) -> pa.RecordBatch:
         for field in schema
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _place(piece: Piece) -> dict[str, Any]:
+    """What all rows of a piece have in common."""
+    return {name: getattr(piece, name) for name in ("run", "member", "recording_id", "start_position", "to_position")}
 
 
 def _array(column: Any, kind: pa.DataType) -> pa.Array:
@@ -260,12 +257,8 @@ def _said(message: bytes) -> _Said:
 
 def _extent(piece: Piece, begin: int, end: int, fault: str | None, schema: pa.Schema) -> pa.RecordBatch:
     row: dict[str, Any] = {
-        "run": piece.run,
-        "member": piece.member,
-        "recording_id": piece.recording_id,
-        "start_position": piece.start_position,
+        **_place(piece),
         "from_position": begin,
-        "to_position": piece.to_position,
         "position": begin,
         "end_position": end,
         "kind": "extent",

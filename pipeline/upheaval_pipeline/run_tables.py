@@ -12,11 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from pyspark.errors import AnalysisException
-from pyspark.sql import (
-    DataFrame,
-    SparkSession,
-    functions as F,  # noqa: N812 - its usual name
-)
+from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved

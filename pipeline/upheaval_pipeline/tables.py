@@ -5,7 +5,8 @@ Plain Python without Spark; `sources` hands these rows to Spark. A line or file 
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -158,23 +159,8 @@ def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
         if isinstance(entry, FieldError):
             yield _reject(TRACE, (run, member), path, number, entry)
             continue
-        fields, ts, event = entry
-        yield (
-            run,
-            member,
-            number,
-            ts,
-            _long(fields.get("epoch_ms")),
-            text(event),
-            _string(fields.get("component")),
-            _long(fields.get("pid")),
-            _string(fields.get("role")),
-            _string(fields.get("message")),
-            _long(fields.get("leadership_term_id")),
-            _long(fields.get("leader_member_id")),
-            canonical(fields),
-            None,
-        )
+        place = {"run": run, "member": member, "line": number, "fields": canonical(entry)}
+        yield _entry_row(TRACE, place, entry)
 
 
 def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Row]:
@@ -184,31 +170,20 @@ def protocol_rows(folder: Path, run: str, member: int, name: str) -> Iterator[Ro
         if isinstance(entry, FieldError):
             yield _reject(PROTOCOL, (run, member, name), path, number, entry)
             continue
-        fields, ts, event = entry
-        yield (
-            run,
-            member,
-            name,
-            number,
-            _long(fields.get("n")),
-            ts,
-            _long(fields.get("epoch_ms")),
-            text(event),
-            _string(fields.get("component")),
-            _long(fields.get("pid")),
-            _long(fields.get("stream_id")),
-            _string(fields.get("stream")),
-            _long(fields.get("to")),
-            _string(fields.get("peer")),
-            _long(fields.get("position")),
-            _string(fields.get("message")),
-            canonical(fields.get("fields")),
-            None,
-        )
+        place = {"run": run, "member": member, "file": name, "line": number, "fields": canonical(entry.get("fields"))}
+        yield _entry_row(PROTOCOL, place, entry)
 
 
-def _entries(path: Path) -> Iterator[tuple[int, tuple[dict[str, Json], int, str] | FieldError]]:
-    """The lines of a trace with their numbers: fields, time and event of each, or what is wrong with it.
+def _entry_row(columns: str, place: Mapping[str, Any], entry: Mapping[str, Json]) -> Row:
+    """A line of a trace: columns that are not its `place` are its fields of that name, null where they do not fit."""
+    known = {**place, "_reject": None}
+    return tuple(
+        known[name] if name in known else _READ[kind](entry.get(name)) for name, kind in _names_and_kinds(columns)
+    )
+
+
+def _entries(path: Path) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
+    """The lines of a trace with their numbers: the fields of each, or what is wrong with it.
 
     A last line that its writer did not finish is left out, as everywhere.
     """
@@ -217,22 +192,27 @@ def _entries(path: Path) -> Iterator[tuple[int, tuple[dict[str, Json], int, str]
             return
         try:
             fields = _object(line)
-            ts, event = jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event")
-            _require_int64(ts)
+            _require_int64(jsonfields.integer(fields, "ts"))
+            jsonfields.text(fields, "event")
         except FieldError as error:
             yield number, error
         else:
-            yield number, (fields, ts, event)
+            yield number, fields
 
 
 def reject_row(columns: str, place: Row, line: int | None, reason: str) -> Row:
     """A row of a table that holds nothing but where something was bad, and why."""
-    names = [column.split()[0] for column in columns.split(", ")]
+    names = [name for name, _ in _names_and_kinds(columns)]
     values = dict(zip(names, place, strict=False))
     if "line" in names:
         values["line"] = line
     values["_reject"] = reason
     return tuple(values.get(name) for name in names)
+
+
+@cache
+def _names_and_kinds(columns: str) -> list[tuple[str, str]]:
+    return [(name, kind) for name, _, kind in (column.partition(" ") for column in columns.split(", "))]
 
 
 def _object(line: bytes) -> dict[str, Json]:
@@ -260,3 +240,6 @@ def _long(value: Json) -> int | None:
 
 def _string(value: Json) -> str | None:
     return text(value) if isinstance(value, str) else None
+
+
+_READ = {"long": _long, "string": _string}

@@ -72,7 +72,8 @@ def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: Docker
 
 def test_a_signal_ends_a_member_in_an_orderly_way(cluster: DockerCluster) -> None:
     member = cluster.member(0)
-    member.node.send_signal(signal.SIGTERM)
+    for container in member.node.running():
+        container.kill(signal=signal.SIGTERM.name)
     wait_until(lambda: not member.is_running(), timeout_s=20, describe=lambda: "member 0 does not end")
     member.collect()
     last = list(cluster.run.member(0).read_trace())[-1]

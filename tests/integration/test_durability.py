@@ -97,18 +97,15 @@ def test_positions_and_votes_leave_only_after_the_sync_that_covers_them(
         member.wrapper = strace_log.command(output)
     leader = cluster.up(TIMEOUT_S)
     settings = WorkloadSettings(slots=8, sessions=1, rate=300)
-    with (
-        cluster.run.history_writer() as history,
-        ProcessLoad(cluster.ingress_endpoints(), history, settings) as load,
-    ):
-        load.wait_for_acknowledged(150, TIMEOUT_S)
+    with ProcessLoad(cluster, settings) as load:
+        load.wait_until_acknowledged(load.counts.ok + 150, TIMEOUT_S)
         cluster.member(leader).kill()
         cluster.wait_until_leader(TIMEOUT_S, other_than=leader)
-        load.wait_for_acknowledged(150, TIMEOUT_S)
+        load.wait_until_acknowledged(load.counts.ok + 150, TIMEOUT_S)
         cluster.member(leader).wrapper = strace_log.command(tmp_path / "strace-again")
         cluster.member(leader).start()
         cluster.wait_until_caught_up(leader, TIMEOUT_S)
-        load.wait_for_acknowledged(50, TIMEOUT_S)
+        load.wait_until_acknowledged(load.counts.ok + 50, TIMEOUT_S)
     assert cluster.converge(TIMEOUT_S).reached
     cluster.down()
     assert verify_run(cluster.folder).verdict is Verdict.VALID

@@ -145,6 +145,6 @@ def test_the_environment_of_every_process_carries_the_run_id(tmp_path: Path) -> 
         assert {process.component for process in found} == {"archive", "consensus", "service"}
         assert {process.member_id for process in found} == {0}
         assert os.getpid() not in {process.pid for process in found}
-        assert set(cluster.member(0).pids().values()) == {process.pid for process in found}
+        assert set(cluster.member(0).status().pids.values()) == {process.pid for process in found}
     finally:
         end_without_trace(cluster)

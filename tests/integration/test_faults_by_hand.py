@@ -13,6 +13,7 @@ from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.system import ClusterSpec
 from upheaval_chaos import faults
+from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +108,8 @@ def test_each_component_is_healed_of_its_own_fault_and_by_one_start(tmp_path: Pa
         member = cluster.member(0)
         member.pause("service")
         member.kill("archive")
+        with pytest.raises(UnknownOutcome, match="cannot pause archive of member 0: it is not running"):
+            MemberFault(MemberFaultKind.PAUSE, Members(member_id=0), "archive").aim(cluster)
         member.start()
         paused, killed = cluster.run.read_faults()
         assert (paused.what, paused.heal_end_ns) == ("pause", None)

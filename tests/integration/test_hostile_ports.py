@@ -37,7 +37,7 @@ def test_members_outlive_hostile_peers_and_serve_healthy_clients(new_cluster: Ne
     }
     with BlockingClient(cluster.ingress_endpoints(), 20.0) as client:
         client.write("k", b"before")
-    pids = {member_id: cluster.member(member_id).pids() for member_id in range(3)}
+    pids = {member_id: cluster.member(member_id).status().pids for member_id in range(3)}
     before = {pid: resident_bytes(pid) for each in pids.values() for pid in each.values()}
     peer = HostilePeer(ports, SCHEMAS, seed=count)
     try:
@@ -46,7 +46,7 @@ def test_members_outlive_hostile_peers_and_serve_healthy_clients(new_cluster: Ne
         peer.close()
     assert set(peer.sent) == set(ports)
     assert peer.refused > 0
-    assert {member_id: cluster.member(member_id).pids() for member_id in range(3)} == pids
+    assert {member_id: cluster.member(member_id).status().pids for member_id in range(3)} == pids
     cluster.wait_until_leader(30.0)
     with BlockingClient(cluster.ingress_endpoints(), 20.0) as client:
         assert client.read("k") == b"before"

@@ -36,19 +36,16 @@ def _judge(cluster: ProcessCluster, kills: int) -> None:
 def test_thirty_kills_of_the_leader_in_a_row_lose_nothing_and_apply_nothing_twice(new_cluster: NewCluster) -> None:
     cluster = new_cluster()
     leader = cluster.up()
-    with (
-        cluster.run.history_writer() as history,
-        ProcessLoad(cluster.ingress_endpoints(), history, LOAD) as load,
-    ):
+    with ProcessLoad(cluster, LOAD) as load:
         for _ in range(KILLS):
-            load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
+            load.wait_until_acknowledged(load.counts.ok + OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
             cluster.member(leader).kill()
             successor = cluster.wait_until_leader(TIMEOUT_S, other_than=leader)
             cluster.member(leader).start()
             cluster.wait_until_caught_up(leader, TIMEOUT_S)
             leader = cluster.wait_until_leader(TIMEOUT_S)
             assert successor is not None
-        load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
+        load.wait_until_acknowledged(load.counts.ok + OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
     _judge(cluster, KILLS)
 
 
@@ -58,15 +55,12 @@ def test_thirty_kills_of_random_single_components_lose_nothing_and_apply_nothing
     random = Random(20261121)
     cluster = new_cluster(components="split")
     cluster.up()
-    with (
-        cluster.run.history_writer() as history,
-        ProcessLoad(cluster.ingress_endpoints(), history, LOAD) as load,
-    ):
+    with ProcessLoad(cluster, LOAD) as load:
         for _ in range(KILLS):
-            load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
+            load.wait_until_acknowledged(load.counts.ok + OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
             victim = random.randrange(3)
             cluster.member(victim).kill(random.choice(COMPONENTS))
             cluster.member(victim).start()
             cluster.wait_until_caught_up(victim, TIMEOUT_S)
-        load.wait_for_acknowledged(OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
+        load.wait_until_acknowledged(load.counts.ok + OPERATIONS_BETWEEN_KILLS, TIMEOUT_S)
     _judge(cluster, KILLS)

@@ -7,6 +7,7 @@ import pytest
 
 from support.saboteur import Sabotage, Saboteur
 from upheaval import ActiveFault, Chaos, Cluster, HarnessError, UnknownOutcome, Verdict
+from upheaval.errors import EnvironmentFault
 from upheaval.execution.simulated import SimulatedTarget
 from upheaval.records import RunFolder
 from upheaval.system import ClusterSpec
@@ -129,6 +130,29 @@ def test_a_fault_that_was_not_done_fails_the_test(tmp_path: Path, name: str) -> 
     chaos.give_up()
     backend.down()
     (record,) = run.read_faults()
+    assert not record.is_proved
+
+
+def test_what_failed_while_it_was_done_is_healed_with_all_others(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    impose = SimulatedTarget.impose
+
+    def fail(target: SimulatedTarget, links: Sequence[Link], effect: LinkEffect) -> None:
+        impose(target, links, effect)
+        raise EnvironmentFault("the engine does not answer")
+
+    cluster.workload.start()
+    with monkeypatch.context() as patch:
+        patch.setattr(SimulatedTarget, "impose", fail)
+        with pytest.raises(EnvironmentFault):
+            cluster.chaos.isolate(2)
+    cluster.chaos.heal()
+    cluster.workload.wait_for(100)
+    assert cluster.verify().verdict is Verdict.UNKNOWN
+    (record,) = cluster.run.read_faults()
+    assert record.heal_proof is not None
+    assert record.heal_proof.holds
     assert not record.is_proved
 
 

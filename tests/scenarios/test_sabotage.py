@@ -8,17 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from support.fault_cases import CASES, LIVE_ROUNDS, SIMULATED_ROUNDS, WORKLOAD, all_kinds, fault_of, one_round
+from support.fault_cases import CASES, LIVE_ROUNDS, SIMULATED_ROUNDS, WORKLOAD, all_kinds, fault_of, one_round, settle
 from support.live_clusters import end_without_trace
 from support.saboteur import Sabotage
 from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_node import ProcessNode
+from upheaval.runtimes.simulated.cluster import SimulatedMember
 from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, host_faults, link_faults
+from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_chaos.record import Proof
+from upheaval_chaos.target import Target
 
 SCENARIO = parse_scenario(
     f"title all\n{WORKLOAD}wait operations 1\ninject x blackhole all -> all\n", name="all", where="all"
@@ -85,6 +89,26 @@ def test_a_fault_begins_when_the_hands_act(tmp_path: Path) -> None:
     assert record.asked_ns < record.inject_begin_ns == record.inject_end_ns
 
 
+ORDERLY = ("stop follower", "restart follower")
+
+
+def require_not_proved(target: Target, statement: str) -> None:
+    driver = FaultDriver(target, lambda _: None)
+    injected = driver.inject("x", fault_of(statement))
+    driver.heal("x")
+    assert not injected.holds
+    assert "was told to end, and ended with status" in injected.evidence
+
+
+@pytest.mark.parametrize("statement", ORDERLY)
+def test_a_kill_is_no_orderly_end(statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = SimulatedStage(SCENARIO, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(0.5)
+    monkeypatch.setattr(SimulatedMember, "stop", SimulatedMember.kill)
+    require_not_proved(stage, statement)
+
+
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
     """Three members behind proxies, under load."""
@@ -103,6 +127,13 @@ def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
 def test_machines_that_are_not_ours_are_not_broken(kind: HostFaultKind, processes: LiveStage) -> None:
     with pytest.raises(UsageError, match=r"^the process runtime cannot [a-z ]*: use --runtime simulated$"):
         fault_of(CASES[kind][0]).aim(processes.target)
+
+
+@pytest.mark.heavy
+def test_a_kill_of_processes_is_no_orderly_end(processes: LiveStage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ProcessNode, "stop", ProcessNode.kill)
+    require_not_proved(processes.target, ORDERLY[0])
+    settle(processes.target)
 
 
 @pytest.mark.heavy

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from support.fault_cases import drive, fault_of, isolation
 from upheaval.campaign.seed import SeedRun
 from upheaval.campaign.swarm import draw_swarm
 from upheaval.checkers.run import verify_run
@@ -68,14 +69,15 @@ def test_a_member_cut_off_misses_terms_and_gets_them_back() -> None:
     load = cluster.start_load(LOAD)
     cluster.world.run_for(S)
     follower = next(member_id for member_id in cluster.member_ids if member_id != cluster.leader())
-    cluster.isolate(follower)
+    driver = drive(cluster)
+    assert driver.inject("cut-off", isolation(follower)).holds
     cluster.world.run_for(S)
     before = [member.commit_position for member in cluster.status()]
     cluster.world.run_for(2 * S)
     after = [member.commit_position for member in cluster.status()]
     assert after[follower] == before[follower]
     assert max(after) > max(before)
-    cluster.heal_network()
+    assert driver.heal("cut-off").holds
     cluster.world.run_for(3 * S)
     settle(cluster, load)
     assert load.counts.ok > 300
@@ -109,11 +111,12 @@ def lost_operations(seed: int, sync_level: int) -> str:
     cluster.world.run_for(3 * S)
     load.stop()
     load.close()
-    cluster.power_cut(cluster.member_ids)
+    driver = drive(cluster)
+    driver.begin("dark", fault_of("power-cut all"))
     cluster.world.run_for(S)
     acknowledged = sum(operation.outcome is Outcome.OK for operation in cluster.history)
     assert acknowledged > 100
-    cluster.start_all()
+    driver.end("dark")
     try:
         cluster.wait_until_leader(20)
         converge = cluster.converge(20)

@@ -92,7 +92,7 @@ def test_dialling_through_a_cut_is_tried_again_and_then_given_up() -> None:
         pair = Pair(to_send=b"hello")
         pair.fabric.cut("a", "b")
         pair.world.run_for(heal_after_ns)
-        pair.fabric.heal_all()
+        pair.fabric.heal("a", "b")
         pair.world.run_for(4 * S)
         assert pair.client.closed == outcome
         assert bool(pair.server.received) == (outcome == "")

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from support.fault_cases import drive, isolation
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.world import World
 from upheaval.workload import Load, WorkloadSettings
@@ -188,6 +189,7 @@ def test_a_snapshot_and_the_log_after_it_give_the_state_of_the_whole_log(seed: i
 def test_snapshots_among_deaths_and_elections_change_no_state(seed: int) -> None:
     watched = Watched(100 + seed, sync_level=seed % 3)
     cluster = watched.cluster
+    driver = drive(cluster)
     random = Random(seed)
     load = cluster.start_load(LOAD)
     for _ in range(4):
@@ -202,9 +204,9 @@ def test_snapshots_among_deaths_and_elections_change_no_state(seed: int) -> None
         if seed % 2:
             cluster.members[victim].kill()
         else:
-            cluster.isolate(victim)
+            driver.begin("cut-off", isolation(victim))
         cluster.world.run_for(random.randrange(3 * S))
-        cluster.heal_network()
+        driver.end("cut-off")
         cluster.start_all()
         cluster.wait_until_leader()
     watched.settle(load)

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from support.archive_requests import RequestingClient
 from support.media_world import World
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.archive import Archive
 from upheaval_node.archive.calls import PendingCall
-from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters, recording_key_prefix
 from upheaval_node.media.api import Image
 from upheaval_node.media.driver import MediaDriver
@@ -39,7 +39,7 @@ class Member:
     storage: MemoryStorage
     syncs: Syncs
     archive: Archive
-    client: ArchiveClient
+    client: RequestingClient
 
     def counter(self, recording_id: int) -> Counter | None:
         return self.counters.find(RECORDING_POSITION, recording_key_prefix(recording_id))
@@ -76,8 +76,8 @@ class ArchiveWorld(World):
         self.until(lambda: member.client.is_connected)
         return member
 
-    def client(self, driver: MediaDriver, **arguments: str) -> ArchiveClient:
-        client = ArchiveClient(driver, name="test", **arguments)  # type: ignore[arg-type]  # channels only
+    def client(self, driver: MediaDriver, **arguments: str) -> RequestingClient:
+        client = RequestingClient(driver, name="test", **arguments)  # type: ignore[arg-type]  # channels only
         self.agents.append(client)
         return client
 
@@ -117,7 +117,7 @@ class ArchiveWorld(World):
         return call.error_code, call.error
 
 
-def signals_of(client: ArchiveClient) -> list[RecordingSignal | int]:
+def signals_of(client: RequestingClient) -> list[RecordingSignal | int]:
     return [signal.signal for signal in client.take_signals()]
 
 

@@ -13,7 +13,7 @@ from upheaval_node.cluster.authentication import (
     authorisation_named,
 )
 from upheaval_node.cluster.log_publisher import LogPublisher
-from upheaval_node.cluster.module_context import open_context
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.sessions import SessionManager
 from upheaval_node.counters import Counters
 from upheaval_node.media.api import Message, Publication, Subscription
@@ -56,7 +56,7 @@ class PartsWorld(World):
         self.media = self.driver()
         self.trace = RecordedTrace()
         settings = MemberSettings(cluster=ClusterSettings(max_sessions=max_sessions))
-        self.context = open_context(
+        self.context = ModuleContext(
             self.media, MemoryStorage(), Counters.in_memory(), settings, members_string(3), 0, self.trace, self.errors
         )
         self.log_subscription: Subscription = self.media.add_subscription("aeron:ipc", 100)

@@ -16,6 +16,7 @@ from upheaval_node.archive.archive import Archive
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.election_states import Role
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError, TerminationError
@@ -254,17 +255,10 @@ class ClusterWorld:
             control_channel=f"aeron:tcp?endpoint=m{member_id}:5",
             archive_id=member_id,
         )
-        module = ConsensusModule(
-            driver,
-            storage,
-            counters,
-            settings,
-            members_string(self.count),
-            member_id,
-            trace,
-            Random(self.random.random()),
-            errors,
+        context = ModuleContext(
+            driver, storage, counters, settings, members_string(self.count), member_id, trace, errors
         )
+        module = ConsensusModule(context, Random(self.random.random()))
         services = self.services()
         containers = [
             ServiceContainer(

@@ -9,7 +9,9 @@ from typing import Final
 import pytest
 
 from support.saboteur import Sabotage, Saboteur
+from upheaval.execution.simulated import SimulatedTarget
 from upheaval.execution.stage import Steered
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.scenario import Inject, parse_scenario
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault, MemberFaultKind
@@ -93,6 +95,17 @@ def fault_of(statement: str, cluster: str = "cluster members=3") -> Fault:
     scenario = parse_scenario(f"title x\n{cluster}\ninject x {statement}\nwait operations 1\n", name="x", where="x")
     (fault,) = (step.fault for step in scenario.steps if isinstance(step, Inject))
     return fault
+
+
+def isolation(member_id: int, members: int = 3) -> Fault:
+    """A member is cut off from all others, both ways. Clients still reach it."""
+    others = ",".join(f"member-{other}" for other in range(members) if other != member_id)
+    return fault_of(f"blackhole member-{member_id} <-> {others}")
+
+
+def drive(cluster: SimulatedCluster) -> FaultDriver:
+    """What puts faults into a simulated cluster, as it does in a run."""
+    return FaultDriver(SimulatedTarget(cluster), cluster.faults.append)
 
 
 def one_round(stage: Steered, fault: Fault, sabotage: Sabotage) -> FaultRecord:

@@ -133,24 +133,14 @@ def heard(guarded: Guarded, files: TlsFiles | None) -> str:
 def certificates_are_renewed_under_load(guarded: Guarded) -> None:
     """A load runs through a renewal, through files that are no good, and through the return of a member."""
     cluster, gate = guarded.cluster, guarded.gate
-    with (
-        cluster.run.history_writer() as history,
-        ProcessLoad(
-            cluster.ingress_endpoints(),
-            history,
-            LOAD,
-            resolver=cluster.resolver(),
-            tls=cluster.client_tls(),
-            credentials_file=str(gate.bob),
-        ) as load,
-    ):
-        load.wait_for_acknowledged(200, 30)
+    with ProcessLoad(cluster, LOAD, credentials_file=str(gate.bob)) as load:
+        load.wait_until_acknowledged(load.counts.ok + 200, 30)
         follower = cluster.member((cluster.wait_until_leader() + 1) % 3)
         follower.kill()
         create_certificates(gate.certificates, ["member-0", "member-1", "member-2"], days=100)
         add("carol", gate.credentials, gate.carol, [])
         assert cluster.reload_security() == [f"member-{each}" for each in range(3) if each != follower.member_id]
-        load.wait_for_acknowledged(200, 30)
+        load.wait_until_acknowledged(load.counts.ok + 200, 30)
         # Nobody told the one that was down: it has the files of now by its start.
         follower.start()
         cluster.wait_until_caught_up(follower.member_id)
@@ -158,7 +148,7 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         with pytest.raises(UsageError, match=r"member-0\.pem"):
             cluster.reload_security()
         cluster.member(0).node.reload()
-        load.wait_for_acknowledged(200, 30)
+        load.wait_until_acknowledged(load.counts.ok + 200, 30)
         assert guarded.opens(gate.carol)
         counts = load.finish()
     assert counts.ok >= 600

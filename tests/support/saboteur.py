@@ -149,6 +149,9 @@ class Saboteur:
 
     # --- observer and clock ---
 
+    def exit_status(self, member_id: int, incarnation: str) -> int | None:
+        return self._target.exit_status(member_id, incarnation)
+
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         return self._target.delivered_by_stream(link)
 

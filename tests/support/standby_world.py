@@ -7,6 +7,7 @@ committed, `pause` stops that.
 from collections.abc import Sequence
 from random import Random
 
+from support.archive_requests import RequestingClient
 from support.archive_world import Syncs
 from support.cluster_world import ClusterWorld, EchoService, HostNetwork, Member, RecordedTrace
 from support.media_world import RecordedErrors
@@ -14,6 +15,7 @@ from support.memory_storage import MemoryStorage
 from upheaval_node.archive.archive import Archive
 from upheaval_node.archive.calls import PendingCall
 from upheaval_node.archive.client import ArchiveClient
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.counters import RECORDING_POSITION, Counter, Counters, recording_key_prefix
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials
@@ -25,7 +27,7 @@ from upheaval_node.ports import Agent
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.standby.module import StandbyModule, standby_members
 from upheaval_node.standby.notices import SnapshotNotices
-from upheaval_node.types import MAX_POSITION, NEVER_NS, NULL_POSITION, Now, S
+from upheaval_node.types import MAX_POSITION, NEVER_NS, NULL_MEMBER_ID, NULL_POSITION, Now, S
 
 FEED = 4711
 """Session id of the copied log."""
@@ -73,17 +75,18 @@ class Standby:
             self.errors.report,
             timeout_ns=S,
         )
-        self.module = StandbyModule(
+        context = ModuleContext(
             self.driver,
             self.storage,
             self.counters,
             settings,
             standby_members("s0:2", "s0:4", "s0:5"),
-            self.recording_log,
-            self.notices,
+            NULL_MEMBER_ID,
             self.trace,
             self.errors,
+            recording_log=self.recording_log,
         )
+        self.module = StandbyModule(context, self.notices)
         self.containers = [
             ServiceContainer(
                 self.driver,
@@ -97,7 +100,7 @@ class Standby:
             )
             for service_id, service in enumerate(services)
         ]
-        self._own = ArchiveClient(self.driver, response_stream_id=21, name="copy")
+        self._own = RequestingClient(self.driver, response_stream_id=21, name="copy")
         self._remote: ArchiveClient | None = None
         self._replay: PendingCall | None = None
         self.agents: list[Agent | Syncs] = [self.driver, Syncs(self.storage), self.archive, self._own]

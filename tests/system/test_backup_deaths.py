@@ -5,6 +5,7 @@ of a write. Whatever a member restored from it has heard must be the beginning o
 least all that was answered when the backup said that it had it.
 """
 
+from functools import partial
 from random import Random
 
 import pytest
@@ -30,7 +31,7 @@ class Story:
         replay_start = self.random.choice(("BEGINNING", "LATEST_SNAPSHOT"))
         self.backup = Backup(self.system, source=source, replay_start=replay_start)
         companion = self.backup.companion
-        self.end_it = companion.power_cut if cuts_power else companion.kill
+        self.end_it = partial(companion.end, power_cut=cuts_power)
 
     def go(self) -> None:
         step = self.random.choice(STEPS)

@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from support.backup_world import CHALLENGE_ANSWER, CREDENTIALS, Backup, Says
+from support.fault_cases import drive, isolation
 from support.system_world import System, numbered
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval_node.backup.config import BackupEndpoints
@@ -314,7 +315,7 @@ def test_a_backup_holds_nothing_that_is_not_committed() -> None:
     backup.follow()
     leader = system.leader()
     committed = system.status(leader).commit_position
-    system.cluster.isolate(leader)
+    drive(system.cluster).begin("cut-off", isolation(leader))
     system.say(client, SEVEN)
     system.until(lambda: system.status(leader).append_position > committed, "entries without a quorum")
     system.run_for(0.3)

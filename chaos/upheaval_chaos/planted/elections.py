@@ -7,7 +7,7 @@ from upheaval_node.archive.archive import Archive
 from upheaval_node.cluster.consensus_module import ConsensusModule
 from upheaval_node.cluster.election import Election
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_TERM_ID, MemberId, Now, TermId
+from upheaval_node.types import LOG_START, NULL_TERM_ID, MemberId, Now, Position, TermId
 
 FAR_AHEAD = 1 << 40
 
@@ -16,7 +16,7 @@ def vote_not_persisted(module: ConsensusModule) -> None:
     """The term of a vote is kept in memory only."""
     state = module.node_state
 
-    def keep(term: TermId, log_position: int, timestamp_ms: int) -> None:
+    def keep(term: TermId, log_position: Position, timestamp_ms: int) -> None:
         state._candidate_term_id = term
         state._log_position = log_position
         state._timestamp = timestamp_ms
@@ -31,10 +31,10 @@ def shorter_log_elected(module: ConsensusModule) -> None:
         judge, hear = election.on_request_vote, election.on_canvass_position
 
         def on_request_vote(now: Now, message: cm.RequestVote) -> None:
-            judge(now, replace(message, log_leadership_term_id=TermId(FAR_AHEAD), log_position=FAR_AHEAD))
+            judge(now, replace(message, log_leadership_term_id=TermId(FAR_AHEAD), log_position=Position(FAR_AHEAD)))
 
         def on_canvass_position(now: Now, message: cm.CanvassPosition) -> None:
-            hear(now, replace(message, log_leadership_term_id=NULL_TERM_ID, log_position=0))
+            hear(now, replace(message, log_leadership_term_id=NULL_TERM_ID, log_position=LOG_START))
 
         election.on_request_vote = on_request_vote  # type: ignore[method-assign]
         election.on_canvass_position = on_canvass_position  # type: ignore[method-assign]
@@ -46,14 +46,15 @@ def commit_position_goes_back(module: ConsensusModule) -> None:
     """A new leader begins at what it knows to be recorded by all, and not at what it has committed."""
 
     def forgetful(election: Election) -> None:
-        election.log_position = max(election.log_position - 4096, 0)
+        election.log_position = Position(max(election.log_position - 4096, 0))
 
     _change_elections(module, forgetful)
 
 
 def ack_before_the_write(archive: Archive) -> None:
     """The archive says that it has recorded what no disk has."""
-    archive._recorder._settings = replace(archive._recorder._settings, file_sync_level=0)
+    context = archive._recorder._context
+    archive._recorder._context = replace(context, settings=replace(context.settings, file_sync_level=0))
 
 
 def _change_elections(module: ConsensusModule, change: Callable[[Election], None]) -> None:

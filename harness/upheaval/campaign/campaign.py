@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from upheaval.campaign.seed import SeedOutcome, try_seed
+from upheaval.campaign.seed import FaultCounts, SeedOutcome, fields_of, try_seed
 from upheaval.errors import UsageError
 from upheaval.records import Json, owned_folder
 from upheaval_node.cluster.election_states import LEGAL_MOVES
@@ -55,7 +55,7 @@ class Summary:
     members: Counter[int] = field(default_factory=Counter)
     sync_levels: Counter[int] = field(default_factory=Counter)
     services: Counter[str] = field(default_factory=Counter)
-    faults: Counter[str] = field(default_factory=Counter)
+    faults: FaultCounts = field(default_factory=dict)
     moves: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: SeedOutcome) -> None:
@@ -76,7 +76,8 @@ class Summary:
         self.members[outcome.swarm.members] += 1
         self.sync_levels[outcome.swarm.sync_level] += 1
         self.services[outcome.swarm.service] += 1
-        self.faults.update(outcome.faults)
+        for kind, counts in outcome.faults.items():
+            self.faults.setdefault(kind, Counter()).update(counts)
         self.moves.update(outcome.moves)
 
     @property
@@ -101,7 +102,7 @@ class Summary:
             "members": {str(key): value for key, value in sorted(self.members.items())},
             "sync_levels": {str(key): value for key, value in sorted(self.sync_levels.items())},
             "services": dict(sorted(self.services.items())),
-            "faults": dict(sorted(self.faults.items())),
+            "faults": fields_of(self.faults),
             "moves": dict(sorted(self.moves.items())),
             "untaken_moves": list(self.untaken_moves),
         }

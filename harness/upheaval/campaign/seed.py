@@ -8,6 +8,7 @@ import shutil
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
@@ -27,12 +28,34 @@ from upheaval.records import (
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
+from upheaval_chaos.driver import FaultDriver
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
 FAULTS_MIN: Final = 3
+
+
+class Fate(StrEnum):
+    """What became of a planned fault. Each is planned, and then one of the others."""
+
+    PLANNED = "planned"
+    PROVED = "proved"
+    """It was seen to take effect, and to be healed."""
+    UNSEEN = "unseen"
+    """It was begun, and not proved."""
+    LEFT_OUT = "left_out"
+    """It could not be begun, or the run ended before."""
+
+
+FaultCounts = dict[str, Counter[Fate]]
+"""How many faults of each kind had which fate."""
+
+
+def fields_of(faults: FaultCounts) -> dict[str, Json]:
+    """As JSON holds them, with those that nobody had."""
+    return {kind: {fate.value: faults[kind][fate] for fate in Fate} for kind in sorted(faults)}
 
 
 @dataclass(slots=True)
@@ -53,8 +76,7 @@ class SeedOutcome:
     """That were asked for and taken by the leader."""
     endings: int = 0
     """Admin commands to end the whole cluster that a leader took."""
-    faults: dict[str, int] = field(default_factory=dict)
-    """Proved ones by kind."""
+    faults: FaultCounts = field(default_factory=dict)
     moves: dict[str, int] = field(default_factory=dict)
     """Of elections, by `OLD>NEW`."""
 
@@ -70,7 +92,7 @@ class SeedOutcome:
             self.seconds < SECONDS_MIN
             or self.operations < OPERATIONS_MIN
             or self.elections < 1
-            or sum(self.faults.values()) < FAULTS_MIN
+            or sum(counts[Fate.PROVED] for counts in self.faults.values()) < FAULTS_MIN
         )
 
     def to_fields(self) -> dict[str, Json]:
@@ -87,7 +109,7 @@ class SeedOutcome:
             "elections": self.elections,
             "snapshots": self.snapshots,
             "endings": self.endings,
-            "proved_faults": dict(self.faults),
+            "fault_counts": fields_of(self.faults),
             "moves": dict(self.moves),
         }
 
@@ -124,6 +146,7 @@ class SeedRun:
         self.swarm = swarm
         self.stage = _Stage(swarm, folder, planted, traces_protocol=traces_protocol)
         self.cluster = self.stage.cluster
+        self.driver = FaultDriver(self.stage, self.stage.record_fault)
         self.invariants = Invariants(self.cluster)
         self.outcome = SeedOutcome(swarm)
 
@@ -132,7 +155,7 @@ class SeedRun:
         begin = time.process_time()
         outcome, cluster = self.outcome, self.cluster
         try:
-            play(self.swarm.scenario(), self.stage, lambda _: None)
+            play(self.swarm.scenario(), self.stage, lambda _: None, self.driver)
             cluster.write()
             self._judge()
         except PromiseBroken as error:
@@ -150,11 +173,19 @@ class SeedRun:
         outcome.elections = max(self.invariants.terms - 1, 0)
         outcome.snapshots = self.stage.taken[AdminCommand.SNAPSHOT]
         outcome.endings = sum(self.stage.taken[ending] for ending in ENDINGS)
-        kinds = {name: planned.kind for name, planned in self.swarm.named_faults()}
-        outcome.faults = dict(Counter(kinds[fault.name] for fault in cluster.faults if fault.is_proved))
+        outcome.faults = self._fault_counts()
         outcome.moves = dict(sorted(self._moves().items()))
         outcome.processor_seconds = time.process_time() - begin
         return outcome
+
+    def _fault_counts(self) -> FaultCounts:
+        counts: FaultCounts = {}
+        proved = {fault.name for fault in self.cluster.faults if fault.is_proved}
+        for name, planned in self.swarm.named_faults():
+            undone = Fate.UNSEEN if name in self.driver.begun else Fate.LEFT_OUT
+            fate = Fate.PROVED if name in proved else undone
+            counts.setdefault(planned.kind, Counter()).update((Fate.PLANNED, fate))
+        return counts
 
     def _moves(self) -> Counter[str]:
         """The moves of all elections, from the traces: a start of a member or of an election is none."""

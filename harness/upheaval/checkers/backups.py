@@ -15,7 +15,7 @@ from typing import Final
 from upheaval.checkers.log_pieces import first_difference, log_digest
 from upheaval.checkers.logs import WitnessLog, described, frame_at, read_entries
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
+from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
     FinalPosition,
@@ -181,7 +181,7 @@ def _compare(copy: _Copy, members: _Members) -> str:
         raise Broken(verdict, detail, members=(members.witness_id,), position=at)
     if copy.end > limit:
         _require_majority(copy, limit, members)
-    if not is_known and _end_of(members.log(members.witness_id)) < copy.end:
+    if not is_known and members.log(members.witness_id).read_to_end() < copy.end:
         raise Broken(Verdict.UNKNOWN, f"{copy.name} has more log than any member, and the run has no converge phase")
     return f"byte for byte the log of member {members.witness_id}"
 
@@ -191,7 +191,7 @@ def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
     having = 0
     for member_id in range(members.count):
         try:
-            is_there = _end_of(members.log(member_id)) >= copy.end
+            is_there = members.log(member_id).read_to_end() >= copy.end
         except LogMissing:
             continue
         having += is_there and first_difference(copy.log, members.log(member_id), start, copy.end) is None
@@ -202,12 +202,6 @@ def _require_majority(copy: _Copy, start: int, members: _Members) -> None:
             f"position {start}, where {having} of {members.count} members have the same",
             position=start,
         )
-
-
-def _end_of(log: RecordedLog) -> int:
-    for _ in log.segments():
-        pass
-    return log.end_position
 
 
 def _check_snapshots(copy: _Copy, members: _Members) -> set[tuple[int, int]]:
@@ -240,7 +234,7 @@ def _same_of_members(members: _Members, position: int, service_id: int) -> Itera
 
 
 def _content(log: RecordedLog) -> list[bytes]:
-    return [bytes(message) for segment in log.segments() for _, message in messages(segment)]
+    return [message for _, message in log.messages()]
 
 
 def _marks(content: Iterable[bytes]) -> int:

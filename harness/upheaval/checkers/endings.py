@@ -77,7 +77,7 @@ def check_endings(run: RunFolder, manifest: Manifest, controls: Sequence[Control
         if not folder.trace.exists():
             missing = member_id
             continue
-        found = lives_of(member_id, folder.read_trace())
+        found = list(_lives(member_id, folder.read_trace()))
         if found and found[-1].has_ended:
             latest.add(id(found[-1]))
         lives.extend(life for life in found if life.has_ended)
@@ -107,12 +107,8 @@ def _names_an_end(trace: Path) -> bool:
         return any(TraceKind.CLUSTER_END.encode() in line for line in stream)
 
 
-def lives_of(member_id: int, events: Iterable[TraceEvent]) -> list[Life]:
-    """The starts of a member in order."""
-    return list(_lives(member_id, events))
-
-
 def _lives(member_id: int, events: Iterable[TraceEvent]) -> Iterator[Life]:
+    """The starts of a member in order."""
     life: Life | None = None
     for event in events:
         fields = event.fields
@@ -200,13 +196,11 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
     if not is_latest:
         return
     try:
-        log = RecordedLog(folder)
-        for _ in log.segments():
-            pass
+        log_end = RecordedLog(folder).read_to_end()
     except LogMissing as error:
         raise Broken(Verdict.UNKNOWN, str(error), members=(life.member_id,)) from error
-    if log.end_position != life.position:
-        raise life.broken(f"has a log that ends at {log.end_position}")
+    if log_end != life.position:
+        raise life.broken(f"has a log that ends at {log_end}")
 
 
 def _require_ordered(commands: Iterable[ControlRecord], groups: Sequence[Sequence[Life]]) -> None:

@@ -4,6 +4,7 @@ Logs are in canonical form (see `recordings`), so that equal ones are equal byte
 """
 
 import hashlib
+import sys
 from collections.abc import Iterator
 
 from upheaval.checkers.recordings import RecordedLog, Segment
@@ -61,8 +62,8 @@ def _frame_at_difference(segment: Segment, others: _Pieces, start: int, end: int
     return start - segment.base
 
 
-def log_digest(log: RecordedLog, start: int, limit: int) -> str:
-    """The SHA-256 of what a log has between two positions."""
+def log_digest(log: RecordedLog, start: int, limit: int = sys.maxsize) -> str:
+    """The SHA-256 of what a log has between two positions; without a limit the log knows afterwards where it ends."""
     whole = hashlib.sha256()
     pieces = _Pieces(log)
     position = start
@@ -72,12 +73,4 @@ def log_digest(log: RecordedLog, start: int, limit: int) -> str:
             break
         whole.update(pieces.take(position, end))
         position = end
-    return whole.hexdigest()
-
-
-def whole_digest(log: RecordedLog) -> str:
-    """The same of all that it has; afterwards it knows where that ends."""
-    whole = hashlib.sha256()
-    for segment in log.segments():
-        whole.update(memoryview(segment.data)[max(log.start_position - segment.base, 0) : segment.end])
     return whole.hexdigest()

@@ -178,6 +178,18 @@ class RecordedLog:
         self.end_position = base + offset
         return Segment(base, bytes(memoryview(data)[:offset]), offsets, offset)
 
+    def messages(self) -> Iterator[tuple[int, bytes]]:
+        """All messages, each with its end position."""
+        for segment in self.segments():
+            for end, message in messages(segment):
+                yield end, bytes(message)
+
+    def read_to_end(self) -> int:
+        """The position up to which there are frames. Raises `LogMissing` when the files cannot be read."""
+        for _ in self.segments():
+            pass
+        return self.end_position
+
     def _follows(self, words: memoryview, index: int, position: int, length: int) -> bool:
         """Whether a frame header belongs at this position: its version, type, term offset and term id."""
         kind = words[index + 1]

@@ -13,7 +13,7 @@ from upheaval.checkers.replay import ExpectedState, LoggedMessage
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import NULL_INT32, Message
-from upheaval_node.types import MAX_POSITION, NULL_VALUE, TermId
+from upheaval_node.types import MAX_POSITION, NULL_VALUE, Position, TermId
 
 REPLAYED_SERVICE: Final = 0
 """The service that a run's manifest names; others of a member are compared between members only."""
@@ -238,7 +238,7 @@ def _module_content(
         cm.ClusterSession(
             cluster_session_id=event.cluster_session_id,
             correlation_id=event.correlation_id,
-            opened_log_position=position,
+            opened_log_position=Position(position),
             time_of_last_activity=NULL_VALUE,
             close_reason=reason if (reason := held[event.cluster_session_id]) in allowed else NULL_INT32,
             response_stream_id=event.response_stream_id,
@@ -288,7 +288,7 @@ def _markers(content: Content, place: Place, type_id: int) -> tuple[cm.SnapshotM
     version = app_version(content)
     begin = cm.SnapshotMarker(
         type_id=type_id,
-        log_position=place.position,
+        log_position=Position(place.position),
         leadership_term_id=TermId(place.leadership_term_id),
         index=0,
         mark=cm.SnapshotMark.BEGIN,

@@ -7,14 +7,14 @@ beside the state is judged by `snapshot_fields`. This module knows recordings; i
 """
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers import snapshot_fields
 from upheaval.checkers.divergence import first_divergence
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
+from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states
 from upheaval.checkers.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.verdict import Finding, Verdict
@@ -78,7 +78,7 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     found = read_snapshots(run, manifest)
     if not found.services and not found.modules and not found.unreadable:
         return []
-    log = list(_log_of(run, log_member))
+    log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     can_run = can_replay(manifest.service or "")
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
     agree = _states_agree(found, expected, log, manifest.service)
@@ -98,7 +98,7 @@ def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
     for folder in _folders(run, manifest.members):
         for recording_id, position, service_id in snapshot_entries(folder.recording_log):
             try:
-                recorded = list(_messages_of(RecordedLog(folder, recording_id)))
+                recorded = [message for _, message in RecordedLog(folder, recording_id).messages()]
                 if service_id == _MODULE_ID:
                     content = snapshot_fields.module_content(recorded)
                     modules.append(ModuleSnapshot(folder.name, folder.member_id, position, content))
@@ -122,30 +122,6 @@ def _folders(run: RunFolder, members: int) -> list[MemberFolder]:
 def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
     """Whether a recording log names a snapshot at all."""
     return any(snapshot_entries(folder.recording_log) for folder in _folders(run, manifest.members))
-
-
-def _messages_of(log: RecordedLog) -> Iterator[bytes]:
-    for segment in log.segments():
-        for _, message in messages(segment):
-            yield bytes(message)
-
-
-def _log_of(run: RunFolder, member_id: int) -> Iterator[LoggedMessage]:
-    for segment in RecordedLog(run.member(member_id)).segments():
-        for end, message in messages(segment):
-            yield LoggedMessage(end, bytes(message))
-
-
-def _service_snapshot(
-    owner: MemberFolder, position: int, service_id: int, recorded: Sequence[bytes]
-) -> ServiceSnapshot:
-    """Marker, sessions, marker, then whatever the service wrote."""
-    content, state = snapshot_fields.service_content(recorded)
-    return ServiceSnapshot(owner.name, owner.member_id, position, service_id, content, tuple(state))
-
-
-def _module_snapshot(owner: MemberFolder, position: int, recorded: Sequence[bytes]) -> ModuleSnapshot:
-    return ModuleSnapshot(owner.name, owner.member_id, position, snapshot_fields.module_content(recorded))
 
 
 # --- judging ---

@@ -42,23 +42,20 @@ def acknowledged_not_lost(operations: Iterable[Operation], log: Mapping[int, Log
             return _invalid(
                 Promise.ACKNOWLEDGED_NOT_LOST,
                 f"{operation} was acknowledged at {_at(operation)} and is not there",
-                operation.id,
-                operation.position,
+                operation,
             )
         if (entry.f, entry.key) != (operation.f, operation.key) or not same(entry.value, operation.value):
             return _invalid(
                 Promise.ACKNOWLEDGED_NOT_LOST,
                 f"{operation} was acknowledged, the log has {entry.f} {entry.key} {entry.value!r} "
                 f"at position {entry.position}",
-                operation.id,
-                entry.position,
+                entry,
             )
         if operation.position is not None and operation.position != entry.position:
             return _invalid(
                 Promise.ACKNOWLEDGED_NOT_LOST,
                 f"{operation} was reported at position {operation.position} and lies at position {entry.position}",
-                operation.id,
-                entry.position,
+                entry,
             )
     return all_found(acknowledged)
 
@@ -79,15 +76,13 @@ def applied_once(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
             return _invalid(
                 Promise.APPLIED_ONCE,
                 f"{entry} lies at position {first[entry.id].position} and again at position {entry.position}",
-                entry.id,
-                entry.position,
+                entry,
             )
         if entry.id in never_sent:
             return _invalid(
                 Promise.APPLIED_ONCE,
                 f"{entry} failed before it was sent and yet lies at position {entry.position}",
-                entry.id,
-                entry.position,
+                entry,
             )
         first[entry.id] = entry
     return each_once(len(entries))
@@ -143,8 +138,7 @@ def linearizable(operations: Iterable[Operation], entries: Sequence[LogEntry]) -
                 return _invalid(
                     Promise.LINEARIZABLE,
                     f"{operation} at position {entry.position}: the log before it gives {expected!r}",
-                    entry.id,
-                    entry.position,
+                    entry,
                 )
             if latest is not None and operation.complete_ns < latest.invoke_ns:
                 return overtaken(operation, entry.position, latest.id)
@@ -160,18 +154,16 @@ def all_agree(judged: int) -> Finding:
 
 def overtaken(operation: Operation, position: int, later_id: int) -> Finding:
     """The finding on an operation that lies after one in the log which was invoked only after it had completed."""
-    return _invalid(
-        Promise.LINEARIZABLE,
+    detail = (
         f"{operation} at position {position} had completed before operation id={later_id} "
-        "was invoked, which lies before it in the log",
-        operation.id,
-        position,
+        "was invoked, which lies before it in the log"
     )
+    return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, position=position, operation=operation.id)
 
 
 def _at(operation: Operation) -> str:
     return "no position" if operation.position is None else f"position {operation.position}"
 
 
-def _invalid(promise: Promise, detail: str, operation_id: int, position: int | None) -> Finding:
-    return Finding(promise, Verdict.INVALID, detail, position=position, operation=operation_id)
+def _invalid(promise: Promise, detail: str, about: LogEntry | Operation) -> Finding:
+    return Finding(promise, Verdict.INVALID, detail, position=about.position, operation=about.id)

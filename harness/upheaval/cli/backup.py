@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from upheaval.cli.tables import table
+from upheaval.cli.tables import number, table
 from upheaval.cluster import companion_control
 from upheaval.errors import UsageError
 from upheaval.records import BACKUP_NAME, CompanionConfig, CompanionStatus
@@ -71,19 +71,15 @@ def companion_table(statuses: list[CompanionStatus]) -> str:
             status.name,
             "yes" if status.alive else "no",
             status.state or "-",
-            *(_number(each) for each in (status.live_log_position, status.applied_position)),
-            _number(status.snapshot_position),
-            *(_number(each) for each in (status.snapshots_retrieved, status.errors)),
+            *(number(each) for each in (status.live_log_position, status.applied_position)),
+            number(status.snapshot_position),
+            *(number(each) for each in (status.snapshots_retrieved, status.errors)),
             _moment(status.next_query_deadline_ms),
-            _number(status.pid),
+            number(status.pid),
         ]
         for status in statuses
     ]
     return table(rows)
-
-
-def _number(value: int) -> str:
-    return "-" if value < 0 else str(value)
 
 
 def _moment(epoch_ms: int) -> str:

@@ -4,11 +4,12 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
 from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
-from upheaval.campaign.seed import SeedOutcome, run_seed
+from upheaval.campaign.seed import Fate, FaultCounts, SeedOutcome, run_seed
 from upheaval.checkers.promises import Promise
 from upheaval.cli.progress import BAR_LENGTH, ProgressLine
 from upheaval.errors import UsageError
@@ -91,7 +92,7 @@ def as_text(summary: Summary) -> str:
     ]
     if summary.inconclusive:
         lines.append("inconclusive: " + " ".join(map(str, summary.inconclusive)))
-    lines += ["", "faults", *_histogram(summary.faults)]
+    lines += ["", "faults", *_fault_rows(summary.faults)]
     lines += ["", "members", *_histogram(summary.members)]
     lines += ["", "sync level", *_histogram(summary.sync_levels)]
     lines += ["", "service", *_histogram(summary.services)]
@@ -99,6 +100,13 @@ def as_text(summary: Summary) -> str:
     lines += ["", "moves of elections", *_histogram(summary.moves)]
     lines += ["", f"moves that nobody made: {', '.join(summary.untaken_moves) or 'none'}"]
     return "\n".join(lines)
+
+
+def _fault_rows(faults: FaultCounts) -> list[str]:
+    rows = [*sorted(faults.items()), ("all", sum(faults.values(), Counter[Fate]()))]
+    widest = max(len(kind) for kind, _ in rows)
+    head = f"  {'':<{widest}}" + "".join(f"{fate:>9}" for fate in Fate)
+    return [head, *(f"  {kind:<{widest}}" + "".join(f"{counts[fate]:>9}" for fate in Fate) for kind, counts in rows)]
 
 
 def _histogram(counts: Mapping[str, int] | Mapping[int, int]) -> list[str]:

@@ -55,7 +55,8 @@ def check(options: argparse.Namespace) -> int:
         found = {image.name: images.problems_of(client, image) for image in chosen}
         states = {image.name: images.image_state(client, image) for image in chosen}
     if options.json:
-        print(json.dumps([_checked(states[image.name], found[image.name]) for image in chosen], indent=2))
+        checked = [{**_fields(states[image.name]), "problems": found[image.name]} for image in chosen]
+        print(json.dumps(checked, indent=2))
     problems = [problem for image in chosen for problem in found[image.name]]
     for problem in problems[1:]:
         _say(problem)
@@ -65,10 +66,6 @@ def check(options: argparse.Namespace) -> int:
         for image in chosen:
             print(f"{image.tag}: {states[image.name].size_mb:.0f} MB, fit for use")
     return 0
-
-
-def _checked(state: images.ImageState, problems: list[str]) -> dict[str, Any]:
-    return {**_fields(state), "problems": problems}
 
 
 def _fields(state: images.ImageState) -> dict[str, Any]:

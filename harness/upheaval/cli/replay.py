@@ -9,8 +9,8 @@ from pathlib import Path
 
 from upheaval.cli.run import perform, run_exact_script, show
 from upheaval.errors import UsageError
-from upheaval.execution.exact_run import exact_of_run, seed_of_run
-from upheaval.execution.run import RunOrigin, read_origin
+from upheaval.execution.exact_run import exact_of_run
+from upheaval.execution.run import read_origin, read_result
 from upheaval.records import RunFolder
 from upheaval.scenario import SIMULATED, recorded_scenario
 
@@ -23,24 +23,18 @@ def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: b
     if script is not None:
         if runtime not in (None, SIMULATED):
             raise UsageError(f"{script.name} is an exact script: it runs on the simulated runtime")
-        return run_exact_script(script, seed_of_run(folder), target, as_json=as_json)
-    origin = read_origin(folder)
-    wanted = runtime or origin.runtime
-    if origin.runtime == SIMULATED == wanted:
-        return _same_execution(origin, target, as_json=as_json)
-    scenario = recorded_scenario(origin.scenario, RunFolder(folder))
-    result = perform(scenario, wanted, origin.seed, target, origin.planted)
+        return run_exact_script(script, read_result(folder).seed, target, as_json=as_json)
+    scenario, told = read_origin(folder)
+    wanted = runtime or told.runtime
+    is_same_execution = told.runtime == SIMULATED == wanted
+    if not is_same_execution:
+        scenario = recorded_scenario(scenario, RunFolder(folder))
+    result = perform(scenario, wanted, told.seed, target, told.planted)
     show(result, as_json=as_json)
-    return result.verdict.exit_status
-
-
-def _same_execution(origin: RunOrigin, target: Path | None, *, as_json: bool) -> int:
-    result = perform(origin.scenario, origin.runtime, origin.seed, target, origin.planted)
-    show(result, as_json=as_json)
-    if origin.digest != result.digest:
-        print(
-            f"upheaval: the digest was {origin.digest}: the node or the simulation has changed since", file=sys.stderr
-        )
+    if not is_same_execution:
+        return result.verdict.exit_status
+    if told.digest != result.digest:
+        print(f"upheaval: the digest was {told.digest}: the node or the simulation has changed since", file=sys.stderr)
         return max(result.verdict.exit_status, DIFFERENT_STATUS) if result.verdict.exit_status != 1 else 1
     print("the digest is the same: this was the same execution", file=sys.stderr)
     return result.verdict.exit_status

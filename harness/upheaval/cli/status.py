@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from upheaval.cli.backup import companion_table
-from upheaval.cli.tables import table
+from upheaval.cli.tables import number, table
 from upheaval.records import CompanionStatus
 from upheaval.runtimes.opening import open_cluster
 from upheaval.system import MemberStatus
@@ -40,16 +40,12 @@ def _table(statuses: list[MemberStatus]) -> str:
                 str(status.member_id),
                 "yes" if status.alive else "no",
                 status.role or "-",
-                _number(status.leadership_term_id),
-                _number(status.leader_member_id),
+                number(status.leadership_term_id),
+                number(status.leader_member_id),
                 status.election_state or "-",
-                _number(status.append_position),
-                _number(status.commit_position),
+                number(status.append_position),
+                number(status.commit_position),
                 pids or "-",
             ]
         )
     return table(rows)
-
-
-def _number(value: int) -> str:
-    return "-" if value < 0 else str(value)

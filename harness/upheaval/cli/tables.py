@@ -18,6 +18,11 @@ def table(rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
 
 
+def number(value: int) -> str:
+    """A number of a table, where below 0 stands for none."""
+    return "-" if value < 0 else str(value)
+
+
 def _lines(row: Sequence[str], widths: Sequence[int]) -> list[str]:
     *cells, last = row
     folded = textwrap.wrap(last, widths[-1]) or [""]

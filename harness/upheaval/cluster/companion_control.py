@@ -3,17 +3,17 @@
 The records stand in `controls.jsonl` beside the orders of an operator. This module knows no runtime.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Protocol
 
+from upheaval.cluster.control import Controlled, write_down
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
     CompanionConfig,
     CompanionStatus,
     ControlRecord,
 )
-from upheaval.system import MemberStatus, serving_leader
-from upheaval_chaos.record import Proof
+from upheaval.system import serving_leader
 
 START: Final = "start"
 STOP: Final = "stop"
@@ -45,29 +45,14 @@ class Companion(Protocol):
         """Ask for an orderly end, and wait for it."""
 
 
-class Keeper(Protocol):
-    """A cluster that can have companions; times and waits are those of its runtime."""
-
-    def status(self) -> list[MemberStatus]:
-        """What each member says of itself now."""
-
-    def acknowledged(self) -> int:
-        """How many operations of the load were acknowledged so far."""
-
-    def now_ns(self) -> int:
-        """Monotonic time of the runtime."""
-
-    def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
-        """Raises `UnknownOutcome` when `condition` does not hold in time."""
+class Keeper(Controlled, Protocol):
+    """A cluster that can have companions."""
 
     def companion(self, name: str) -> Companion:
         """Raises `UsageError` for one that was never started here."""
 
     def add_companion(self, config: CompanionConfig) -> Companion:
         """A handle to start one with; one that is there already goes on with what it has."""
-
-    def record_control(self, record: ControlRecord) -> None:
-        """Write down what was done, with its proof."""
 
 
 def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIMEOUT_S) -> ControlRecord:
@@ -82,7 +67,7 @@ def start(keeper: Keeper, config: CompanionConfig, timeout_s: float = ACTION_TIM
         keeper.wait_until(lambda: companion.status().state is not None, timeout_s, f"sign of life of {config.name}")
         return f"{config.name} runs: {_shown(companion.incarnation())}"
 
-    return _record(keeper, _statement(config, START) + options, act)
+    return write_down(keeper, _statement(config, START) + options, act)
 
 
 def end(keeper: Keeper, name: str, action: str) -> ControlRecord:
@@ -102,7 +87,7 @@ def end(keeper: Keeper, name: str, action: str) -> ControlRecord:
             raise UnknownOutcome(f"{_shown(left)} runs on")
         return f"{'gone' if action == KILL else 'ended by itself'}: {_shown(names)}"
 
-    return _record(keeper, _statement(companion.config, action), act)
+    return write_down(keeper, _statement(companion.config, action), act)
 
 
 def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TIMEOUT_S) -> CompanionStatus:
@@ -122,20 +107,6 @@ def wait_until_caught_up(keeper: Keeper, name: str, timeout_s: float = ACTION_TI
         lambda: companion.status().has_reached(position), timeout_s, f"{name} with the log up to position {position}"
     )
     return companion.status()
-
-
-def _record(keeper: Keeper, what: str, act: Callable[[], str]) -> ControlRecord:
-    begin_ns, operations = keeper.now_ns(), keeper.acknowledged()
-    failure: UnknownOutcome | None = None
-    try:
-        proof = Proof(True, act())
-    except UnknownOutcome as error:
-        failure, proof = error, Proof(False, " ".join(str(error).split()))
-    record = ControlRecord(what, begin_ns, keeper.now_ns(), -1, {}, proof, operations)
-    keeper.record_control(record)
-    if failure is not None:
-        raise UnknownOutcome(f"{what}, {record.proof}") from failure
-    return record
 
 
 def _statement(config: CompanionConfig, action: str) -> str:

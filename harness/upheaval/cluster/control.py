@@ -24,18 +24,11 @@ COMMAND_TIMEOUT_S: Final = 30.0
 _STATES: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
 
 
-class Operable(Protocol):
-    """What an admin command needs of a cluster; times and waits are those of its runtime."""
-
-    @property
-    def member_ids(self) -> Sequence[int]:
-        """The ids of all members, whether they run or not."""
+class Controlled(Protocol):
+    """A cluster to which something is done that is written down; times and waits are those of its runtime."""
 
     def status(self) -> list[MemberStatus]:
         """What each member says of itself now."""
-
-    def leader(self) -> int | None:
-        """The member that leads and serves now, if it can be told."""
 
     def acknowledged(self) -> int:
         """How many operations of the load were acknowledged so far."""
@@ -45,6 +38,20 @@ class Operable(Protocol):
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Raises `UnknownOutcome` when `condition` does not hold in time."""
+
+    def record_control(self, record: ControlRecord) -> None:
+        """Write down what was done, with its proof."""
+
+
+class Operable(Controlled, Protocol):
+    """What an admin command needs of a cluster."""
+
+    @property
+    def member_ids(self) -> Sequence[int]:
+        """The ids of all members, whether they run or not."""
+
+    def leader(self) -> int | None:
+        """The member that leads and serves now, if it can be told."""
 
     def node(self, member_id: int) -> Node:
         """Injector and observer of a member."""
@@ -58,9 +65,6 @@ class Operable(Protocol):
     def exit_status(self, member_id: int, incarnation: str) -> int | None:
         """With which status that process ended; None when it runs, or nobody knows."""
 
-    def record_control(self, record: ControlRecord) -> None:
-        """Write down the command, with its proof."""
-
 
 def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_S) -> ControlRecord:
     """Give an admin command, wait until it has taken effect on every member that runs, and write it down with the
@@ -71,29 +75,45 @@ def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_
     """
     if command not in list(AdminCommand):
         raise UsageError(f"unknown admin command {command!r}: use one of {', '.join(AdminCommand)}")
-    begin_ns, operations = cluster.now_ns(), cluster.acknowledged()
     work = _Work(cluster, AdminCommand(command), timeout_s)
+    return write_down(cluster, command, work.run, work)
+
+
+class Effect:
+    """Who took a command, -1 for nobody, and what was seen of each member, by its id as text."""
+
+    def __init__(self) -> None:
+        self.leader = -1
+        self.seen: dict[str, Json] = {}
+
+
+def write_down(cluster: Controlled, what: str, act: Callable[[], str], effect: Effect | None = None) -> ControlRecord:
+    """Do something, and write it down with what `act` returns as its proof, or with why there is none.
+
+    Raises `UnknownOutcome` when there is none.
+    """
+    begin_ns, operations = cluster.now_ns(), cluster.acknowledged()
+    effect = effect or Effect()
     failure: UnknownOutcome | None = None
     try:
-        proof = Proof(True, work.run())
+        proof = Proof(True, act())
     except UnknownOutcome as error:
         failure, proof = error, Proof(False, " ".join(str(error).split()))
-    record = ControlRecord(command, begin_ns, cluster.now_ns(), work.leader, work.seen, proof, operations)
+    record = ControlRecord(what, begin_ns, cluster.now_ns(), effect.leader, effect.seen, proof, operations)
     cluster.record_control(record)
     if failure is not None:
-        raise UnknownOutcome(f"{command}, {record.proof}") from failure
+        raise UnknownOutcome(f"{what}, {record.proof}") from failure
     return record
 
 
-class _Work:
-    """One admin command while it is carried out. `seen` is what was seen of each member, by its id as text."""
+class _Work(Effect):
+    """One admin command while it is carried out."""
 
     def __init__(self, cluster: Operable, command: AdminCommand, timeout_s: float) -> None:
+        super().__init__()
         self._cluster = cluster
         self._command = command
         self._timeout_s = timeout_s
-        self.leader = -1
-        self.seen: dict[str, Json] = {}
 
     def run(self) -> str:
         if self._command == AdminCommand.START:
@@ -116,16 +136,8 @@ class _Work:
     def _snapshot(self, running: Sequence[int]) -> str:
         before = max(self._positions(running))
         self._give()
-        position = -1
-
-        def is_taken() -> bool:
-            nonlocal position
-            statuses = self._cluster.control_statuses()
-            positions = {statuses[member_id].snapshot_position for member_id in running}
-            position = max(positions)
-            return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
-
-        self._wait(is_taken, f"snapshot after position {before} on members {_shown(running)}")
+        what = f"snapshot after position {before} on members {_shown(running)}"
+        position = self._wait_for_later(before, lambda status: status.snapshot_position, running, what)
         self.seen = {str(member_id): {"snapshot_position": position} for member_id in running}
         return f"snapshot at position {position} on members {_shown(running)}"
 
@@ -134,16 +146,8 @@ class _Work:
         before = max(statuses[member_id].standby_position for member_id in running)
         own = self._positions(running)
         self._give()
-        position = -1
-
-        def is_known() -> bool:
-            nonlocal position
-            statuses = self._cluster.control_statuses()
-            positions = {statuses[member_id].standby_position for member_id in running}
-            position = max(positions)
-            return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
-
-        self._wait(is_known, f"word of a standby's snapshot after position {before} to members {_shown(running)}")
+        what = f"word of a standby's snapshot after position {before} to members {_shown(running)}"
+        position = self._wait_for_later(before, lambda status: status.standby_position, running, what)
         if self._positions(running) != own:
             raise UnknownOutcome(f"a member took a snapshot that was left to standbys: {self._positions(running)}")
         self.seen = {str(member_id): {"standby_position": position} for member_id in running}
@@ -155,7 +159,7 @@ class _Work:
         if max(wanted.values()) < 0:
             raise UsageError(f"members {_shown(running)} know of no snapshot of a standby: let one take it first")
         for member_id in running:
-            self._give_to(member_id)
+            self._give(member_id)
 
         def is_there() -> bool:
             statuses = self._cluster.control_statuses()
@@ -216,35 +220,43 @@ class _Work:
 
     # --- how ---
 
-    def _give_to(self, member_id: int) -> None:
-        """To one member, whoever leads; until it is taken, because its election may not be over."""
-        refused = ""
+    def _wait_for_later(
+        self, before: int, position_of: Callable[[ControlStatus], int], running: Sequence[int], what: str
+    ) -> int:
+        """Wait until the members are at one position after `before`, and active; returns it."""
+        position = -1
 
-        def is_taken() -> bool:
-            nonlocal refused
-            refused = self._cluster.give(member_id, self._command)
-            return not refused
+        def is_there() -> bool:
+            nonlocal position
+            statuses = self._cluster.control_statuses()
+            positions = {position_of(statuses[member_id]) for member_id in running}
+            position = max(positions)
+            return len(positions) == 1 and position > before and _are(statuses, running, "ACTIVE")
 
-        try:
-            self._wait(is_taken, f"{self._command} taken by member {member_id}")
-        except UnknownOutcome as error:
-            raise UnknownOutcome(f"{error}: {refused}") from error
+        self._wait(is_there, what)
+        return position
 
-    def _give(self) -> None:
-        """To whoever leads; until it is taken, because the toggle is not ready in every moment."""
+    def _give(self, member_id: int | None = None) -> None:
+        """To that member, or to whoever leads; until it is taken, because an election may not be over, or the toggle
+        not ready.
+        """
         refused = "no member leads"
 
         def is_taken() -> bool:
             nonlocal refused
-            leader = self._cluster.leader()
-            if leader is None:
-                return False
-            self.leader = leader
-            refused = self._cluster.give(leader, self._command)
+            taker = member_id
+            if taker is None:
+                taker = self._cluster.leader()
+                if taker is None:
+                    return False
+                self.leader = taker
+            refused = self._cluster.give(taker, self._command)
             return not refused
 
+        command = self._command
+        what = f"leader that takes {command}" if member_id is None else f"{command} taken by member {member_id}"
         try:
-            self._wait(is_taken, f"leader that takes {self._command}")
+            self._wait(is_taken, what)
         except UnknownOutcome as error:
             raise UnknownOutcome(f"{error}: {refused}") from error
 

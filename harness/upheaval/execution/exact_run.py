@@ -88,11 +88,6 @@ def exact_of_run(folder: Path) -> ExactScript | None:
     return parse_exact(content, name=read_result(folder).scenario, where=str(path)) if is_exact(content) else None
 
 
-def seed_of_run(folder: Path) -> int:
-    """Raises `UsageError` for a folder whose result is none."""
-    return read_result(folder).seed
-
-
 def _sent(run: RunFolder, expected: Expected) -> Iterator[tuple[int, Entry]]:
     members = frozenset(() if expected.source is None else (expected.source,))
     entries = chosen(read_entries(run), Choice(members, frozenset((expected.message,))))

@@ -86,13 +86,13 @@ class ProxiedLinks(ToxicInjector):
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """Dials through the proxy that the source would dial through; what no member has heard counts as refused."""
-        channel = self._cluster.system.ping_channel(link.channels)
+        channel, text = self._cluster.system.ping(link.channels, extra_length)
         place = ProxyPlace(link.source, link.target, channel)
         if place not in self._listen:
             raise UsageError(f"no connection uses {link}")
         stream = (place.name, UPSTREAM)
         before = self._api.sent_bytes().get(stream, 0)
-        ping = ping_address(self._listen[place], self._cluster.system.ping_text(channel, extra_length), timeout_s)
+        ping = ping_address(self._listen[place], text, timeout_s)
         if ping.answer is Answer.ENDED and self._api.sent_bytes().get(stream, 0) == before:
             # It ended, but not because a member had heard it.
             return replace(ping, answer=Answer.REFUSED)

@@ -55,15 +55,7 @@ class LiveStage:
             open_links(cluster, self._seed, self._means)
         self._stack.callback(cluster.down)
         cluster.up()
-        history = self._stack.enter_context(self.run.history_writer())
-        load = ProcessLoad(
-            cluster.ingress_endpoints(),
-            history,
-            self._workload,
-            resolver=cluster.resolver(),
-            tls=cluster.client_tls(),
-        )
-        self._load = self._stack.enter_context(load)
+        load = self._load = self._stack.enter_context(ProcessLoad(cluster, self._workload))
         cluster.acknowledged = lambda: load.counts.ok
 
     def end_load(self) -> LoadCounts:

@@ -86,13 +86,13 @@ class ScenarioResult:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOrigin:
-    """What a run folder says about how it was made."""
+class ToldResult:
+    """What is read back of the file of a result."""
 
-    scenario: Scenario
+    scenario: str
     runtime: str
     seed: int
-    digest: str | None
+    digest: str | None = None
     planted: str | None = None
 
 
@@ -142,25 +142,13 @@ def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:
     return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, f"{planned} faults were planned, {done} were done")
 
 
-def read_origin(folder: Path) -> RunOrigin:
-    """Raises `UsageError` for a folder that was not made by a scenario."""
+def read_origin(folder: Path) -> tuple[Scenario, ToldResult]:
+    """The scenario that made a run folder, and what it gave. Raises `UsageError` for a folder that none has made."""
     scenario_file, result_file = folder / SCENARIO_FILE, folder / RESULT_FILE
     if not scenario_file.is_file() or not result_file.is_file():
         raise UsageError(f"{folder} is not a run of a scenario: it has no {SCENARIO_FILE} and {RESULT_FILE}")
     told = read_result(folder)
-    scenario = parse_scenario(jsonfields.read_text(scenario_file), name=told.scenario, where=str(scenario_file))
-    return RunOrigin(scenario, told.runtime, told.seed, told.digest, told.planted)
-
-
-@dataclass(frozen=True, slots=True)
-class ToldResult:
-    """What is read back of the file of a result."""
-
-    scenario: str
-    runtime: str
-    seed: int
-    digest: str | None = None
-    planted: str | None = None
+    return parse_scenario(jsonfields.read_text(scenario_file), name=told.scenario, where=str(scenario_file)), told
 
 
 def read_result(folder: Path) -> ToldResult:
@@ -173,11 +161,11 @@ def read_result(folder: Path) -> ToldResult:
     return told
 
 
-def play(scenario: Scenario, stage: Stage, say: Say) -> None:
-    """From the start of the cluster to its converge phase, step by step."""
+def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None = None) -> None:
+    """From the start of the cluster to its converge phase, step by step; the driver may be the caller's."""
     stage.open(say)
     target = stage.target
-    driver = FaultDriver(target, stage.record_fault)
+    driver = driver or FaultDriver(target, stage.record_fault)
     try:
         driver.last_event_ns = target.now_ns()
         say(f"member {target.leader()} leads; load begins")

@@ -9,13 +9,13 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.images import cache, programs
 from upheaval.images.catalogue import DEBIAN_SUITE, DebianBase, GoBase
 from upheaval.records import owned_folder
-from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval.runtimes.docker.engine import Client, engine_errors, inspect
 
 RECIPE_LABEL: Final = "upheaval.recipe"
 _RECIPE: Final = "3"
@@ -72,13 +72,9 @@ def recipe(base: DebianBase | GoBase) -> str:
 
 
 def _recipe_in(client: Client, tag: str) -> str | None:
-    import docker
-
-    with engine_errors(f"inspecting {tag}"):
-        try:
-            attributes: dict[str, Any] = client.api.inspect_image(tag)
-        except docker.errors.ImageNotFound:
-            return None
+    attributes = inspect(client, tag)
+    if attributes is None:
+        return None
     value = (attributes["Config"].get("Labels") or {}).get(RECIPE_LABEL)
     return None if value is None else str(value)
 

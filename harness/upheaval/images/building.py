@@ -13,7 +13,7 @@ from upheaval.images import bases, cache, packages, programs, sources
 from upheaval.images.bases import Say
 from upheaval.images.catalogue import Image
 from upheaval.records import owned_folder
-from upheaval.runtimes.docker.engine import Client, answers_closed, engine_errors
+from upheaval.runtimes.docker.engine import Client, answers_closed, engine_errors, inspect
 from upheaval_node import __version__
 
 
@@ -37,18 +37,6 @@ def image_state(client: Client, image: Image) -> ImageState:
     is_current = labels.get("upheaval.source") == sources.source_digest(image)
     base = str(labels.get("upheaval.base", ""))
     return ImageState(image, str(attributes["Id"]), attributes["Size"] / 1e6, is_current, base)
-
-
-def inspect(client: Client, tag: str) -> dict[str, Any] | None:
-    """The engine's description of an image; None when it has none of that name."""
-    import docker
-
-    with engine_errors(f"inspecting {tag}"):
-        try:
-            attributes: dict[str, Any] = client.api.inspect_image(tag)
-        except docker.errors.ImageNotFound:
-            return None
-    return attributes
 
 
 def build(client: Client, image: Image, *, base: str | None, offline: bool, say: Say) -> ImageState:

@@ -7,10 +7,9 @@ import json
 import uuid
 from typing import Any, Final
 
-from upheaval.images.building import inspect
 from upheaval.images.catalogue import Image
 from upheaval.images.sources import source_digest
-from upheaval.runtimes.docker.engine import Client, engine_errors
+from upheaval.runtimes.docker.engine import Client, engine_errors, inspect
 from upheaval.runtimes.docker.labels import labels_of_run
 
 _PYTHON: Final = [3, 11]

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.log_pieces import whole_digest
+from upheaval.checkers.log_pieces import log_digest
 from upheaval.checkers.logs import WitnessLog, read_entries
 from upheaval.checkers.recordings import LogMissing, RecordedLog, data_extents
 from upheaval.errors import EnvironmentFault, UsageError
@@ -81,7 +81,7 @@ def examine(folder: Path) -> Source:
     for recording_id in dict.fromkeys(entry.recording_id for entry in (*terms, *snapshots)):
         _require_recording(files, recording_id)
     log = RecordedLog(files)
-    digest = whole_digest(log)
+    digest = log_digest(log, log.start_position)
     end = log.end_position
     if end == log.start_position:
         raise UsageError(f"the log in {folder} is empty: it cannot be restored")

@@ -6,10 +6,9 @@ One operation is one JSON line of `history.jsonl` (see docs/run-folder.md). This
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated, Final
 
 from upheaval.errors import EnvironmentFault, UsageError
@@ -85,25 +84,12 @@ class Operation:
     invoke_ns: int
     complete_ns: int | None
     outcome: Outcome
-    result: Json
-    position: int | None
+    result: Json = None
+    position: int | None = None
 
     def to_json(self) -> str:
         """The line of the history file, without its newline."""
-        return _ENCODER.encode(
-            {
-                "id": self.id,
-                "process": self.process,
-                "f": self.f,
-                "key": self.key,
-                "value": self.value,
-                "invoke_ns": self.invoke_ns,
-                "complete_ns": self.complete_ns,
-                "outcome": self.outcome,
-                "result": self.result,
-                "position": self.position,
-            }
-        )
+        return _ENCODER.encode({field.name: getattr(self, field.name) for field in fields(self)})
 
     def __str__(self) -> str:
         shown = {"id": self.id, "f": self.f.value, "key": self.key, "value": self.value, "result": self.result}
@@ -189,7 +175,5 @@ class HistoryWriter:
     def __enter__(self) -> "HistoryWriter":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()

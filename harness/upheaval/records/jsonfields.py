@@ -97,11 +97,6 @@ def text(given: Mapping[str, Json], name: str) -> str:
     return _SCALARS[str](name, given.get(name, MISSING))  # type: ignore[no-any-return]
 
 
-def optional_text(given: Mapping[str, Json], name: str) -> str | None:
-    """A field of an object; None for one that is missing or null."""
-    return None if given.get(name) is None else text(given, name)
-
-
 @cache
 def _plan(kind: type) -> tuple[tuple[str, _Reader, bool], ...]:
     return tuple(

@@ -5,7 +5,7 @@ The format is documented in docs/run-folder.md. This module knows nothing of liv
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Annotated, Final
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.history import HistoryWriter, Operation, read_history
-from upheaval.records.jsonfields import FieldError, Json, OneOf, Within
+from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
 from upheaval_chaos.record import FaultRecord, Proof
 
 FORMAT_VERSION = 2
@@ -124,11 +124,7 @@ class ControlRecord:
 
     def to_json(self) -> str:
         """A line of `controls.jsonl`."""
-        return _line(asdict(self))
-
-
-def _line(fields: Mapping[str, Json]) -> str:
-    return json.dumps(fields, separators=(",", ":"))
+        return json.dumps(asdict(self), separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,10 +225,7 @@ class RunFolder:
 
     def read_controls(self) -> Iterator[ControlRecord]:
         """The commands of the run; none when the file does not exist."""
-        if not self.controls_file.exists():
-            return
-        for _, control in jsonfields.read_values(parse_control, self.controls_file):
-            yield control
+        return _values(parse_control, self.controls_file)
 
     def heal_fault(self, healed: FaultRecord) -> None:
         """Write down a fault that was healed, in place of what was written down when it was put in."""
@@ -243,10 +236,13 @@ class RunFolder:
 
     def read_faults(self) -> Iterator[FaultRecord]:
         """The faults of the run; none when the file does not exist."""
-        if not self.faults_file.exists():
-            return
-        for _, fault in jsonfields.read_values(parse_fault, self.faults_file):
-            yield fault
+        return _values(parse_fault, self.faults_file)
+
+
+def _values(make: Callable[[Mapping[str, Json]], T], path: Path) -> Iterator[T]:
+    if path.exists():
+        for _, value in jsonfields.read_values(make, path):
+            yield value
 
 
 def _append_line(path: Path, line: str) -> None:

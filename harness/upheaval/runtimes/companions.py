@@ -25,9 +25,9 @@ class LiveCompanion(LiveNode[Node_co]):
     def status(self) -> CompanionStatus:
         """What it says about itself."""
 
-    @abstractmethod
     def start(self) -> None:
         """Start it, unless it runs. Returns at once."""
+        self.node.start()
 
     def kill(self) -> None:
         """SIGKILL. Returns when it is gone, and what it has written is in the run folder."""

@@ -4,28 +4,47 @@ Seen through `status` alone. This module knows no runtime.
 """
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
 
 from upheaval.errors import UnknownOutcome
 from upheaval.records import Converge, FinalPosition, RunFolder
 from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up, serving_leader, shown
 from upheaval.waits import POLL_INTERVAL_S, wait_until
 
+START_TIMEOUT_S: Final = 30.0
 
-@dataclass(frozen=True, slots=True)
-class Conditions:
-    """`raise_if_ended` raises when a member has ended by its own fault, so that nobody waits for it in vain."""
 
-    status: Callable[[], Sequence[MemberStatus]]
-    raise_if_ended: Callable[[], None]
-    interval_s: float = POLL_INTERVAL_S
+class Conditions(ABC):
+    """What can be waited for in a cluster, as one look after the other at its members shows it."""
+
+    poll_interval_s: ClassVar[float] = POLL_INTERVAL_S
+    """How often the members are looked at."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+
+    @abstractmethod
+    def status(self) -> list[MemberStatus]:
+        """What each member says of itself, and who leads."""
+
+    @abstractmethod
+    def raise_if_ended(self, member_id: int | None = None) -> None:
+        """Raises `EnvironmentFault` when a member, or the one that is named, has ended by its own fault: nobody is to
+        wait for it in vain.
+        """
 
     def leader(self) -> int | None:
         """The serving leader of the highest term."""
         return serving_leader(self.status())
 
-    def wait_until_leader(self, timeout_s: float, *, other_than: int | None = None) -> int:
+    def has_caught_up(self, member_id: int) -> bool:
+        """Whether the member leads, or follows the member that does, with its election over."""
+        return is_caught_up(self.status(), member_id)
+
+    def wait_until_leader(self, timeout_s: float = START_TIMEOUT_S, *, other_than: int | None = None) -> int:
         """Wait for a leader that serves, if wanted another one than before."""
 
         seen: Sequence[MemberStatus] = ()
@@ -38,11 +57,11 @@ class Conditions:
             return None if leader is None or leader == other_than else (leader,)
 
         (leader,) = wait_until(
-            found, timeout_s=timeout_s, interval_s=self.interval_s, describe=lambda: f"no leader: {shown(seen)}"
+            found, timeout_s=timeout_s, interval_s=self.poll_interval_s, describe=lambda: f"no leader: {shown(seen)}"
         )
         return leader
 
-    def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus:
+    def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
         """Wait until a member leads, or follows the member that does, with its election over."""
 
         seen: Sequence[MemberStatus] = ()
@@ -56,12 +75,15 @@ class Conditions:
         return wait_until(
             caught_up,
             timeout_s=timeout_s,
-            interval_s=self.interval_s,
+            interval_s=self.poll_interval_s,
             describe=lambda: f"member {member_id} does not catch up: {shown(seen)}",
         )
 
-    def converge(self, run: RunFolder, timeout_s: float) -> Converge:
-        """Wait until all members stand at one committed position, and write it to the manifest."""
+    def converge(self, timeout_s: float = START_TIMEOUT_S) -> Converge:
+        """Wait until all members stand at one committed position, and write it to the manifest.
+
+        The load must have ended. When the time-out passes, what was seen last is written as not reached.
+        """
         seen: Sequence[MemberStatus] = ()
 
         def stand_still() -> bool:
@@ -80,7 +102,7 @@ class Conditions:
             wait_until(
                 stand_still,
                 timeout_s=timeout_s,
-                interval_s=self.interval_s,
+                interval_s=self.poll_interval_s,
                 describe=lambda: shown(seen),
             )
         except UnknownOutcome as error:
@@ -89,7 +111,7 @@ class Conditions:
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
         )
         converge = Converge(not why, time.monotonic_ns(), finals, why)
-        run.write_manifest(replace(run.read_manifest(), converge=converge))
+        self.run.write_manifest(replace(self.run.read_manifest(), converge=converge))
         return converge
 
 

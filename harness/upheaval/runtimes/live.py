@@ -8,20 +8,19 @@ the injector that a driver uses. This module knows neither processes nor engines
 import contextlib
 import platform
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import (
     SPLIT,
     CompanionConfig,
     ControlRecord,
-    Converge,
     Manifest,
     RunFolder,
     check_companion,
@@ -32,7 +31,7 @@ from upheaval.records import (
 )
 from upheaval.runtimes import ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
-from upheaval.runtimes.conditions import Conditions
+from upheaval.runtimes.conditions import START_TIMEOUT_S, Conditions
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode, Node, Node_co
 from upheaval.security import policy as security
 from upheaval.system import (
@@ -42,11 +41,10 @@ from upheaval.system import (
     ControlStatus,
     MemberStatus,
     SystemUnderTest,
-    is_caught_up,
     shown,
     with_leaders,
 )
-from upheaval.waits import POLL_INTERVAL_S, wait_until
+from upheaval.waits import wait_until
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 from upheaval_chaos.record import Proof
@@ -54,8 +52,6 @@ from upheaval_chaos.target import Link, LinkEffect, LinkInjector, LinkObserver, 
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.tls_files import TlsFiles, member_name
 from upheaval_node.types import S
-
-START_TIMEOUT_S: Final = 30.0
 
 Result = TypeVar("Result")
 
@@ -149,21 +145,18 @@ class LiveMember(LiveNode[Node_co]):
 Member_co = TypeVar("Member_co", bound=LiveMember[Node], covariant=True)
 
 
-class LiveCluster(ABC, Generic[Member_co]):
+class LiveCluster(Conditions, Generic[Member_co]):
     """A cluster of real members. Implements `upheaval.execution.stage.Steered`."""
 
     runtime: ClassVar[str]
     system: SystemUnderTest = SYSTEM
     """What its members are."""
-    poll_interval_s: ClassVar[float] = POLL_INTERVAL_S
-    """How often conditions look at the members."""
 
     def __init__(self, folder: Path, config: ClusterSpec, members: Sequence[Member_co]) -> None:
+        super().__init__(RunFolder(folder))
         self.config = config
         self.folder = folder
-        self.run = RunFolder(folder)
         self.members = members
-        self._conditions = Conditions(self.status, self.raise_if_ended, self.poll_interval_s)
         self.acknowledged: Callable[[], int] = lambda: 0
         """How many operations of the load were acknowledged, as whoever runs the load has it."""
         self._links: Links | None = None
@@ -300,17 +293,12 @@ class LiveCluster(ABC, Generic[Member_co]):
         with contextlib.suppress(EnvironmentFault):
             seal(self.run)
 
-    @abstractmethod
     def collect(self) -> None:
         """Bring what the members have written so far into the run folder, where it is not there by itself."""
 
     @abstractmethod
     def all_or_nothing(self) -> AbstractContextManager[None]:
         """On the way out of a failure, end what was started inside."""
-
-    @abstractmethod
-    def raise_if_ended(self, member_id: int | None = None) -> None:
-        """Raises `EnvironmentFault` when a member, or the one that is named, has ended by its own fault."""
 
     def close(self) -> None:
         """Give back what this handle holds open; the cluster goes on. `down` does that too."""
@@ -322,27 +310,6 @@ class LiveCluster(ABC, Generic[Member_co]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    # --- conditions ---
-
-    def leader(self) -> int | None:
-        """The serving leader of the highest term."""
-        return self._conditions.leader()
-
-    def wait_until_leader(self, timeout_s: float = START_TIMEOUT_S, *, other_than: int | None = None) -> int:
-        """Wait for a leader that serves, if wanted another one than before."""
-        return self._conditions.wait_until_leader(timeout_s, other_than=other_than)
-
-    def wait_until_caught_up(self, member_id: int, timeout_s: float = START_TIMEOUT_S) -> MemberStatus:
-        """Wait until a member leads, or follows the member that does, with its election over."""
-        return self._conditions.wait_until_caught_up(member_id, timeout_s)
-
-    def converge(self, timeout_s: float = START_TIMEOUT_S) -> Converge:
-        """Wait until all members stand at one committed position, and write it to the manifest.
-
-        The load must have ended. When the time-out passes, what was seen last is written as not reached.
-        """
-        return self._conditions.converge(self.run, timeout_s)
 
     # --- as faults and admin commands see it ---
 
@@ -378,10 +345,6 @@ class LiveCluster(ABC, Generic[Member_co]):
         """Ends early, by `UnknownOutcome`, when a member ends by its own fault."""
         end_ns = self.now_ns() + int(seconds * S)
         self.wait_until(lambda: self.now_ns() >= end_ns, seconds + 60, "time")
-
-    def has_caught_up(self, member_id: int) -> bool:
-        """Whether the member leads, or follows the member that does, with its election over."""
-        return is_caught_up(self.status(), member_id)
 
     def node(self, member_id: int) -> Node:
         """Injector and observer of a member."""

@@ -4,7 +4,7 @@ A runtime fills in the injector and the observer; this module knows neither proc
 """
 
 import contextlib
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Generic, Protocol, TypeVar
@@ -45,7 +45,6 @@ class LiveNode(ABC, Generic[Node_co]):
         """Whether anything of it runs, paused or not."""
         return bool(self.node.incarnation())
 
-    @abstractmethod
     def collect(self) -> None:
         """Bring what it has written so far into the run folder, where it is not there by itself."""
 

@@ -80,10 +80,6 @@ class ProcessMember(LiveMember[ProcessNode]):
         self.wrapper: Sequence[str] = ()
         """A command and its options to put in front of the member's own: strace, nice, taskset."""
 
-    def pids(self) -> dict[str, int]:
-        """Live process ids by component, as the mark files say."""
-        return self._cluster.system.pids(self.folder, self.member_id, self._cluster.config.run_id)
-
     @property
     def endpoints(self) -> list[str]:
         """Where it listens, in the order of the system's ports."""
@@ -133,9 +129,6 @@ class ProcessMember(LiveMember[ProcessNode]):
         """Set the member's control toggle; why it was not taken, empty when it was."""
         return self._cluster.system.give_command(self.folder, command)
 
-    def collect(self) -> None:
-        """It writes into the run folder itself."""
-
     def _spawn(self, component: str) -> None:
         arguments = [*self.wrapper, *self._cluster.system.command(self.plan(component), self.folder / "config.json")]
         variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
@@ -154,13 +147,6 @@ class ProcessCompanion(LiveCompanion[ProcessNode]):
         """Read from its counters and its recording log."""
         pid = next((found.pid for found in self.node.processes()), None)
         return status_in_folder(self.name, self.folder, pid)
-
-    def start(self) -> None:
-        """Start its process, unless it runs."""
-        self.node.start()
-
-    def collect(self) -> None:
-        """It writes into the run folder itself."""
 
     def _spawn(self, component: str) -> None:
         self.folder.mkdir(exist_ok=True)
@@ -280,9 +266,6 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             self.seal()
         finally:
             self.close()
-
-    def collect(self) -> None:
-        """Members write into the run folder themselves."""
 
     @contextlib.contextmanager
     def all_or_nothing(self) -> Iterator[None]:

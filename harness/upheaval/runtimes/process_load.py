@@ -6,19 +6,17 @@ only; what is asked for and how outcomes are settled is the workload's.
 
 import threading
 import time
-from collections import deque
-from collections.abc import Mapping
 from random import SystemRandom
 from types import TracebackType
 from typing import Final
 
 from upheaval.errors import UnknownOutcome
-from upheaval.records import HistoryWriter, Operation
+from upheaval.runtimes.live import AnyCluster
 from upheaval.waits import wait_until
 from upheaval.workload import Load, LoadCounts, Session, WorkloadSettings
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.media.driver import MediaDriver
-from upheaval_node.media.resolver import NamingResolver, Resolver, StaticResolver
+from upheaval_node.media.resolver import NamingResolver
 from upheaval_node.runtime.client_security import client_identity
 from upheaval_node.runtime.clock import SystemClock
 from upheaval_node.runtime.credentials_file import credentials_supplier
@@ -26,13 +24,12 @@ from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.settings import MediaSettings
-from upheaval_node.tls_files import MEMBER, TlsFiles, member_name
+from upheaval_node.tls_files import MEMBER, member_name
 from upheaval_node.types import MS, S
 
 CONNECT_TIMEOUT_NS: Final = 5 * S
 NEW_LEADER_TIMEOUT_NS: Final = 10 * S
 DRAIN_TIMEOUT_S: Final = 15.0
-MAX_REFUSALS: Final = 16
 # How often the thread looks whether it shall stop when nothing happens on the network.
 _LOOK_NS: Final = 20 * MS
 _CLOSE_TIMEOUT_NS: Final = 200 * MS
@@ -43,35 +40,32 @@ class ProcessLoad:
 
     def __init__(
         self,
-        endpoints: Mapping[int, str],
-        history: HistoryWriter,
+        cluster: AnyCluster,
         settings: WorkloadSettings,
         *,
         first_id: int = 0,
-        first_process: int = 0,
-        resolver: Resolver | None = None,
-        tls: TlsFiles | None = None,
         credentials_file: str = "",
     ) -> None:
-        self._endpoints = dict(endpoints)
-        self._history = history
+        self._endpoints = cluster.ingress_endpoints()
+        self._history = cluster.run.history_writer()
         self._random = SystemRandom()
-        self._refusals: deque[str] = deque(maxlen=MAX_REFUSALS)
         self._loop = Loop()
+        tls = cluster.client_tls()
         self._credentials = credentials_supplier(credentials_file)
-        self._network = SelectorNetwork(self._loop, client_identity(tls, self._refusals.append))
+        self._network = SelectorNetwork(self._loop, client_identity(tls, lambda _: None))
         media_settings = MediaSettings(redial_interval_ns=20 * MS)
-        dialled = resolver or StaticResolver()
+        dialled = cluster.resolver()
         if tls is not None:
-            dialled = NamingResolver(dialled, {each: member_name(m) for m, each in endpoints.items()}, MEMBER)
+            names = {endpoint: member_name(member_id) for member_id, endpoint in self._endpoints.items()}
+            dialled = NamingResolver(dialled, names, MEMBER)
         self._media = MediaDriver(self._network, dialled, media_settings, self._random, None)
         self._load = Load(
             settings,
             open_session=self._open_session,
-            record=self._record,
+            record=self._history.add,
             clock_ns=time.monotonic_ns,
             first_id=first_id,
-            first_process=first_process,
+            first_process=first_id,
         )
         self._cycle = DutyCycle(self._loop, SystemClock(), (self._media, self._load))
         self._stop_wanted = False
@@ -83,19 +77,9 @@ class ProcessLoad:
         """How its operations have ended so far."""
         return self._load.counts
 
-    @property
-    def refusals(self) -> list[str]:
-        """Why connections were refused lately, over TLS."""
-        return list(self._refusals)
-
     def start(self) -> None:
         """Begin in the thread of the load."""
         self._thread.start()
-
-    def wait_for_acknowledged(self, more: int, timeout_s: float) -> None:
-        """Wait until `more` operations have been acknowledged from now on."""
-        target = self.counts.ok + more
-        self.wait_until_acknowledged(target, timeout_s)
 
     def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
         """Wait until that many operations are acknowledged in all. Raises what ended the load instead."""
@@ -111,7 +95,7 @@ class ProcessLoad:
         )
 
     def finish(self, timeout_s: float = DRAIN_TIMEOUT_S) -> LoadCounts:
-        """Invoke nothing more, await or give up what is outstanding, close the sessions; the history is complete."""
+        """Invoke nothing more, await or give up what is outstanding, close sessions and history, which is complete."""
         self._stop_wanted = True
         self._loop.wake()
         self._thread.join(timeout_s)
@@ -149,7 +133,7 @@ class ProcessLoad:
         try:
             self._load.close()
             self._cycle.run_once(0)
-            self._history.flush()
+            self._history.close()
             self._media.close()
             self._network.drain(_CLOSE_TIMEOUT_NS)
             self._network.close()
@@ -173,6 +157,3 @@ class ProcessLoad:
             client_name="upheaval load",
             credentials=self._credentials,
         )
-
-    def _record(self, operation: Operation) -> None:
-        self._history.add(operation)

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 from upheaval.checkers.promises import Promise, promise_named
 from upheaval.errors import UsageError
 from upheaval.records import MEMBERS_MAX
-from upheaval.scenario.values import LIBRARY, SUFFIX
+from upheaval.scenario.values import LIBRARY, SUFFIX, read_library_text
 from upheaval_node.protocol_trace import MESSAGE_NAMES
 
 EXACT_LIBRARY: Final = LIBRARY / "exact"
@@ -282,10 +282,7 @@ def find_exact(name: str) -> ExactScript | None:
     path = Path(name) if name.endswith(SUFFIX) else EXACT_LIBRARY / f"{name}{SUFFIX}"
     if not path.is_file():
         return None
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+    text = read_library_text(path)
     if not is_exact(text):
         return None
     return parse_exact(text, name=path.stem, where=str(path))

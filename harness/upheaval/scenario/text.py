@@ -28,6 +28,7 @@ from upheaval.scenario.values import (
     WaitMoment,
     WaitOperations,
     WaitSeconds,
+    read_library_text,
 )
 from upheaval.system import COMPONENTS, ClusterSpec
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, WorkloadSettings
@@ -417,8 +418,5 @@ def load_scenario(name: str) -> Scenario:
     if not path.is_file():
         known = ", ".join(scenario_names())
         raise UsageError(f"unknown scenario {name!r}: use one of {known}, or the path of a {SUFFIX} file")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+    text = read_library_text(path)
     return parse_scenario(text, name=path.stem, where=str(path))

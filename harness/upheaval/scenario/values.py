@@ -6,6 +6,7 @@ The same value runs on every runtime. This module knows neither its text (`scena
 from dataclasses import dataclass
 from pathlib import Path
 
+from upheaval.errors import UsageError
 from upheaval.records import AdminCommand
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
@@ -145,6 +146,14 @@ Step = (
     | GiveCommand
     | KeepBackup
 )
+
+
+def read_library_text(path: Path) -> str:
+    """What a file of the library, or one like it, says. Raises `UsageError`."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,7 @@ from upheaval.security.certificates import (
     run_openssl as run_openssl,
 )
 from upheaval.security.policy import (
-    copy_credentials as copy_credentials,
-    copy_files as copy_files,
+    copy_for_container as copy_for_container,
     files_of as files_of,
     require_certificates as require_certificates,
 )

@@ -97,8 +97,15 @@ def _with(before: Json, names: set[str]) -> list[Json]:
     return [*sorted(known | names)]
 
 
-def copy_files(folder: str, name: str, target: Path) -> None:
-    """Put copies of somebody's files into a folder that a container will have."""
+def copy_for_container(certificates: str, name: str, credentials: str, target: Path) -> None:
+    """Put copies of somebody's certificates and of the credentials file, if any, into what a container will have."""
+    if certificates:
+        _copy_files(certificates, name, target)
+    if credentials:
+        _copy_credentials(credentials, target)
+
+
+def _copy_files(folder: str, name: str, target: Path) -> None:
     files = files_of(folder, name)
     copies = target / COPIES
     try:
@@ -109,8 +116,7 @@ def copy_files(folder: str, name: str, target: Path) -> None:
         raise EnvironmentFault(f"cannot copy the certificates of {name}: {error}") from error
 
 
-def copy_credentials(credentials: str, target: Path) -> None:
-    """The same for the credentials file."""
+def _copy_credentials(credentials: str, target: Path) -> None:
     try:
         target.mkdir(parents=True, exist_ok=True)
         copy_private(Path(credentials), target / CREDENTIALS_COPY)

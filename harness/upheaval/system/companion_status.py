@@ -3,6 +3,7 @@
 Works on a live one, a dead one and one that is just starting; it only reads.
 """
 
+import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -47,18 +48,10 @@ def status_from_fields(name: str, fields: Mapping[str, object]) -> CompanionStat
     state = fields.get("state")
     if fields.get("alive") is not True:
         return CompanionStatus(name, alive=False, snapshot_position=_number(fields, "snapshot_position"))
-    return CompanionStatus(
-        name,
-        alive=True,
-        state=state if isinstance(state, str) else None,
-        live_log_position=_number(fields, "live_log_position"),
-        applied_position=_number(fields, "applied_position"),
-        next_query_deadline_ms=_number(fields, "next_query_deadline_ms"),
-        snapshots_retrieved=_number(fields, "snapshots_retrieved"),
-        errors=_number(fields, "errors"),
-        snapshot_position=_number(fields, "snapshot_position"),
-        pid=_number(fields, "pid"),
-    )
+    numbers = {
+        each.name: _number(fields, each.name) for each in dataclasses.fields(CompanionStatus) if each.type is int
+    }
+    return CompanionStatus(name, alive=True, state=state if isinstance(state, str) else None, **numbers)
 
 
 def _number(fields: Mapping[str, object], name: str) -> int:

@@ -16,7 +16,7 @@ from upheaval.errors import UsageError
 from upheaval.records import FieldError, Json, MemberFolder, jsonfields
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, read_control
-from upheaval.system.member_status import member_pids, read_member_status
+from upheaval.system.member_status import read_member_status
 from upheaval.system.status import MemberStatus
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.planted.bug import bug_named
@@ -81,11 +81,10 @@ class SystemUnderTest(Protocol):
     def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
         """What stands in a member's configuration file."""
 
-    def ping_channel(self, channels: Sequence[str]) -> str:
-        """The channel on which to try a link that consists of these."""
-
-    def ping_text(self, channel: str, extra_length: int = 0) -> PingText:
-        """What to say to a member on a channel, so that it answers and is not disturbed."""
+    def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
+        """On which of the channels that a link consists of to try it, and what to say there to a member, so that it
+        answers and is not disturbed.
+        """
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """With which status a process ended, as its trace in the run folder has it; None when it does not say."""
@@ -94,9 +93,6 @@ class SystemUnderTest(Protocol):
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """What runs a member, or one component of it, on this machine."""
-
-    def pids(self, folder: Path, member_id: int, run_id: str) -> dict[str, int]:
-        """The live processes of a member by component, as its files say."""
 
     def sockets(self, folder: Path) -> Sequence[Path]:
         """What a member that was killed leaves in its folder and that is of no use to anybody."""
@@ -206,13 +202,10 @@ class UpheavalNode:
         # -P: a queue.py of the current folder is not the one of Python.
         return [sys.executable, "-P", "-m", *program, "--config", str(configuration), *self.arguments(plan)]
 
-    def ping_channel(self, channels: Sequence[str]) -> str:
+    def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
         """See `upheaval_chaos.pings`."""
-        return channel_of_ping(channels)
-
-    def ping_text(self, channel: str, extra_length: int = 0) -> PingText:
-        """See `upheaval_chaos.pings`."""
-        return ping_text(channel, extra_length)
+        channel = channel_of_ping(channels)
+        return channel, ping_text(channel, extra_length)
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """From the last event of the process."""
@@ -220,10 +213,6 @@ class UpheavalNode:
         ends = [each for each in events if each.fields.get("pid") == pid]
         status = ends[-1].fields.get("status") if ends else None
         return status if isinstance(status, int) else None
-
-    def pids(self, folder: Path, member_id: int, run_id: str) -> dict[str, int]:
-        """From its mark files."""
-        return member_pids(folder, member_id, run_id)
 
     def sockets(self, folder: Path) -> Sequence[Path]:
         """Those of the media driver."""
@@ -267,16 +256,8 @@ class UpheavalNode:
                 return MemberStatus(member_id, alive=False)
             if "role" not in fields:
                 return MemberStatus(member_id, alive=True)
-            return MemberStatus(
-                member_id,
-                alive=True,
-                role=jsonfields.optional_text(fields, "role"),
-                leadership_term_id=jsonfields.integer(fields, "leadership_term_id"),
-                election_state=jsonfields.optional_text(fields, "election_state"),
-                append_position=jsonfields.integer(fields, "append_position"),
-                commit_position=jsonfields.integer(fields, "commit_position"),
-                pids={"all": jsonfields.integer(fields, "pid")},
-            )
+            fields |= {"member_id": member_id, "alive": True, "pids": {"all": jsonfields.integer(fields, "pid")}}
+            return jsonfields.decode(MemberStatus, fields, ("leadership_term_id", "append_position", "commit_position"))
         except FieldError:
             return MemberStatus(member_id, alive=False)
 

@@ -8,18 +8,9 @@ from upheaval.records import (
     RunFolder,
 )
 from upheaval.system import MemberStatus
+from upheaval.testing.calls import Client
 from upheaval.workload import LoadCounts, WorkloadSettings
 from upheaval_chaos.record import FaultRecord
-
-
-class Requests(Protocol):
-    """A client session that sends a request and waits for the answer, one at a time."""
-
-    def request(self, payload: bytes) -> bytes:
-        """Raises `NotSent` when the cluster never saw it, `OutcomeUnknown` when it was sent and not answered."""
-
-    def close(self) -> None:
-        """End the session."""
 
 
 class RunningLoad(Protocol):
@@ -72,7 +63,7 @@ class Backend(Protocol):
     def record_fault(self, fault: FaultRecord) -> None:
         """Write down a fault that is there."""
 
-    def client(self, timeout_s: float) -> Requests:
+    def client(self, timeout_s: float) -> Client:
         """A client whose session is opened with its first request."""
 
     def load(self, settings: WorkloadSettings) -> RunningLoad:

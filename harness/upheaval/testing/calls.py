@@ -9,7 +9,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Self
 
 from upheaval.records import Function, Operation, Outcome, call_digest
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
@@ -17,15 +17,18 @@ from upheaval_node.client.driver import NotSent, OutcomeUnknown
 NAME: Final = "request"
 
 
-class CallingClient(ABC):
-    """A client of a test. Each request is a call of the history where there is a log of calls."""
+class Client(ABC):
+    """A client of the cluster: `request` sends bytes to the service and waits for its answer.
+
+    Each request is a call of the history where there is a log of calls.
+    """
 
     def __init__(self, calls: "CallLog | None") -> None:
         self._calls = calls
         self._slot = -1 if calls is None else calls.new_process()
 
     def request(self, payload: bytes) -> bytes:
-        """Raises `NotSent`, or `OutcomeUnknown` once it was sent."""
+        """Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later."""
         self._require_session()
         if self._calls is None:
             return self._ask(payload)
@@ -38,6 +41,16 @@ class CallingClient(ABC):
 
     def _require_session(self) -> None:
         """What has to be there before a request begins. Raises `NotSent`; nothing is written down then."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End its session."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @abstractmethod
     def _ask(self, payload: bytes) -> bytes:
@@ -83,7 +96,5 @@ class CallLog:
                         invoke_ns=invoke_ns,
                         complete_ns=complete_ns,
                         outcome=outcome,
-                        result=None,
-                        position=None,
                     )
                 )

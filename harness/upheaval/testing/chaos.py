@@ -242,6 +242,8 @@ class Chaos:
                 self._heal(name)
             except UnknownOutcome as error:
                 failures.append(str(error))
+        # What failed while it was done has no handle here.
+        self._driver.heal_all()
         if failures:
             raise UnknownOutcome("; ".join(failures))
 

@@ -6,7 +6,6 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from upheaval.checkers.run import verify_run
@@ -17,8 +16,9 @@ from upheaval.operations.restore import Source, examine
 from upheaval.records import STANDBY, TOGETHER, AdminCommand, ControlRecord, Converge, RunFolder
 from upheaval.runtimes import cluster_file
 from upheaval.system import SYSTEM, ClusterSpec, MemberStatus
-from upheaval.testing.backend import Backend, Requests, RunningLoad
+from upheaval.testing.backend import Backend, RunningLoad
 from upheaval.testing.backup import Backup
+from upheaval.testing.calls import Client
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
 
@@ -27,29 +27,6 @@ DOCKER: Final = "docker"
 RUNTIMES: Final = ("process", SIMULATED, DOCKER)
 WAIT_S: Final = 30.0
 CLIENT_TIMEOUT_S: Final = 10.0
-
-
-class Client:
-    """A client of the cluster: `request` sends bytes to the service and waits for its answer."""
-
-    def __init__(self, requests: Requests) -> None:
-        self._requests = requests
-
-    def request(self, payload: bytes) -> bytes:
-        """Raises `NotSent` when it had no effect for certain, `OutcomeUnknown` when it may have one, now or later."""
-        return self._requests.request(payload)
-
-    def close(self) -> None:
-        """End its session."""
-        self._requests.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 class Workload:
@@ -197,9 +174,7 @@ class Cluster:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.down()
 
     # --- what it is and does ---
@@ -235,7 +210,7 @@ class Cluster:
 
     def client(self, timeout_s: float = CLIENT_TIMEOUT_S) -> Client:
         """A client for requests to a service of one's own, each in the history; it is closed with the cluster."""
-        client = Client(self._backend.client(timeout_s))
+        client = self._backend.client(timeout_s)
         self._clients.append(client)
         return client
 

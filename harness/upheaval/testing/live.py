@@ -13,10 +13,9 @@ from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec
-from upheaval.testing.backend import Requests
-from upheaval.testing.calls import CallingClient, CallLog
+from upheaval.testing.calls import CallLog, Client
 from upheaval.waits import wait_until
-from upheaval.workload import LoadCounts, WorkloadSettings
+from upheaval.workload import WorkloadSettings
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.errors import NodeError
@@ -47,7 +46,7 @@ class LiveBackend:
         self.run.write_manifest(replace(self.run.read_manifest(), seed=seed))
         self._history: HistoryWriter | None = None
         self._calls = CallLog(self._add_call, time.monotonic_ns, self._first_id)
-        self._load: HistoryLoad | None = None
+        self._load: ProcessLoad | None = None
         self._has_calls = ":" in cluster.config.service
         cluster.acknowledged = lambda: self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
         if links:
@@ -91,30 +90,19 @@ class LiveBackend:
 
     # --- clients and the end ---
 
-    def client(self, timeout_s: float) -> Requests:
+    def client(self, timeout_s: float) -> Client:
         """Its calls go into the history where the service is one's own."""
         endpoints, resolver = self.target.ingress_endpoints(), self.target.resolver()
         calls = self._calls if self._has_calls else None
         return LiveClient(endpoints, resolver, timeout_s, calls, self.target.client_tls())
 
-    def load(self, settings: WorkloadSettings) -> "HistoryLoad":
+    def load(self, settings: WorkloadSettings) -> ProcessLoad:
         """Written into the manifest, and started in a thread of its own."""
         manifest = replace(self.run.read_manifest(), workload=settings.to_json())
         self.run.write_manifest(manifest)
-        history = self.run.history_writer()
-        cluster = self.target
-        load = ProcessLoad(
-            cluster.ingress_endpoints(),
-            history,
-            settings,
-            first_id=self._first_id,
-            first_process=self._first_id,
-            resolver=cluster.resolver(),
-            tls=cluster.client_tls(),
-        )
-        self._load = owned = HistoryLoad(load, history)
-        owned.start()
-        return owned
+        self._load = ProcessLoad(self.target, settings, first_id=self._first_id)
+        self._load.start()
+        return self._load
 
     def down(self) -> None:
         """End the cluster, then the history."""
@@ -131,36 +119,8 @@ class LiveBackend:
         self._history.add(operation)
 
 
-class HistoryLoad:
-    """A load in a thread of its own that owns its history file. Implements `backend.RunningLoad`."""
-
-    def __init__(self, load: ProcessLoad, history: HistoryWriter) -> None:
-        self._load = load
-        self._history = history
-
-    @property
-    def counts(self) -> LoadCounts:
-        """How its operations have ended so far."""
-        return self._load.counts
-
-    def start(self) -> None:
-        """Begin to invoke."""
-        self._load.start()
-
-    def wait_until_acknowledged(self, target: int, timeout_s: float) -> None:
-        """Raises `UnknownOutcome` when not so many are acknowledged in time."""
-        self._load.wait_until_acknowledged(target, timeout_s)
-
-    def finish(self) -> LoadCounts:
-        """Settle what is outstanding and close the history."""
-        try:
-            return self._load.finish()
-        finally:
-            self._history.close()
-
-
-class LiveClient(CallingClient):
-    """Requests over real sockets; opens another session when the last one is of no use. Implements `Requests`."""
+class LiveClient(Client):
+    """Requests over real sockets; opens another session when the last one is of no use."""
 
     def __init__(
         self,

@@ -10,8 +10,7 @@ from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import ClusterSpec
-from upheaval.testing.backend import Requests
-from upheaval.testing.calls import CallingClient, CallLog
+from upheaval.testing.calls import CallLog, Client
 from upheaval.workload import Load, LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.session import ClusterClient
@@ -104,7 +103,7 @@ class SimulatedBackend(SimulatedTarget):
 
     # --- clients and the end ---
 
-    def client(self, timeout_s: float) -> Requests:
+    def client(self, timeout_s: float) -> Client:
         """On a host of its own; its calls go into the history where the service is one's own."""
         self._clients += 1
         calls = self._calls if ":" in self.cluster.service else None
@@ -154,8 +153,8 @@ class SimulatedLoad:
         return self._load.counts
 
 
-class SimulatedClient(CallingClient):
-    """Requests from a host of its own in the simulated world. Implements `Requests`, and is its process's agent."""
+class SimulatedClient(Client):
+    """Requests from a host of its own in the simulated world. It is its process's agent."""
 
     def __init__(self, cluster: SimulatedCluster, host: str, timeout_s: float, calls: CallLog | None) -> None:
         super().__init__(calls)

@@ -9,6 +9,7 @@ from random import Random
 from typing import Final
 
 from upheaval_node.archive import channels
+from upheaval_node.archive.archive_context import ArchiveContext
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
 from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.archive.codes import ErrorCode, RequestError
@@ -37,7 +38,7 @@ from upheaval_node.ports import Bell, ErrorSink, Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, ARCHIVE_LOCAL_CONTROL_CHANNEL
 from upheaval_node.settings import ArchiveSettings
-from upheaval_node.types import NEVER_NS, NULL_POSITION, Now
+from upheaval_node.types import NEVER_NS, NOT_YET, NULL_POSITION, Now
 
 # Requests taken from a control stream in one turn.
 REQUEST_LIMIT: Final = 16
@@ -93,45 +94,30 @@ class Archive:
         directory: str = "archive",
     ) -> None:
         self.archive_id: Final = archive_id
-        self._media = media
-        self._storage = storage
-        self._settings = settings
-        self._counters = counters
-        self._directory = directory
         self._counts = _totals(counters, archive_id)
-        self._errors = _CountedErrors(errors, self._counts[0])
         self._faults = PeerFaults(errors, "control-peer")
         self._checksum = checksum_named(settings.record_checksum)
-        self._catalog = Catalog(
+        catalog = Catalog(
             storage,
             directory,
             capacity=settings.catalog_capacity,
             sync_level=settings.file_sync_level,
             checksum=self._checksum,
         )
-        self._recorder = Recorder(
-            media,
-            storage,
-            counters,
-            self._catalog,
-            settings,
-            self._errors,
-            archive_id=archive_id,
-            directory=directory,
-        )
-        self._replayer = Replayer(
-            media, storage, counters, self._catalog, self._recorder, settings, self._errors, directory=directory
-        )
-        self._deletions = Deletions(
-            storage, directory, self._recorder, self._errors, sync_level=settings.file_sync_level
-        )
-        self._requests = self._make_requests()
+        counted = _CountedErrors(errors, self._counts[0])
+        context = ArchiveContext(media, storage, counters, catalog, settings, counted, archive_id, directory)
+        self._context = context
+        self._recorder = Recorder(context)
+        self._replayer = Replayer(context, self._recorder)
+        self._deletions = Deletions(context, self._recorder)
+        segments = SegmentOperations(context, self._recorder, self._replayer, self._deletions)
+        self._requests = Requests(context, self._recorder, self._replayer, segments, self)
         self._sessions: dict[int, ControlSession] = {}
         self._session_counters: dict[int, Counter] = {}
         self._replications: dict[int, ReplicationSession] = {}
         self._random = random
         self._next_id = self._random.getrandbits(31)
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._is_recovered = False
         self.is_closed = False
         self.bell: Bell | None = None
@@ -140,28 +126,6 @@ class Archive:
             for channel in (ARCHIVE_LOCAL_CONTROL_CHANNEL, control_channel)
             if channel is not None
         ]
-
-    def _make_requests(self) -> Requests:
-        level = self._settings.file_sync_level
-        return Requests(
-            catalog=self._catalog,
-            recorder=self._recorder,
-            replayer=self._replayer,
-            replications=self,
-            segments=SegmentOperations(
-                catalog=self._catalog,
-                recorder=self._recorder,
-                replayer=self._replayer,
-                deletions=self._deletions,
-                storage=self._storage,
-                directory=self._directory,
-                sync_level=level,
-            ),
-            storage=self._storage,
-            directory=self._directory,
-            archive_id=self.archive_id,
-            sync_level=level,
-        )
 
     # --- duty cycle ---
 
@@ -212,29 +176,30 @@ class Archive:
         self._sessions.clear()
         for control in self._control:
             control.close()
-        self._catalog.close()
+        self._context.catalog.close()
         for counter in (*self._counts, *self._session_counters.values()):
             counter.close()
         self.is_closed = True
 
     def _recover(self, now: Now) -> None:
-        for problem in self._catalog.problems:
-            self._errors.report(now, "catalog", problem)
-        level = self._settings.file_sync_level
-        remove_deleted(self._storage, self._directory, self._catalog.deleted_ids())
+        context = self._context
+        for problem in context.catalog.problems:
+            context.errors.report(now, "catalog", problem)
+        level = context.sync_level
+        remove_deleted(context.storage, context.directory, context.catalog.deleted_ids())
         found: list[RecordingEntry] = []
-        for entry in self._catalog.entries():
+        for entry in context.catalog.entries():
             if entry.stop_position == NULL_POSITION:
-                recovery = recover(self._storage, self._directory, entry, level, checksum=self._checksum)
+                recovery = recover(context.storage, context.directory, entry, level, checksum=self._checksum)
                 if recovery.cut is not None:
                     text = f"recording {entry.recording_id} was cut at {recovery.stop_position}: {recovery.cut}"
-                    self._errors.report(now, "recovery", text)
-                self._catalog.record_stopped(entry, recovery.stop_position, now.epoch_ms)
+                    context.errors.report(now, "recovery", text)
+                context.catalog.record_stopped(entry, recovery.stop_position, now.epoch_ms)
                 found.append(entry)
         if found:
-            self._catalog.sync()
+            context.catalog.sync()
         for entry in found:
-            cut_after(self._storage, self._directory, entry, level)
+            cut_after(context.storage, context.directory, entry, level)
 
     def _run_sessions(self, now: Now) -> int:
         work = 0
@@ -287,14 +252,15 @@ class Archive:
             self._drop(image, "too many control sessions")
             return
         try:
-            channel = channels.control_response(request.response_channel, self._settings.control_term_length)
-            publication = self._media.add_publication(channel, request.response_stream_id)
+            channel = channels.control_response(request.response_channel, self._context.settings.control_term_length)
+            publication = self._context.media.add_publication(channel, request.response_stream_id)
             session_id = self._take_id()
             self._session_counters[session_id] = self._session_counter(session_id, request, publication)
         except NodeError as error:
             self._drop(image, f"connect with an unusable response channel: {error}")
             return
-        session = ControlSession(session_id, request, image=image, publication=publication, settings=self._settings)
+        settings = self._context.settings
+        session = ControlSession(session_id, request, image=image, publication=publication, settings=settings)
         self._sessions[session.id] = session
 
     def _session_counter(self, session_id: int, request: am.AuthConnectRequest, publication: Publication) -> Counter:
@@ -304,7 +270,7 @@ class Archive:
         info = request.client_info[:MAX_CLIENT_INFO]
         label = f"control-session: {info} - archiveId={self.archive_id}"
         try:
-            return self._counters.allocate(
+            return self._context.counters.allocate(
                 ARCHIVE_CONTROL_SESSION, key, label, session_id, reference_id=publication.registration_id
             )
         except UsageError:
@@ -336,7 +302,7 @@ class Archive:
         if len(self._replications) >= MAX_REPLICATIONS:
             raise RequestError(f"more than {MAX_REPLICATIONS} replications")
         if params.dst_recording_id >= 0:
-            if self._catalog.get(params.dst_recording_id) is None:
+            if self._context.catalog.get(params.dst_recording_id) is None:
                 raise RequestError(
                     f"unknown destination recording id {params.dst_recording_id}", ErrorCode.UNKNOWN_RECORDING
                 )
@@ -345,13 +311,8 @@ class Archive:
             self._take_id(),
             requester,
             params,
-            media=self._media,
-            storage=self._storage,
-            catalog=self._catalog,
-            recorder=self._recorder,
-            settings=self._settings,
-            directory=self._directory,
-            report=lambda now, text: self._errors.report(now, "replication", text),
+            self._context,
+            self._recorder,
         )
         self._replications[replication.id] = replication
         return replication.id

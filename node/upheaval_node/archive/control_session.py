@@ -72,7 +72,7 @@ class ControlSession:
         self._publication = publication
         self._settings = settings
         self._responses: deque[bytes] = deque()
-        self._resend_ns = LONG_AGO_NS
+        self._resend_ns: int = LONG_AGO_NS
         self._deadline_ns = NEVER_NS
         self._ping = am.SCHEMA.encode(am.Ping(control_session_id=control_session_id))
 

@@ -8,12 +8,12 @@ from collections import deque
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval_node.archive.archive_context import ArchiveContext
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.archive.recorder import Recorder
 from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segments import segment_file_name
 from upheaval_node.errors import StorageError
-from upheaval_node.ports import ErrorSink, Storage
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
@@ -30,14 +30,9 @@ class _Deletion:
 class Deletions:
     """Runs the deletions of an archive, one a recording at most. Its recordings are `busy` meanwhile."""
 
-    def __init__(
-        self, storage: Storage, directory: str, recorder: Recorder, errors: ErrorSink, *, sync_level: int
-    ) -> None:
-        self._storage = storage
-        self._directory = directory
+    def __init__(self, context: ArchiveContext, recorder: Recorder) -> None:
+        self._context = context
         self._recorder = recorder
-        self._errors = errors
-        self._sync_level = sync_level
         self._running: dict[int, _Deletion] = {}
 
     @property
@@ -58,7 +53,7 @@ class Deletions:
             try:
                 is_done = self._advance(recording_id, deletion)
             except StorageError as error:
-                self._errors.report(now, "delete", f"recording {recording_id}: {error}")
+                self._context.errors.report(now, "delete", f"recording {recording_id}: {error}")
                 deletion.requester.error(str(error), ErrorCode.STORAGE_SPACE)
                 self._finish(recording_id)
                 continue
@@ -69,14 +64,14 @@ class Deletions:
 
     def _advance(self, recording_id: int, deletion: _Deletion) -> bool:
         for _ in range(min(FILES_PER_TURN, len(deletion.bases))):
-            path = f"{self._directory}/{segment_file_name(recording_id, deletion.bases.popleft())}"
-            if self._storage.exists(path):
-                self._storage.remove(path)
+            path = f"{self._context.directory}/{segment_file_name(recording_id, deletion.bases.popleft())}"
+            if self._context.storage.exists(path):
+                self._context.storage.remove(path)
                 deletion.is_changed = True
         if deletion.bases:
             return False
-        if deletion.is_changed and self._sync_level > 0:
-            self._storage.sync_directory(self._directory)
+        if deletion.is_changed and self._context.sync_level > 0:
+            self._context.storage.sync_directory(self._context.directory)
         return True
 
     def _finish(self, recording_id: int) -> None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from upheaval_node.archive import channels
-from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.archive_context import ArchiveContext
+from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
 from upheaval_node.archive.recording import RecordingSession, RecordingSessionState
@@ -18,15 +19,12 @@ from upheaval_node.archive.segments import SegmentWriter, remove_segments
 from upheaval_node.counters import (
     RECORDING_POSITION,
     Counter,
-    Counters,
     recording_position_key,
     recording_position_label,
 )
 from upheaval_node.errors import NodeError
-from upheaval_node.media.api import Image, Media, Subscription
-from upheaval_node.ports import ErrorSink, Storage
+from upheaval_node.media.api import Image, Subscription
 from upheaval_node.protocol.archive_messages import RecordingSignal
-from upheaval_node.settings import ArchiveSettings
 from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
 
 # Subscriptions that record; beyond them a client is at fault.
@@ -53,27 +51,9 @@ class RecordingSubscription:
 class Recorder:
     """Raises `RequestError` for requests that cannot be served, `StorageError` when the disk fails."""
 
-    def __init__(
-        self,
-        media: Media,
-        storage: Storage,
-        counters: Counters,
-        catalog: Catalog,
-        settings: ArchiveSettings,
-        errors: ErrorSink,
-        *,
-        archive_id: int,
-        directory: str,
-    ) -> None:
-        self._media = media
-        self._storage = storage
-        self._counters = counters
-        self._catalog = catalog
-        self._settings = settings
-        self._errors = errors
-        self._archive_id = archive_id
-        self._directory = directory
-        self._checksum = checksum_named(settings.record_checksum)
+    def __init__(self, context: ArchiveContext) -> None:
+        self._context = context
+        self._checksum = checksum_named(context.settings.record_checksum)
         self._subscriptions: dict[int, RecordingSubscription] = {}
         self._sessions: dict[int, RecordingSession] = {}
         # Who is told about sessions that wind down after their subscription has ended.
@@ -119,7 +99,7 @@ class Recorder:
         auto_stop: bool,
     ) -> RecordingSubscription:
         """Go on with a stopped recording when a stream appears at its stop position."""
-        entry = self._catalog.get(recording_id)
+        entry = self._context.catalog.get(recording_id)
         if entry is None:
             raise unknown_recording(recording_id)
         if entry.stream_id != stream_id:
@@ -184,10 +164,9 @@ class Recorder:
         auto_stop: bool,
         extends: RecordingEntry | None,
     ) -> RecordingSubscription:
-        if len(self._sessions) >= self._settings.max_recordings or len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
-            raise RequestError(
-                f"max concurrent recordings reached {self._settings.max_recordings}", ErrorCode.MAX_RECORDINGS
-            )
+        limit = self._context.settings.max_recordings
+        if len(self._sessions) >= limit or len(self._subscriptions) >= MAX_SUBSCRIPTIONS:
+            raise RequestError(f"max concurrent recordings reached {limit}", ErrorCode.MAX_RECORDINGS)
         channel = channels.parse(channel_text)
         stripped = channels.strip(channel)
         key = channels.recording_key(stream_id, stripped)
@@ -206,7 +185,8 @@ class Recorder:
             requester=requester,
             extends=extends,
         )
-        subscription = self._media.add_subscription(str(listen), stream_id, on_available=recording.arrivals.append)
+        media = self._context.media
+        subscription = media.add_subscription(str(listen), stream_id, on_available=recording.arrivals.append)
         recording.subscription = subscription
         recording.id = subscription.registration_id
         self._subscriptions[recording.id] = recording
@@ -243,7 +223,7 @@ class Recorder:
             self._start_session(now, subscription, image)
         except NodeError as error:
             code = error.code if isinstance(error, RequestError) else ErrorCode.GENERIC
-            self._errors.report(now, "recording", f"{subscription.stripped_channel}: {error}")
+            self._context.errors.report(now, "recording", f"{subscription.stripped_channel}: {error}")
             subscription.requester.error(str(error), code)
             image.reject(str(error))
             # An image that nobody consumes would hold its publisher back.
@@ -251,10 +231,9 @@ class Recorder:
                 self._end_subscription(subscription)
 
     def _start_session(self, now: Now, subscription: RecordingSubscription, image: Image) -> None:
-        if len(self._sessions) >= self._settings.max_recordings:
-            raise RequestError(
-                f"max concurrent recordings reached {self._settings.max_recordings}", ErrorCode.MAX_RECORDINGS
-            )
+        limit = self._context.settings.max_recordings
+        if len(self._sessions) >= limit:
+            raise RequestError(f"max concurrent recordings reached {limit}", ErrorCode.MAX_RECORDINGS)
         if subscription.extends is None:
             entry = self._new_entry(now, subscription, image)
             signal = RecordingSignal.START
@@ -263,15 +242,15 @@ class Recorder:
             self._check_extension(entry, image)
             signal = RecordingSignal.EXTEND
         writer = SegmentWriter(
-            self._storage,
-            self._directory,
+            self._context.storage,
+            self._context.directory,
             entry,
             image.join_position,
-            self._settings.file_sync_level,
+            self._context.sync_level,
             checksum=self._checksum,
         )
         if subscription.extends is not None:
-            self._catalog.record_extended(
+            self._context.catalog.record_extended(
                 entry,
                 control_session_id=subscription.requester.sink.control_session_id,
                 correlation_id=subscription.requester.correlation_id,
@@ -285,16 +264,18 @@ class Recorder:
     def _open_session(
         self, subscription: RecordingSubscription, entry: RecordingEntry, image: Image, writer: SegmentWriter
     ) -> RecordingSession:
+        archive_id = self._context.archive_id
+
         def make_counter() -> Counter:
-            return self._counters.allocate(
+            return self._context.counters.allocate(
                 RECORDING_POSITION,
-                recording_position_key(entry.recording_id, image.session_id, image.source_identity, self._archive_id),
+                recording_position_key(entry.recording_id, image.session_id, image.source_identity, archive_id),
                 recording_position_label(
                     entry.recording_id,
                     image.session_id,
                     image.stream_id,
                     subscription.stripped_channel,
-                    self._archive_id,
+                    archive_id,
                 ),
                 image.join_position,
             )
@@ -302,17 +283,17 @@ class Recorder:
         return RecordingSession(
             entry,
             image,
-            catalog=self._catalog,
+            catalog=self._context.catalog,
             writer=writer,
             make_counter=make_counter,
-            sync_level=self._settings.file_sync_level,
-            io_max_length=self._settings.io_max_length,
+            sync_level=self._context.sync_level,
+            io_max_length=self._context.settings.io_max_length,
         )
 
     def _new_entry(self, now: Now, subscription: RecordingSubscription, image: Image) -> RecordingEntry:
         # Files under the next id can only be leftovers of a recording whose entry a power cut took.
-        remove_segments(self._storage, self._directory, self._catalog.next_recording_id)
-        return self._catalog.add(
+        remove_segments(self._context.storage, self._context.directory, self._context.catalog.next_recording_id)
+        return self._context.catalog.add(
             RecordingEntry(
                 recording_id=NULL_VALUE,
                 start_timestamp=now.epoch_ms,
@@ -320,7 +301,7 @@ class Recorder:
                 start_position=image.join_position,
                 stop_position=NULL_POSITION,
                 initial_term_id=image.initial_term_id,
-                segment_length=max(self._settings.segment_length, image.term_length),
+                segment_length=max(self._context.settings.segment_length, image.term_length),
                 term_length=image.term_length,
                 mtu=image.mtu,
                 session_id=image.session_id,
@@ -332,7 +313,7 @@ class Recorder:
         )
 
     def _check_extension(self, entry: RecordingEntry, image: Image) -> None:
-        if self._catalog.get(entry.recording_id) is not entry:
+        if self._context.catalog.get(entry.recording_id) is not entry:
             raise unknown_recording(entry.recording_id)
         self.check_inactive(entry.recording_id, "extend")
         for name, ours, theirs in (
@@ -364,7 +345,7 @@ class Recorder:
 
     def _tell_end(self, now: Now, requester: Requester, subscription_id: int, session: RecordingSession) -> None:
         if session.error is not None:
-            self._errors.report(now, "recording", f"recording {session.recording_id}: {session.error}")
+            self._context.errors.report(now, "recording", f"recording {session.recording_id}: {session.error}")
             requester.error(session.error)
         requester.signal(RecordingSignal.STOP, session.recording_id, subscription_id, session.position)
 

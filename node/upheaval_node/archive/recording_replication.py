@@ -71,7 +71,7 @@ class RecordingReplication:
         self.has_synced = False
         self.src_recording_id = src_recording_id
         self.recording_id = dst_recording_id
-        self.position = NULL_POSITION
+        self.position: int = NULL_POSITION
         self._call = archive.replicate(
             src_recording_id,
             src_control_stream_id=source.control_stream_id,

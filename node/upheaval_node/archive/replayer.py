@@ -6,20 +6,19 @@ Recordings are looked at, never changed. Listings and recordings are not its bus
 from dataclasses import dataclass
 
 from upheaval_node.archive import channels
-from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.archive_context import ArchiveContext
+from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
 from upheaval_node.archive.recorder import Recorder
 from upheaval_node.archive.replay import ReplayLimit, ReplaySession, ReplayState
 from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segments import SegmentReader
-from upheaval_node.counters import Counter, Counters
+from upheaval_node.counters import Counter
 from upheaval_node.errors import NodeError
-from upheaval_node.media.api import Media, Publication
-from upheaval_node.ports import ErrorSink, Storage
+from upheaval_node.media.api import Publication
 from upheaval_node.protocol import channel as uri
 from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at
-from upheaval_node.settings import ArchiveSettings
 from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
 FOLLOW: int = -1
@@ -42,27 +41,10 @@ class ReplayParams:
 class Replayer:
     """Raises `RequestError` for requests that cannot be served."""
 
-    def __init__(
-        self,
-        media: Media,
-        storage: Storage,
-        counters: Counters,
-        catalog: Catalog,
-        recorder: Recorder,
-        settings: ArchiveSettings,
-        errors: ErrorSink,
-        *,
-        directory: str,
-    ) -> None:
-        self._media = media
-        self._storage = storage
-        self._counters = counters
-        self._catalog = catalog
+    def __init__(self, context: ArchiveContext, recorder: Recorder) -> None:
+        self._context = context
         self._recorder = recorder
-        self._settings = settings
-        self._errors = errors
-        self._directory = directory
-        self._checksum = checksum_named(settings.replay_checksum)
+        self._checksum = checksum_named(context.settings.replay_checksum)
         self._sessions: dict[int, tuple[ReplaySession, Requester]] = {}
         self._count = 0
 
@@ -73,16 +55,17 @@ class Replayer:
 
     def start(self, requester: Requester, params: ReplayParams) -> int:
         """Open a replay and return its session id, whose low 32 bits are the session id of the stream."""
-        if len(self._sessions) >= self._settings.max_replays:
-            raise RequestError(f"max concurrent replays reached {self._settings.max_replays}", ErrorCode.MAX_REPLAYS)
-        entry = self._catalog.get(params.recording_id)
+        settings = self._context.settings
+        if len(self._sessions) >= settings.max_replays:
+            raise RequestError(f"max concurrent replays reached {settings.max_replays}", ErrorCode.MAX_REPLAYS)
+        entry = self._context.catalog.get(params.recording_id)
         if entry is None:
             raise unknown_recording(params.recording_id)
         position = self._position(entry, params)
         if 0 < params.file_io_max_length < entry.mtu:
             raise RequestError(f"fileIoMaxLength={params.file_io_max_length} < mtuLength={entry.mtu}")
         limit = self._limit(entry, position, params)
-        reader = SegmentReader(self._storage, self._directory, entry, checksum=self._checksum)
+        reader = SegmentReader(self._context.storage, self._context.directory, entry, checksum=self._checksum)
         try:
             if entry.start_position < position < limit.current() and not reader.check_first_frame(position):
                 raise RequestError(
@@ -101,8 +84,8 @@ class Replayer:
             limit=limit,
             reader=reader,
             publication=publication,
-            io_max_length=params.file_io_max_length if params.file_io_max_length > 0 else self._settings.io_max_length,
-            connect_timeout_ns=self._settings.connect_timeout_ns,
+            io_max_length=params.file_io_max_length if params.file_io_max_length > 0 else settings.io_max_length,
+            connect_timeout_ns=settings.connect_timeout_ns,
         )
         self._sessions[session.session_id] = (session, requester)
         return session.session_id
@@ -134,7 +117,7 @@ class Replayer:
             if session.state == ReplayState.DONE:
                 del self._sessions[session.session_id]
                 if session.error is not None:
-                    self._errors.report(now, "replay", f"recording {session.recording_id}: {session.error}")
+                    self._context.errors.report(now, "replay", f"recording {session.recording_id}: {session.error}")
                     requester.error(session.error)
         return work
 
@@ -171,7 +154,7 @@ class Replayer:
         session = self._recorder.session(entry.recording_id)
         counter: Counter | None = None
         if params.limit_counter_id != NULL_VALUE:
-            counter = self._counters.get(params.limit_counter_id)
+            counter = self._context.counters.get(params.limit_counter_id)
             if counter is None:
                 raise RequestError(f"unknown limit counter {params.limit_counter_id}")
         everything = ReplayLimit(MAX_POSITION, entry, session, counter)
@@ -207,4 +190,4 @@ class Replayer:
                 uri.LINGER: channel.get(uri.LINGER),
             }
         )
-        return self._media.add_publication(str(replay), params.stream_id)
+        return self._context.media.add_publication(str(replay), params.stream_id)

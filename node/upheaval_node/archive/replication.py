@@ -10,14 +10,14 @@ News go to the requester under the replication id; REPLICATE_END is always the l
 local recording comes from the recorder and may come later.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
 from upheaval_node.archive import channels
+from upheaval_node.archive.archive_context import ArchiveContext
 from upheaval_node.archive.calls import PendingCall
-from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.client import ArchiveClient
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.recorder import Recorder, RecordingSubscription
@@ -26,11 +26,9 @@ from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segments import remove_segments
 from upheaval_node.errors import NodeError
 from upheaval_node.media.api import Media
-from upheaval_node.ports import Storage
 from upheaval_node.protocol import archive_messages as am, channel as uri
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.protocol.channel import Channel
-from upheaval_node.settings import ArchiveSettings
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, NULL_POSITION, NULL_VALUE, Now
 
@@ -83,36 +81,25 @@ class ReplicationSession:
         replication_id: int,
         requester: Requester,
         params: ReplicationParams,
-        *,
-        media: Media,
-        storage: Storage,
-        catalog: Catalog,
+        context: ArchiveContext,
         recorder: Recorder,
-        settings: ArchiveSettings,
-        directory: str,
-        report: Callable[[Now, str], None],
     ) -> None:
         """Raises `UsageError` for unusable channels."""
         self.id = replication_id
         self._requester = Requester(requester.sink, replication_id)
         self._params = params
-        self._media = media
-        self._storage = storage
-        self._catalog = catalog
+        self._context = context
         self._recorder = recorder
-        self._settings = settings
-        self._directory = directory
-        self._report = report
         self._states = StateMachine("replication", ReplicationState.CONNECT, LEGAL_MOVES)
         self._deadline_ns = NEVER_NS
-        self._timeout_ns = settings.message_timeout_ns
-        self._channel = _replication_channel(params, media)
+        self._timeout_ns = context.settings.message_timeout_ns
+        self._channel = _replication_channel(params, context.media)
         self._client = ArchiveClient(
-            media,
+            context.media,
             control_channel=params.src_control_channel,
             control_stream_id=params.src_control_stream_id,
             response_channel=params.src_response_channel,
-            timeout_ns=settings.message_timeout_ns,
+            timeout_ns=context.settings.message_timeout_ns,
             name=f"replication-{replication_id}",
         )
         self._call: PendingCall | None = None
@@ -143,7 +130,7 @@ class ReplicationSession:
             self._step(now)
         except NodeError as error:
             code = error.code if isinstance(error, RequestError) else ErrorCode.GENERIC
-            self._report(now, f"replication {self.id}: {error}")
+            self._context.errors.report(now, "replication", f"replication {self.id}: {error}")
             self._requester.error(str(error), code)
             self.stop()
         if self._states.current != before:
@@ -225,7 +212,7 @@ class ReplicationSession:
             start_position=source.start_position,
             stop_position=source.start_position,
             initial_term_id=source.initial_term_id,
-            segment_length=max(self._settings.segment_length, source.term_buffer_length),
+            segment_length=max(self._context.settings.segment_length, source.term_buffer_length),
             term_length=source.term_buffer_length,
             mtu=source.mtu_length,
             session_id=source.session_id,
@@ -236,24 +223,24 @@ class ReplicationSession:
         )
         dst_id = self._params.dst_recording_id
         if dst_id == NULL_VALUE:
-            remove_segments(self._storage, self._directory, self._catalog.next_recording_id)
-            copy.recording_id = self._catalog.next_recording_id
+            remove_segments(self._context.storage, self._context.directory, self._context.catalog.next_recording_id)
+            copy.recording_id = self._context.catalog.next_recording_id
             copy.validate()
-            entry = self._catalog.add(copy)
+            entry = self._context.catalog.add(copy)
             self._requester.signal(RecordingSignal.REPLICATE, entry.recording_id, NULL_VALUE, entry.start_position)
             return entry
-        existing = self._catalog.get(dst_id)
+        existing = self._context.catalog.get(dst_id)
         if existing is None:
             raise RequestError(f"unknown destination recording id {dst_id}", ErrorCode.UNKNOWN_RECORDING)
         self._recorder.check_inactive(dst_id, "replicate to")
         if existing.start_position == existing.stop_position:
             copy.recording_id = dst_id
             copy.validate()
-            remove_segments(self._storage, self._directory, dst_id)
+            remove_segments(self._context.storage, self._context.directory, dst_id)
             for name in copy.__slots__:
                 if name not in ("offset", "length", "control_session_id", "correlation_id"):
                     setattr(existing, name, getattr(copy, name))
-            self._catalog.replace(existing)
+            self._context.catalog.replace(existing)
         return existing
 
     def _extend(self) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Protocol
 
 from upheaval_node.archive import channels
-from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.archive_context import ArchiveContext
+from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
 from upheaval_node.archive.control_session import ControlSession
 from upheaval_node.archive.listing import Listing
@@ -19,7 +20,6 @@ from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segment_operations import SegmentOperations
 from upheaval_node.archive.truncation import truncate
 from upheaval_node.errors import NodeError, StorageError
-from upheaval_node.ports import Storage
 from upheaval_node.protocol import archive_messages as am
 from upheaval_node.protocol.archive_messages import ControlResponseCode, SourceLocation
 from upheaval_node.protocol.codec import Message
@@ -41,26 +41,17 @@ class Requests:
 
     def __init__(
         self,
-        *,
-        catalog: Catalog,
+        context: ArchiveContext,
         recorder: Recorder,
         replayer: Replayer,
-        replications: Replications,
         segments: SegmentOperations,
-        storage: Storage,
-        directory: str,
-        archive_id: int,
-        sync_level: int,
+        replications: Replications,
     ) -> None:
-        self._catalog = catalog
+        self._context = context
         self._recorder = recorder
         self._replayer = replayer
-        self._replications = replications
         self._segments = segments
-        self._storage = storage
-        self._directory = directory
-        self._archive_id = archive_id
-        self._sync_level = sync_level
+        self._replications = replications
 
     def serve(self, session: ControlSession, message: Message) -> None:
         """Serve a request of an active session. Never raises for what the peer sent."""
@@ -121,17 +112,9 @@ class Requests:
         session.send_ok(message.correlation_id, int(self._recorder.stop_recording(message.recording_id)))
 
     def _truncate(self, session: ControlSession, message: am.TruncateRecordingRequest) -> None:
-        truncate(
-            Requester(session, message.correlation_id),
-            self._entry(message.recording_id),
-            message.position,
-            catalog=self._catalog,
-            recorder=self._recorder,
-            replayer=self._replayer,
-            storage=self._storage,
-            directory=self._directory,
-            sync_level=self._sync_level,
-        )
+        requester = Requester(session, message.correlation_id)
+        entry = self._entry(message.recording_id)
+        truncate(self._context, self._recorder, self._replayer, requester, entry, message.position)
 
     # --- segments ---
 
@@ -163,7 +146,7 @@ class Requests:
     # --- positions and listings ---
 
     def _entry(self, recording_id: int) -> RecordingEntry:
-        entry = self._catalog.get(recording_id)
+        entry = self._context.catalog.get(recording_id)
         if entry is None:
             raise unknown_recording(recording_id)
         return entry
@@ -185,15 +168,15 @@ class Requests:
         session.send_ok(message.correlation_id, entry.stop_position if active is None else active.position)
 
     def _archive(self, session: ControlSession, message: am.ArchiveIdRequest) -> None:
-        session.send_ok(message.correlation_id, self._archive_id)
+        session.send_ok(message.correlation_id, self._context.archive_id)
 
     def _list_one(self, session: ControlSession, message: am.ListRecordingRequest) -> None:
         _check_no_listing(session)
-        entry = self._catalog.get(message.recording_id)
+        entry = self._context.catalog.get(message.recording_id)
         if entry is None:
             session.send_unknown(message.correlation_id, ControlResponseCode.RECORDING_UNKNOWN, message.recording_id)
         else:
-            session.send(self._catalog.descriptor_message(entry, session.id, message.correlation_id))
+            session.send(self._context.catalog.descriptor_message(entry, session.id, message.correlation_id))
 
     def _list(self, session: ControlSession, message: am.ListRecordingsRequest) -> None:
         self._start_listing(session, message, lambda _: True)
@@ -214,15 +197,15 @@ class Requests:
         correlation_id = message.correlation_id
 
         def send(entry: RecordingEntry) -> bool:
-            message = self._catalog.descriptor_message(entry, session.id, correlation_id)
+            message = self._context.catalog.descriptor_message(entry, session.id, correlation_id)
             return session.has_room and session.send(message)
 
         def unknown() -> None:
             code = ControlResponseCode.RECORDING_UNKNOWN
-            session.send_unknown(correlation_id, code, self._catalog.next_recording_id)
+            session.send_unknown(correlation_id, code, self._context.catalog.next_recording_id)
 
         session.listing = Listing(
-            self._catalog.entries_from(message.from_recording_id),
+            self._context.catalog.entries_from(message.from_recording_id),
             message.record_count,
             matches=matches,
             send=send,
@@ -260,12 +243,12 @@ class Requests:
     def _update_channel(self, session: ControlSession, message: am.UpdateChannelRequest) -> None:
         _check_no_listing(session)
         correlation_id, recording_id = message.correlation_id, message.recording_id
-        entry = self._catalog.get(recording_id)
+        entry = self._context.catalog.get(recording_id)
         if entry is None:
             session.send_unknown(correlation_id, ControlResponseCode.RECORDING_UNKNOWN, recording_id)
             return
         stripped = channels.strip(channels.parse(message.channel))
-        self._catalog.record_channel(entry, message.channel, str(stripped))
+        self._context.catalog.record_channel(entry, message.channel, str(stripped))
         requester = Requester(session, correlation_id)
 
         def forced(error: Exception | None) -> None:
@@ -274,13 +257,13 @@ class Requests:
             else:
                 requester.error(f"recording {recording_id}: {error}", ErrorCode.STORAGE_SPACE)
 
-        self._catalog.force(forced)
+        self._context.catalog.force(forced)
 
     def _find_last(self, session: ControlSession, message: am.FindLastMatchingRecordingRequest) -> None:
         if message.min_recording_id < 0:
             raise unknown_recording(message.min_recording_id)
         found = NULL_VALUE
-        for entry in self._catalog.entries_from(message.min_recording_id):
+        for entry in self._context.catalog.entries_from(message.min_recording_id):
             if (entry.session_id, entry.stream_id) == (message.session_id, message.stream_id) and (
                 message.channel in entry.original_channel
             ):

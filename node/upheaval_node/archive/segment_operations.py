@@ -8,14 +8,14 @@ migration that is cut short can leave segments under the id of the one recording
 from collections.abc import Callable
 from typing import Final
 
-from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.archive_context import ArchiveContext
+from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.deletions import Deletions
 from upheaval_node.archive.recorder import Recorder
 from upheaval_node.archive.replayer import Replayer
 from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segments import SegmentReader, entry_segment_base, segment_bases, segment_file_name
-from upheaval_node.ports import Storage
 from upheaval_node.types import FRAME_ALIGNMENT
 
 READ_LENGTH: Final = 1024 * 1024
@@ -35,29 +35,16 @@ class SegmentOperations:
     Raises `RequestError` for what cannot be done and `StorageError` when the disk fails.
     """
 
-    def __init__(
-        self,
-        *,
-        catalog: Catalog,
-        recorder: Recorder,
-        replayer: Replayer,
-        deletions: Deletions,
-        storage: Storage,
-        directory: str,
-        sync_level: int,
-    ) -> None:
-        self._catalog = catalog
+    def __init__(self, context: ArchiveContext, recorder: Recorder, replayer: Replayer, deletions: Deletions) -> None:
+        self._context = context
         self._recorder = recorder
         self._replayer = replayer
         self._deletions = deletions
-        self._storage = storage
-        self._directory = directory
-        self._sync_level = sync_level
 
     def detach(self, requester: Requester, entry: RecordingEntry, position: int) -> None:
         """Begin at a later segment; the files before it stay. Answers 0."""
         self._check_detach(entry, position)
-        self._catalog.record_start(entry, position)
+        self._context.catalog.record_start(entry, position)
         self._when_durable(requester, entry, requester.ok)
 
     def delete_detached(self, requester: Requester, entry: RecordingEntry) -> None:
@@ -69,7 +56,7 @@ class SegmentOperations:
         """Detach and delete in one."""
         self._check_detach(entry, position)
         self._recorder.check_not_deleting(entry.recording_id)
-        self._catalog.record_start(entry, position)
+        self._context.catalog.record_start(entry, position)
         self._delete(requester, entry, self._detached(entry))
 
     def purge_recording(self, requester: Requester, entry: RecordingEntry) -> None:
@@ -78,13 +65,13 @@ class SegmentOperations:
         self._recorder.check_inactive(recording_id, "purge")
         if self._replayer.lowest_position(recording_id) is not None:
             raise RequestError(f"cannot purge recording {recording_id} with active replay", ErrorCode.ACTIVE_RECORDING)
-        self._catalog.record_deleted(entry)
-        self._delete(requester, entry, segment_bases(self._storage, self._directory, recording_id))
+        self._context.catalog.record_deleted(entry)
+        self._delete(requester, entry, self._bases(entry))
 
     def attach(self, requester: Requester, entry: RecordingEntry) -> None:
         """Begin at the first of the segment files that lie before the recording without a gap. Answers how many."""
         self._recorder.check_not_deleting(entry.recording_id)
-        bases = set(segment_bases(self._storage, self._directory, entry.recording_id))
+        bases = set(self._bases(entry))
         start = entry_segment_base(entry, entry.start_position)
         count = 0
         # A recording that begins within a segment has nothing before it, whatever lies there.
@@ -95,7 +82,7 @@ class SegmentOperations:
             if start != base:
                 break
         if count:
-            self._catalog.record_start(entry, start)
+            self._context.catalog.record_start(entry, start)
         self._when_durable(requester, entry, lambda: requester.ok(count))
 
     def migrate(self, requester: Requester, source: RecordingEntry, target: RecordingEntry) -> None:
@@ -104,18 +91,18 @@ class SegmentOperations:
         The source is empty afterwards: it ends where it begins. A DELETE signal follows.
         """
         self._check_migration(source, target)
-        bases = segment_bases(self._storage, self._directory, source.recording_id)
+        bases = self._bases(source)
         wanted = self._files_to_move(source, target, bases)
         for base in wanted:
-            self._storage.rename(self._path(source, base), self._path(target, base))
-        if wanted and self._sync_level > 0:
-            self._storage.sync_directory(self._directory)
+            self._context.storage.rename(self._path(source, base), self._path(target, base))
+        if wanted and self._context.sync_level > 0:
+            self._context.storage.sync_directory(self._context.directory)
         if source.stop_position == target.start_position:
-            self._catalog.record_start(target, source.start_position)
+            self._context.catalog.record_start(target, source.start_position)
         else:
-            self._catalog.record_stopped(target, source.stop_position, source.stop_timestamp)
+            self._context.catalog.record_stopped(target, source.stop_position, source.stop_timestamp)
         rest = [base for base in bases if base >= source.stop_position]
-        self._catalog.record_stopped(source, source.start_position, source.stop_timestamp)
+        self._context.catalog.record_stopped(source, source.start_position, source.stop_timestamp)
         self._delete(requester, source, rest, answer=len(wanted))
 
     # --- checks ---
@@ -169,7 +156,7 @@ class SegmentOperations:
         missing = next((base for base in wanted if base not in bases), None)
         if missing is not None:
             raise RequestError(f"invalid migrate: {segment_file_name(source.recording_id, missing)} is missing")
-        present = segment_bases(self._storage, self._directory, target.recording_id)
+        present = self._bases(target)
         # After the end of a full last segment there is a file without frames, which the first one may replace.
         taken = [base for base in wanted if base in present and base != target.stop_position]
         if taken:
@@ -178,7 +165,7 @@ class SegmentOperations:
 
     def _first_frame(self, entry: RecordingEntry, base: int) -> int:
         """Position of the first frame in a segment file, which holds none before it in its first term."""
-        file = self._storage.open(self._path(entry, base))
+        file = self._context.storage.open(self._path(entry, base))
         try:
             length = file.size()
             if length < entry.segment_length:
@@ -193,7 +180,7 @@ class SegmentOperations:
         finally:
             file.close()
         position = base + offset - offset % FRAME_ALIGNMENT
-        reader = SegmentReader(self._storage, self._directory, entry)
+        reader = SegmentReader(self._context.storage, self._context.directory, entry)
         try:
             is_ours = offset < entry.term_length and reader.check_first_frame(position)
         finally:
@@ -205,11 +192,14 @@ class SegmentOperations:
     # --- parts ---
 
     def _path(self, entry: RecordingEntry, base: int) -> str:
-        return f"{self._directory}/{segment_file_name(entry.recording_id, base)}"
+        return f"{self._context.directory}/{segment_file_name(entry.recording_id, base)}"
+
+    def _bases(self, entry: RecordingEntry) -> list[int]:
+        return segment_bases(self._context.storage, self._context.directory, entry.recording_id)
 
     def _detached(self, entry: RecordingEntry) -> list[int]:
         first = entry_segment_base(entry, entry.start_position)
-        return [base for base in segment_bases(self._storage, self._directory, entry.recording_id) if base < first]
+        return [base for base in self._bases(entry) if base < first]
 
     def _delete(
         self, requester: Requester, entry: RecordingEntry, bases: list[int], *, answer: int | None = None
@@ -237,4 +227,4 @@ class SegmentOperations:
             give_up()
             requester.error(f"recording {entry.recording_id}: {error}", ErrorCode.STORAGE_SPACE)
 
-        self._catalog.force(forced)
+        self._context.catalog.force(forced)

@@ -53,7 +53,7 @@ class SnapshotReplication:
         self._current: RecordingReplication | None = None
         self._is_closed = False
         self._recording_id = NULL_VALUE
-        self._position = NULL_POSITION
+        self._position: int = NULL_POSITION
         self._next_attempt_ns = 0
         self._give_up_ns: int | None = None
         self.recordings: dict[int, int] = {}

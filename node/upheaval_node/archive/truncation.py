@@ -4,32 +4,28 @@ The stop position is durable before a byte is cleared: whatever a crash leaves a
 extension clears it again. Nothing may extend the recording until the files are done.
 """
 
-from upheaval_node.archive.catalog import Catalog, RecordingEntry
+from upheaval_node.archive.archive_context import ArchiveContext
+from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.codes import ErrorCode, RequestError
 from upheaval_node.archive.recorder import Recorder
 from upheaval_node.archive.replayer import Replayer
 from upheaval_node.archive.responses import Requester
 from upheaval_node.archive.segments import entry_segment_base, is_frame_boundary, remove_segments, zero_tail
 from upheaval_node.errors import StorageError
-from upheaval_node.ports import Storage
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_VALUE
 
 
 def truncate(
+    context: ArchiveContext,
+    recorder: Recorder,
+    replayer: Replayer,
     requester: Requester,
     entry: RecordingEntry,
     position: int,
-    *,
-    catalog: Catalog,
-    recorder: Recorder,
-    replayer: Replayer,
-    storage: Storage,
-    directory: str,
-    sync_level: int,
 ) -> None:
     """Answers the number of deleted segment files; a DELETE signal follows. Raises `RequestError`, `StorageError`."""
-    recording_id = entry.recording_id
+    storage, directory, recording_id = context.storage, context.directory, entry.recording_id
     recorder.check_inactive(recording_id, "truncate")
     if not entry.start_position <= position <= entry.stop_position or position % FRAME_ALIGNMENT:
         raise RequestError(
@@ -52,7 +48,7 @@ def truncate(
                 zero_tail(storage, directory, entry, position)
             first = base + entry.segment_length if keeps_segment else base
             count = remove_segments(storage, directory, recording_id, from_base=first)
-            if sync_level > 0 and count:
+            if context.sync_level > 0 and count:
                 storage.sync_directory(directory)
         except StorageError as failure:
             requester.error(str(failure), ErrorCode.STORAGE_SPACE)
@@ -63,8 +59,8 @@ def truncate(
         requester.signal(RecordingSignal.DELETE, recording_id, NULL_VALUE, NULL_POSITION)
 
     try:
-        catalog.record_stopped(entry, position, entry.stop_timestamp)
-        catalog.force(clear)
+        context.catalog.record_stopped(entry, position, entry.stop_timestamp)
+        context.catalog.force(clear)
     except StorageError:
         recorder.busy.discard(recording_id)
         raise

@@ -40,7 +40,7 @@ from upheaval_node.protocol.channel import Channel
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.steps import Steps
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS, NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MS, NEVER_NS, NOT_YET, NULL_POSITION, NULL_VALUE, Now
 
 TICK_NS: Final = 10 * MS
 """How often a state that waits for others is looked after."""
@@ -106,7 +106,7 @@ class BackupAgent:
         self._progress_ns: int | None = None
         self._cool_down_until_ns: int | None = None
         self._next_tick_ns = 0
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self.published.query_deadline.set(NULL_VALUE)
 
     # --- what others see ---

@@ -10,10 +10,9 @@ from enum import Enum
 from typing import TypeVar
 
 from upheaval_node.errors import UsageError
-from upheaval_node.member_config import Fields, apply_overrides
+from upheaval_node.member_config import Fields, ProcessConfig, apply_overrides, process_fields
 from upheaval_node.protocol.channel import split_endpoint
 from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
-from upheaval_node.tls_files import TlsFiles, tls_files
 
 Choice = TypeVar("Choice", bound=Enum)
 
@@ -46,32 +45,21 @@ class BackupEndpoints:
 
 
 @dataclass(frozen=True, slots=True)
-class BackupConfig:
+class BackupConfig(ProcessConfig):
     """One backup of a cluster.
 
-    `consensus_endpoints` are those of the members, `host:port`; `cluster_id` must be theirs. `names` says where this
-    backup dials for an endpoint (everything else is dialled as it stands). `credentials_file` is where its principal
-    and secret are, empty for none. The other fields are as a member's (`MemberConfig`).
+    `consensus_endpoints` are those of the members, `host:port`; `cluster_id` must be theirs. `credentials_file` is
+    where its principal and secret are, empty for none.
     """
 
     name: str
-    folder: str
     consensus_endpoints: tuple[str, ...]
     endpoints: BackupEndpoints
     cluster_id: int = 0
     source: SourceType = SourceType.ANY
     replay_start: ReplayStart = ReplayStart.BEGINNING
     settings: BackupNodeSettings = field(default_factory=BackupNodeSettings)
-    names: Mapping[str, str] = field(default_factory=dict)
-    run_id: str = ""
-    trace: str = "trace.jsonl"
-    clock_file: str | None = None
-    seed: int | None = None
-    metrics_port: int = 0
-    metrics_host: str = "127.0.0.1"
-    protocol_trace: int = 0
     credentials_file: str = ""
-    tls: TlsFiles | None = None
 
     def __post_init__(self) -> None:
         if not self.name or not self.name.isascii() or not self.name.isprintable() or "/" in self.name:
@@ -83,20 +71,8 @@ class BackupConfig:
         for endpoint in (*self.consensus_endpoints, self.endpoints.archive):
             if split_endpoint(endpoint)[1] == 0:
                 raise UsageError(f"{endpoint} needs a port")
-        ports = [split_endpoint(each)[1] for each in (self.endpoints.consensus, self.endpoints.catchup)]
-        ports.append(split_endpoint(self.endpoints.archive)[1])
-        if not 0 <= self.metrics_port <= 65535:
-            raise UsageError(f"metrics_port must be 0 (off) to 65535, not {self.metrics_port}")
-        if self.metrics_port and self.metrics_port in ports:
-            raise UsageError(f"metrics_port {self.metrics_port} is the port of another endpoint of this backup")
-        if self.protocol_trace < 0:
-            raise UsageError(f"protocol_trace must be a number of bytes, 0 for none, not {self.protocol_trace}")
-
-    @property
-    def metrics_address(self) -> str | None:
-        """Where metrics and health are to be had; None for nowhere."""
-        host = f"[{self.metrics_host}]" if ":" in self.metrics_host else self.metrics_host
-        return f"{host}:{self.metrics_port}" if self.metrics_port else None
+        own = (self.endpoints.consensus, self.endpoints.catchup, self.endpoints.archive)
+        self._check_process("backup", [str(split_endpoint(each)[1]) for each in own])
 
 
 def backup_config_from_fields(values: Mapping[str, object]) -> BackupConfig:
@@ -115,23 +91,14 @@ def read_backup_config(reader: Fields) -> BackupConfig:
     endpoints.refuse_unread()
     return BackupConfig(
         name=reader.text("name", "backup-0"),
-        folder=reader.text("folder"),
         consensus_endpoints=tuple(reader.texts("consensus_endpoints", ())),
         endpoints=own,
         cluster_id=reader.integer("cluster_id", 0),
         source=_one_of(SourceType, "source", reader.text("source", SourceType.ANY.value)),
         replay_start=_one_of(ReplayStart, "replay_start", reader.text("replay_start", ReplayStart.BEGINNING.value)),
         settings=apply_overrides(settings, reader.table("settings")),
-        names=reader.names("names"),
-        run_id=reader.text("run_id", ""),
-        trace=reader.text("trace", "trace.jsonl"),
-        clock_file=reader.optional_text("clock_file"),
-        seed=reader.optional_integer("seed"),
-        metrics_port=reader.integer("metrics_port", 0),
-        metrics_host=reader.text("metrics_host", "127.0.0.1"),
-        protocol_trace=reader.integer("protocol_trace", 0),
         credentials_file=reader.text("credentials_file", ""),
-        tls=tls_files(reader.table("tls")),
+        **process_fields(reader),
     )
 
 

@@ -50,7 +50,7 @@ class LogCopy:
         self.session_id = random_session_id(random)
         self.recording_id = NULL_VALUE
         """The live recording, -1 until the archive records."""
-        self.start_position = NULL_POSITION
+        self.start_position: int = NULL_POSITION
         """Where the stream began, once it arrives."""
         self._media = media
         self._counters = counters

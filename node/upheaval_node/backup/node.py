@@ -14,7 +14,7 @@ from upheaval_node.counters import BACKUP_QUERY_DEADLINE, RECORDING_POSITION
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials
 from upheaval_node.errors import UsageError
 from upheaval_node.files import layout
-from upheaval_node.marks import MarkKeeper, archive_mark_of, backup_mark
+from upheaval_node.marks import MarkKeeper, MarkMaker
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import NamingResolver, StaticResolver
@@ -58,20 +58,14 @@ def _require_recording_log(storage: Storage) -> None:
         )
 
 
-def backup_marks(config: BackupConfig, ports: MemberPorts) -> MarkKeeper:
-    """The mark files of agent and archive. Raises `UsageError` for a folder that a member has used."""
-    pid, now_ms, folder = ports.pid, ports.now_ms, config.folder
+def backup_marks(config: BackupConfig, ports: MemberPorts, service_count: int = 0) -> MarkKeeper:
+    """The mark files of agent, archive and services. Raises `UsageError` for a folder that a member has used."""
+    make = MarkMaker(ports.storage, config.folder, config.cluster_id, ports.pid, ports.now_ms)
     return MarkKeeper(
         [
-            backup_mark(ports.storage, cluster_id=config.cluster_id, folder=folder, pid=pid, now_ms=now_ms),
-            archive_mark_of(
-                ports.storage,
-                archive_id=archive_id_of(config.name),
-                endpoint=config.endpoints.archive,
-                folder=folder,
-                pid=pid,
-                now_ms=now_ms,
-            ),
+            make.backup(),
+            make.archive(archive_id_of(config.name), config.endpoints.archive),
+            *(make.service(service_id) for service_id in range(service_count)),
         ]
     )
 

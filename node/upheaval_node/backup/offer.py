@@ -11,7 +11,7 @@ from upheaval_node.cluster.members import ClusterMember, parse_members
 from upheaval_node.errors import PeerError, UsageError
 from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import FRAME_ALIGNMENT, NULL_VALUE, TermId
+from upheaval_node.types import FRAME_ALIGNMENT, NULL_VALUE, Position, TermId
 
 MAX_SNAPSHOTS: Final = 128
 """Services of one cluster, far above what runs; a longer list is no answer."""
@@ -26,7 +26,7 @@ class Offer:
     snapshots: tuple[cm.BackupResponseSnapshot, ...]
     log_recording_id: int
     log_leadership_term_id: TermId
-    log_term_base_log_position: int
+    log_term_base_log_position: Position
     commit_position_counter_id: int
 
 

@@ -17,7 +17,7 @@ from upheaval_node.ports import ErrorSink
 from upheaval_node.protocol import cluster_messages as cm, codec
 from upheaval_node.protocol.channel import Channel, split_endpoint
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, CONSENSUS_STREAM_ID
-from upheaval_node.types import MAX_POSITION, NULL_VALUE, Now
+from upheaval_node.types import MAX_POSITION, NOT_YET, NULL_VALUE, Now
 
 FRAGMENT_LIMIT: Final = 10
 
@@ -56,7 +56,7 @@ class MemberQueries:
         self._asked_ns: int | None = None
         self._may_be_challenged = False
         self._answers: list[Answer] = []
-        self._now = Now(0, 0)
+        self._now = NOT_YET
 
     @property
     def correlation_id(self) -> int:

@@ -18,7 +18,7 @@ from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import NULL_INT64
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import MS, NULL_VALUE, MemberId, Now, S, SessionId, TermId
+from upheaval_node.types import MS, NOT_YET, NULL_VALUE, MemberId, Now, S, SessionId, TermId
 
 MESSAGE_TIMEOUT_NS: Final = 5 * S
 MAX_CLIENT_NAME_LENGTH: Final = 100
@@ -90,7 +90,7 @@ class Connector:
         self._timeout_ns = message_timeout_ns
         self._on_peer_error = on_peer_error
         self._deadline_ns: int | None = None
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._preferred: int | None = None
         self._grace_deadline_ns = 0
         self._member_id = NULL_VALUE

@@ -29,7 +29,7 @@ from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
 from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import NEVER_NS, NULL_TERM_ID, NULL_VALUE, MemberId, Now, S, SessionId, TermId
+from upheaval_node.types import NEVER_NS, NOT_YET, NULL_TERM_ID, NULL_VALUE, MemberId, Now, S, SessionId, TermId
 
 KEEP_ALIVE_INTERVAL_NS: Final = S
 SEND_ATTEMPTS: Final = 3
@@ -97,7 +97,7 @@ class ClusterClient:
         self.peer_errors = 0
         self.error: NodeError | None = None
         self._states = StateMachine("session", ClientState.CONNECTING, LEGAL_MOVES)
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._listener = listener or _Deaf()
         self._message_timeout_ns = message_timeout_ns
         self._new_leader_timeout_ns = new_leader_timeout_ns

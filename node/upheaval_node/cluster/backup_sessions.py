@@ -21,7 +21,7 @@ from upheaval_node.peer_faults import host_of
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
-from upheaval_node.types import MAX_POSITION, Now, SessionId
+from upheaval_node.types import MAX_POSITION, Now, Position, SessionId
 
 MAX_WAITING: Final = 32
 """Requests that wait on one member; each may hold a connection."""
@@ -199,7 +199,7 @@ class BackupSessions:
                 self._on_standby_notice(now, waiting.peer, request.snapshots)
                 return True
 
-    def _backup_response(self, correlation_id: int, log_position: int) -> cm.BackupResponse | None:
+    def _backup_response(self, correlation_id: int, log_position: Position) -> cm.BackupResponse | None:
         """None while there is no term yet."""
         term = self._context.recording_log.find_last_term()
         if term is None:

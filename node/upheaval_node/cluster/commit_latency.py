@@ -33,7 +33,7 @@ class CommitLatency:
     """One counter a bucket, each with what lies between its bound and the one before, and one with the sum."""
 
     def __init__(self, counters: Counters, cluster_id: int) -> None:
-        self._position = NULL_POSITION
+        self._position: int = NULL_POSITION
         self._append_ns = 0
         self._buckets = [
             counters.allocate(

@@ -16,7 +16,7 @@ from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import Now
+from upheaval_node.types import NOT_YET, Now
 
 FRAGMENT_LIMIT: Final = 10
 
@@ -29,7 +29,7 @@ class ConsensusAdapter:
         self._handler = handler
         channel = Channel("tcp", {"endpoint": context.own.endpoints.consensus, "alias": "consensus"})
         self._subscription = context.media.add_subscription(str(channel), CONSENSUS_STREAM_ID)
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         # The types of handler and key belong together line by line, which a type of dict cannot say.
         self._handlers: dict[type[Message], Callable[..., None]] = {
             cm.CanvassPosition: handler.on_canvass_position,

@@ -29,7 +29,7 @@ from upheaval_node.cluster.leader_log import LeaderLog
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.member_log import MemberLog
-from upheaval_node.cluster.module_context import open_context
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_messages import ConsensusMessages
 from upheaval_node.cluster.module_snapshots import Snapshots
 from upheaval_node.cluster.module_standing import Standing
@@ -41,17 +41,13 @@ from upheaval_node.cluster.replicated_state import ReplicatedState, is_for_all
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
 from upheaval_node.cluster.standby_notices import StandbyNotices
-from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
-from upheaval_node.media.api import Media
-from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
+from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID
 from upheaval_node.protocol.frames import max_message_length
-from upheaval_node.settings import MemberSettings
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, MemberId, Now, TermId
+from upheaval_node.types import LOG_START, MS, NEVER_NS, NULL_VALUE, Now, Position, TermId
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
 RETRY_AFTER_ERROR_NS: Final = 1 * MS
@@ -112,24 +108,13 @@ class ConsensusModule:
 
     def __init__(
         self,
-        media: Media,
-        storage: Storage,
-        counters: Counters,
-        settings: MemberSettings,
-        members: str,
-        member_id: MemberId,
-        tracer: Tracer,
+        context: ModuleContext,
         random: Random,
-        errors: ErrorSink,
         *,
-        archive_control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,
         authenticator: Authenticator | None = None,
         authorisation: AuthorisationService | None = None,
     ) -> None:
-        """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
-        context = self._context = open_context(
-            media, storage, counters, settings, members, member_id, tracer, errors, archive_control_stream_id
-        )
+        self._context = context
         self.members: Final = context.members
         self.membership: Final = context.membership
         self.counters: Final = context.published
@@ -202,7 +187,7 @@ class ConsensusModule:
         return self._standing.leadership_term_id
 
     @property
-    def commit_position(self) -> int:
+    def commit_position(self) -> Position:
         """Value of the commit counter."""
         return self._log.commit_position
 
@@ -380,7 +365,7 @@ class ConsensusModule:
             self._ingress.close()
             self._ingress = None
 
-    def _roll_back(self, now: Now, position: int) -> None:
+    def _roll_back(self, now: Now, position: Position) -> None:
         """Undo what stands in the log after `position`: another leader may write something else there."""
         self._context.latency.abandon()
         self._context.durations.abandon()
@@ -431,7 +416,7 @@ class ConsensusModule:
         toggle = self.counters.control_toggle
         value, state = toggle.get(), self.state
         if value == ControlToggle.ABORT and state is ModuleState.ACTIVE:
-            self._termination.abort(now, self._log.publisher.position)
+            self._termination.abort(now, Position(self._log.publisher.position))
             return 1
         command = _COMMANDS.get(value)
         if command is None or command.taken_in is not state or not self._append_action(now, command):
@@ -443,7 +428,7 @@ class ConsensusModule:
         return 1
 
     def _append_action(self, now: Now, command: _AdminCommand) -> bool:
-        def request(position: int) -> cm.ClusterActionRequest:
+        def request(position: Position) -> cm.ClusterActionRequest:
             return cm.ClusterActionRequest(
                 leadership_term_id=self.leadership_term_id,
                 log_position=position,
@@ -474,7 +459,7 @@ class ConsensusModule:
             self._context.latency.on_append(now, position, log.position)
         return work + self._log.lead(now)
 
-    def _on_committed(self, now: Now, position: int) -> None:
+    def _on_committed(self, now: Now, position: Position) -> None:
         """A quorum has recorded the log up to there."""
         self._context.latency.on_commit(now, position)
         self._state.on_committed(position)
@@ -491,7 +476,7 @@ class ConsensusModule:
                 work += self._ingress.poll(now, None, self.leadership_term_id)
         return work + self._log.send_append_position(now, 0)
 
-    def _on_log_ended(self, now: Now, stop_position: int | None) -> None:
+    def _on_log_ended(self, now: Now, stop_position: Position | None) -> None:
         """The leader's stream has ended, or the recording of the log has, where `stop_position` says."""
         image = self._log.reader.image
         end = None if image is None else image.end_of_stream_position
@@ -534,10 +519,10 @@ class ConsensusModule:
     def _terminate_unexpectedly(self, now: Now, error: NodeError) -> None:
         if self.state is not ModuleState.CLOSED:
             self._context.report(now, "termination", str(error))
-            self._end_services(0, ack_required=True)
+            self._end_services(LOG_START, ack_required=True)
             self._release_streams(now)
 
-    def _end_services(self, position: int, *, ack_required: bool) -> None:
+    def _end_services(self, position: Position, *, ack_required: bool) -> None:
         if self._context.settings.service_count > 0:
             self._services.send(cm.ServiceTerminationPosition(log_position=position, ack_required=ack_required))
 

@@ -15,7 +15,7 @@ from upheaval_node.cluster.members import (
 )
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.constants import CONSENSUS_PROTOCOL_VERSION
-from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, TermId
+from upheaval_node.types import LOG_START, NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, Position, TermId
 
 
 class BallotStates(ElectionBase):
@@ -36,7 +36,7 @@ class BallotStates(ElectionBase):
                 self.append_position = append_position
         # A replay that was given up has left the term that it had come to.
         self.log_leadership_term_id = self.named_term_id
-        self.notified_commit_position = 0
+        self.notified_commit_position = LOG_START
         self.candidate_term_id = max(self._context.node_state.candidate_term_id, self.leadership_term_id)
         if not self._membership.others:
             self.candidate_term_id = self._persist_candidate_term(now, TermId(self.candidate_term_id + 1))
@@ -45,7 +45,7 @@ class BallotStates(ElectionBase):
             self._enter(ElectionState.CANVASS, now, "")
         return 1
 
-    def _finish_truncation(self, now: Now, position: int) -> bool:
+    def _finish_truncation(self, now: Now, position: Position) -> bool:
         if not self._log.truncate(now, position):
             return False
         self.log_leadership_term_id = self._context.recording_log.cut_terms(position)
@@ -61,7 +61,7 @@ class BallotStates(ElectionBase):
             self._replay.close()
             self._replay = None
         self._replication_deadline_ns = 0
-        self._last_published_commit = 0
+        self._last_published_commit = LOG_START
         self.catchup_join_position = NULL_POSITION
         self.log_session_id = None
 

@@ -18,7 +18,18 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import LONG_AGO_NS, NEVER_NS, NULL_MEMBER_ID, NULL_POSITION, NULL_VALUE, MemberId, Now, TermId
+from upheaval_node.types import (
+    LOG_START,
+    LONG_AGO_NS,
+    NEVER_NS,
+    NULL_MEMBER_ID,
+    NULL_POSITION,
+    NULL_VALUE,
+    MemberId,
+    Now,
+    Position,
+    TermId,
+)
 
 SHORTEST_WAIT_NS = 1_000_000
 """A deadline that a failed send left in the past is looked at again after this long, so that the loop cannot spin."""
@@ -55,9 +66,9 @@ class ElectionBase:
         is_node_startup: bool,
         gracefully_closed_leader_id: MemberId,
         leadership_term_id: TermId,
-        term_base_log_position: int,
-        log_position: int,
-        append_position: int,
+        term_base_log_position: Position,
+        log_position: Position,
+        append_position: Position,
         now: Now,
     ) -> None:
         self._context = context
@@ -79,7 +90,7 @@ class ElectionBase:
         self.candidate_term_id = leadership_term_id
         self.log_position = log_position
         self.append_position = append_position
-        self.notified_commit_position = 0
+        self.notified_commit_position = LOG_START
         self.catchup_join_position = NULL_POSITION
         self.leader_member_id = NULL_MEMBER_ID
         self.leader_recording_id = NULL_VALUE
@@ -95,17 +106,17 @@ class ElectionBase:
 
         self._tick_ns = now.ns
         self._last_error_ns = LONG_AGO_NS
-        self._retry_at_ns = LONG_AGO_NS
+        self._retry_at_ns: int = LONG_AGO_NS
         self._state_change_ns = now.ns
         self._last_update_ns = LONG_AGO_NS
         self._last_commit_update_ns = LONG_AGO_NS
-        self._last_published_commit = 0
+        self._last_published_commit = LOG_START
         self._last_published_append = NULL_POSITION
         self._nomination_deadline_ns = 0
         self._replication_deadline_ns = 0
         self._slice = TermDecision(TermAction.NOTHING)
         self._term_base = NULL_POSITION
-        self._truncate_position: int | None = None
+        self._truncate_position: Position | None = None
         self._replay: LogTransfer | None = None
         self._replication: LogTransfer | None = None
 
@@ -209,7 +220,7 @@ class ElectionBase:
         known = self.log_leadership_term_id
         return known if last is None else max(known, last.leadership_term_id)
 
-    def _quorum_position(self, now: Now) -> int:
+    def _quorum_position(self, now: Now) -> Position:
         # Differs from Aeron (docs/protocol.md, E7): Aeron counts any position of an active member.
         # A log that ends in the same term as ours is a part of it or goes on from it; one that is reported under our
         # new term was copied from ours. Nobody else's position says anything about our log.
@@ -224,7 +235,7 @@ class ElectionBase:
         return position if named else min(position, max(self.log_position, self._last_published_commit))
 
     def _new_leadership_term(
-        self, now: Now, log_leadership_term_id: TermId, quorum: int
+        self, now: Now, log_leadership_term_id: TermId, quorum: Position
     ) -> cm.NewLeadershipTerm | None:
         if self.log_session_id is None:
             return None
@@ -266,18 +277,18 @@ class ElectionBase:
             self._context.send(now, member.id, message)
 
     def _update_recording_log(
-        self, now: Now, term_id: TermId, base: int, end: int, timestamp: int | None = None
+        self, now: Now, term_id: TermId, base: Position, end: Position, timestamp: int | None = None
     ) -> None:
         self._name_term(now, term_id, base, end, timestamp)
         self.log_leadership_term_id = term_id
 
-    def _name_term(self, now: Now, term_id: TermId, base: int, end: int, timestamp: int | None = None) -> None:
+    def _name_term(self, now: Now, term: TermId, base: Position, end: Position, timestamp: int | None = None) -> None:
         """Write the term into the recording log; what this member says of its log stays as it is."""
         self._context.recording_log.ensure_coherent(
             self._log.recording_id,
             self._initial_term_id,
             self._initial_term_base,
-            term_id,
+            term,
             base,
             end,
             self._context.cluster_time(now) if timestamp is None else timestamp,

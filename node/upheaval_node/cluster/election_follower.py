@@ -9,7 +9,7 @@ from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, dec
 from upheaval_node.cluster.log_access import LogTransfer
 from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, Position
 
 
 class FollowerStates(ElectionBase):
@@ -112,7 +112,7 @@ class FollowerStates(ElectionBase):
         self.log_leadership_term_id = self.named_term_id
         self._enter(ElectionState.CANVASS, now, reason)
 
-    def _check_ends_at_term_base(self, position: int) -> None:
+    def _check_ends_at_term_base(self, position: Position) -> None:
         if self.log_leadership_term_id < self.leadership_term_id and position != self._term_base:
             raise PeerError(f"the log ends at {position}, but the next term begins at {self._term_base}")
 
@@ -190,7 +190,7 @@ class FollowerStates(ElectionBase):
         if now.ns >= self._state_change_ns + self._timeouts.leader_heartbeat_ns:
             raise TimeoutExpired(f"{self.state.name}: {what}")
 
-    def _publish_append_position(self, now: Now, position: int) -> bool:
+    def _publish_append_position(self, now: Now, position: Position) -> bool:
         """AppendPosition on advance and on every interval."""
         is_due = now.ns >= self._last_update_ns + self._timeouts.leader_heartbeat_interval_ns
         if position <= self._last_published_append and not is_due:
@@ -201,7 +201,7 @@ class FollowerStates(ElectionBase):
         self._last_published_append = position
         return True
 
-    def _send_append_position(self, now: Now, position: int) -> bool:
+    def _send_append_position(self, now: Now, position: Position) -> bool:
         return self._context.send(
             now,
             self.leader_member_id,
@@ -274,7 +274,7 @@ class FollowerStates(ElectionBase):
             case _:
                 pass
 
-    def _begin_truncation(self, position: int) -> None:
+    def _begin_truncation(self, position: Position) -> None:
         """The tail after `position` was never committed: cut it in INIT, then canvass with the shorter log."""
         # Differs from Aeron (docs/protocol.md, E6): Aeron truncates.
         if position < self._log.commit_position:

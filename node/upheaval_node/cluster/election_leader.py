@@ -7,7 +7,7 @@ from upheaval_node.cluster.election_base import ElectionBase
 from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.errors import TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_POSITION, Now
+from upheaval_node.types import NULL_POSITION, Now, Position
 
 
 class LeaderStates(ElectionBase):
@@ -71,7 +71,7 @@ class LeaderStates(ElectionBase):
         if is_passed and now.ns >= self._state_change_ns + self._timeouts.leader_heartbeat_ns:
             raise TimeoutExpired(f"no quorum in time, and a candidate of term {self.candidate_term_id} was seen")
 
-    def _announce_term_on_interval(self, now: Now, quorum: int) -> int:
+    def _announce_term_on_interval(self, now: Now, quorum: Position) -> int:
         if now.ns < self._last_update_ns + self._timeouts.leader_heartbeat_interval_ns:
             return 0
         self._last_update_ns = now.ns
@@ -80,7 +80,7 @@ class LeaderStates(ElectionBase):
             self._send_to_others(now, message)
         return 1
 
-    def _publish_commit_on_interval(self, now: Now, quorum: int) -> int:
+    def _publish_commit_on_interval(self, now: Now, quorum: Position) -> int:
         """On advance and on every interval; a position that went back is not published until it recovers."""
         is_due = now.ns >= self._last_commit_update_ns + self._timeouts.leader_heartbeat_interval_ns
         if not (quorum > self._last_published_commit or (quorum == self._last_published_commit and is_due)):

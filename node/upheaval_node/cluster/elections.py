@@ -13,7 +13,7 @@ from upheaval_node.cluster.module_standing import Standing
 from upheaval_node.cluster.module_state import ModuleState
 from upheaval_node.cluster.recovery import Recovered
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import NULL_MEMBER_ID, NULL_POSITION, MemberId, Now
+from upheaval_node.types import LOG_START, NULL_MEMBER_ID, NULL_POSITION, MemberId, Now
 
 
 class Elections:
@@ -42,7 +42,7 @@ class Elections:
             publisher.send,
             self._on_move,
         )
-        self._appended_at_start = 0
+        self._appended_at_start = LOG_START
         self._term_base_at_start = NULL_POSITION
 
     def start_first(self, now: Now, recovered: Recovered) -> None:

@@ -14,7 +14,7 @@ from upheaval_node.media.api import Image, Publication, Subscription
 from upheaval_node.protocol.channel import Channel, split_endpoint
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, ClusterRole
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, ClusterRole, Position
 
 _MERGED_TRANSPORTS = 2
 
@@ -35,7 +35,7 @@ class FollowerLog:
         self._catchup: str | None = None
         self._live: str | None = None
 
-    def open(self, session_id: int, log_position: int) -> None:
+    def open(self, session_id: int, log_position: Position) -> None:
         """Subscribe to the leader's stream, to be joined at `log_position`; nothing arrives yet."""
         self.close()
         channel = Channel(
@@ -113,7 +113,7 @@ class FollowerLog:
 
     # --- joining ---
 
-    def join(self, log_position: int, name_term: Callable[[], None], *, is_startup: bool) -> StepGenerator[None]:
+    def join(self, log_position: Position, name_term: Callable[[], None], *, is_startup: bool) -> StepGenerator[None]:
         """Wait for the image, record it, read it, and have the services join it.
 
         `name_term` is called once: before a recording is extended, or as soon as a log has its first one. Raises

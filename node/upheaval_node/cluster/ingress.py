@@ -20,7 +20,7 @@ from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import INGRESS_STREAM_ID
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import TYPE_PAD
-from upheaval_node.types import FRAME_HEADER_LENGTH, NULL_VALUE, Now, TermId
+from upheaval_node.types import FRAME_HEADER_LENGTH, NOT_YET, NULL_VALUE, Now, TermId
 
 MESSAGE_HEADER_LENGTH: Final = 8
 SOMEBODY_ELSES: Final = "messages for a session of somebody else"
@@ -104,7 +104,7 @@ class IngressAdapter:
         self._is_leader = False
         self._sources: dict[int, _Source] = {}
         self._max_block_length = max_block_length
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._turn = 0
         self._faults = context.ingress_faults
         self._max_message_length = max_message_length

@@ -1,6 +1,6 @@
 """What this member heard last of a leader. Knows no message."""
 
-from upheaval_node.types import Now
+from upheaval_node.types import LOG_START, Now, Position
 
 
 class LeaderContact:
@@ -8,13 +8,13 @@ class LeaderContact:
 
     def __init__(self) -> None:
         self.heard_ns = 0
-        self.commit_position = 0
+        self.commit_position = LOG_START
         """How far the log is committed, as a leader, a snapshot or the last election said."""
 
     def heard(self, now: Now) -> None:
         """A leader may still be there."""
         self.heard_ns = now.ns
 
-    def on_commit_position(self, position: int) -> None:
+    def on_commit_position(self, position: Position) -> None:
         """The log is committed that far."""
         self.commit_position = max(self.commit_position, position)

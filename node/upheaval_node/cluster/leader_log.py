@@ -10,7 +10,7 @@ from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import ClusterRole
+from upheaval_node.types import ClusterRole, Position
 
 
 class LeaderLog:
@@ -22,7 +22,7 @@ class LeaderLog:
         self._services = services
         self.publisher: LogPublisher | None = None
 
-    def open(self, position: int) -> int:
+    def open(self, position: Position) -> int:
         """Create the publication at `position`, with all other members as destinations; returns its session id."""
         self.close()
         context = self._context
@@ -34,7 +34,7 @@ class LeaderLog:
         self.publisher = LogPublisher(publication)
         return publication.session_id
 
-    def join(self, log_position: int, *, is_startup: bool) -> StepGenerator[None]:
+    def join(self, log_position: Position, *, is_startup: bool) -> StepGenerator[None]:
         """Record the publication and have the services join it."""
         publisher = self.publisher
         assert publisher is not None

@@ -9,7 +9,7 @@ from enum import Enum, auto
 
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, TermId
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Position, TermId
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class NextTerm:
     """The term that follows the one a receiver knows: its id, where it starts, and where it ends if that is known."""
 
     leadership_term_id: TermId = NULL_TERM_ID
-    base_log_position: int = NULL_POSITION
-    end_log_position: int = NULL_POSITION
+    base_log_position: Position = NULL_POSITION
+    end_log_position: Position = NULL_POSITION
 
 
 def next_term_in_election(
@@ -26,7 +26,7 @@ def next_term_in_election(
     log_leadership_term_id: TermId,
     own_log_term_id: TermId,
     leadership_term_id: TermId,
-    append_position: int,
+    append_position: Position,
 ) -> NextTerm:
     """The term after `log_leadership_term_id`, as a leader tells it while its own election is not over.
 
@@ -41,14 +41,14 @@ def next_term_in_election(
 
 
 def next_term_when_running(
-    recording_log: RecordingLog, log_leadership_term_id: TermId, leadership_term_id: TermId, term_base_log_position: int
+    recording_log: RecordingLog, log_leadership_term_id: TermId, leadership_term_id: TermId, term_base: Position
 ) -> NextTerm:
     """The term after `log_leadership_term_id`, as a running leader tells it. An open term has no end."""
     if log_leadership_term_id >= leadership_term_id:
         return NextTerm()
     entry = recording_log.find_term_entry(TermId(log_leadership_term_id + 1))
     if entry is None:
-        return NextTerm(leadership_term_id, term_base_log_position, NULL_POSITION)
+        return NextTerm(leadership_term_id, term_base, NULL_POSITION)
     return NextTerm(entry.leadership_term_id, entry.term_base_log_position, entry.log_position)
 
 
@@ -68,11 +68,11 @@ class TermDecision:
 
     action: TermAction
     leadership_term_id: TermId = NULL_TERM_ID
-    base_log_position: int = NULL_POSITION
-    stop_position: int = NULL_POSITION
+    base_log_position: Position = NULL_POSITION
+    stop_position: Position = NULL_POSITION
 
 
-def decide_on_term(message: cm.NewLeadershipTerm, append_position: int) -> TermDecision:
+def decide_on_term(message: cm.NewLeadershipTerm, append_position: Position) -> TermDecision:
     """Compare the follower's append position with the terms that the leader names.
 
     The caller has checked that `message.log_leadership_term_id` equals its own.

@@ -45,9 +45,9 @@ class LogAdapter:
         self._max_block_length = max_block_length
         self._image: Image | None = None
         self._assembler = FragmentAssembler()
-        self._position = NULL_POSITION
+        self._position: int = NULL_POSITION
         # Where the entry begins of which only a part was read, else -1.
-        self._entry_start = NULL_POSITION
+        self._entry_start: int = NULL_POSITION
 
     @property
     def is_attached(self) -> bool:

@@ -15,6 +15,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.fragments import framed_length
 from upheaval_node.protocol.session_header import pack_session_header
+from upheaval_node.types import LOG_START, Position
 
 
 class LogPublisher:
@@ -71,12 +72,12 @@ class LogPublisher:
         """Append an entry and return the position after it, 0 under back pressure."""
         return self._append(cm.SCHEMA.encode(message))
 
-    def append_with_end(self, entry: Callable[[int], Message]) -> int:
+    def append_with_end(self, entry: Callable[[Position], Message]) -> Position:
         """Append an entry that names its own end, made by `entry` from it: that end, 0 under back pressure."""
-        end = self._checked(self._publication.claim_position(len(cm.SCHEMA.encode(entry(0)))))
-        return end and self.append(entry(end))
+        end = Position(self._checked(self._publication.claim_position(len(cm.SCHEMA.encode(entry(LOG_START))))))
+        return end and Position(self.append(entry(end)))
 
-    def whole_entries(self, position: int) -> int:
+    def whole_entries(self, position: Position) -> Position:
         """`position`, or the start of the entry that it would cut in two.
 
         Fragments are recorded one by one, so a quorum may hold a part of an entry. That must not count as committed:
@@ -87,7 +88,7 @@ class LogPublisher:
         while fragmented and fragmented[0][1] <= position:
             fragmented.popleft()
         if fragmented and fragmented[0][0] < position:
-            return fragmented[0][0]
+            return Position(fragmented[0][0])
         return position
 
     def close(self) -> None:

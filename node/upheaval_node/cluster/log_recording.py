@@ -18,7 +18,7 @@ from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.frames import position_bits_to_shift, term_id_at, term_offset_at
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import MS, NULL_POSITION, NULL_VALUE
+from upheaval_node.types import MS, NULL_POSITION, NULL_VALUE, Position
 
 ASK_INTERVAL_NS: Final = 10 * MS
 """Pause before the archive is asked again whether the recording has stopped."""
@@ -112,7 +112,7 @@ class LogRecording:
         return LogFormat(0, settings.log_term_length, settings.log_mtu)
 
     @property
-    def position(self) -> int | None:
+    def position(self) -> Position | None:
         """How far the log is recorded; None while it is not being recorded."""
         counter = self._counter
         if counter is None:
@@ -120,13 +120,13 @@ class LogRecording:
         if counter.is_closed:
             self._counter = None
             return None
-        return counter.get()
+        return Position(counter.get())
 
     def adopt(self, descriptor: am.RecordingDescriptor) -> None:
         """The log has this recording from now on."""
         self.recording_id = descriptor.recording_id
-        self.start_position = descriptor.start_position
-        self.stop_position = descriptor.stop_position
+        self.start_position = Position(descriptor.start_position)
+        self.stop_position = Position(descriptor.stop_position)
         self._format = LogFormat(descriptor.initial_term_id, descriptor.term_buffer_length, descriptor.mtu_length)
 
     def start(self, session_id: int, log_format: LogFormat) -> StepGenerator[None]:
@@ -162,11 +162,11 @@ class LogRecording:
     def on_signal(self, signal: am.RecordingSignalEvent) -> None:
         """STOP of the log's recording says where it ended."""
         if signal.signal is am.RecordingSignal.STOP and signal.recording_id == self.recording_id:
-            self.stop_position = signal.position
+            self.stop_position = Position(signal.position)
             self.has_stopped = True
             self._counter = None
 
-    def stop(self) -> StepGenerator[int]:
+    def stop(self) -> StepGenerator[Position]:
         """Stop recording and return where it stopped, -1 when there never was a recording."""
         yield from self._end_start()
         if self.recording_id != NULL_VALUE:
@@ -234,7 +234,7 @@ class LogRecording:
             while now.ns < ask_again_ns:
                 now = yield
 
-    def truncate(self, position: int) -> StepGenerator[None]:
+    def truncate(self, position: Position) -> StepGenerator[None]:
         """Cut the stopped recording."""
         call = self._context.archive.truncate(self.recording_id, position)
         while not call.done:

@@ -14,7 +14,7 @@ from upheaval_node.media.api import Image, Subscription
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import REPLAY_STREAM_ID
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import NULL_POSITION, ClusterRole, Now
+from upheaval_node.types import NULL_POSITION, ClusterRole, Now, Position
 
 
 class LocalLogReplay:
@@ -28,8 +28,8 @@ class LocalLogReplay:
         adapter: LogAdapter,
         *,
         recording_id: int,
-        start_position: int,
-        stop_position: int,
+        start_position: Position,
+        stop_position: Position,
     ) -> None:
         self._context = context
         self._standing = standing
@@ -50,11 +50,11 @@ class LocalLogReplay:
         self.is_closed = False
 
     @property
-    def position(self) -> int:
+    def position(self) -> Position:
         """What the adapter has read; where the replay begins, before that."""
         if not self._adapter.is_attached or self._adapter.position == NULL_POSITION:
             return self._start_position
-        return self._adapter.position
+        return Position(self._adapter.position)
 
     @property
     def is_done(self) -> bool:

@@ -13,7 +13,7 @@ from upheaval_node.errors import PeerError, TimeoutExpired
 from upheaval_node.protocol.archive_messages import RecordingSignal, RecordingSignalEvent
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import NULL_VALUE, MemberId, Now
+from upheaval_node.types import NULL_VALUE, MemberId, Now, Position
 
 
 class LeaderLogReplication:
@@ -26,8 +26,8 @@ class LeaderLogReplication:
         *,
         leader_member_id: MemberId,
         leader_recording_id: int,
-        start_position: int,
-        stop_position: int,
+        start_position: Position,
+        stop_position: Position,
         now: Now,
     ) -> None:
         self._context = context
@@ -107,10 +107,10 @@ class LeaderLogReplication:
             case RecordingSignal.EXTEND:
                 self._has_extended = True
             case RecordingSignal.SYNC:
-                self.position = max(self.position, signal.position)
+                self.position = max(self.position, Position(signal.position))
             case RecordingSignal.STOP:
                 self._has_stopped = True
-                self.position = max(self.position, signal.position)
+                self.position = max(self.position, Position(signal.position))
             case RecordingSignal.REPLICATE_END:
                 self._has_ended = True
             case RecordingSignal.DELETE:
@@ -141,7 +141,7 @@ class LeaderLogReplication:
             if self._counter.is_closed:
                 self._counter = None
             else:
-                self.position = max(self.position, self._counter.get())
+                self.position = max(self.position, Position(self._counter.get()))
 
     def _stop_when_known(self) -> None:
         if self._call.done and self._call.error is None and not self._has_ended:

@@ -26,7 +26,7 @@ from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import NodeError, PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import LONG_AGO_NS, NULL_POSITION, MemberId, Now, TermId
+from upheaval_node.types import LOG_START, LONG_AGO_NS, NULL_POSITION, MemberId, Now, Position, TermId
 
 CATCHUP_FLAG: Final = 1
 """Flag of an AppendPosition that was sent while catching up."""
@@ -53,8 +53,8 @@ class MemberLog:
         leader_log: LeaderLog,
         *,
         on_leave: Callable[[Now], None],
-        on_roll_back: Callable[[Now, int], None],
-        on_commit: Callable[[Now, int], None],
+        on_roll_back: Callable[[Now, Position], None],
+        on_commit: Callable[[Now, Position], None],
     ) -> None:
         self._context = context
         self._standing = standing
@@ -71,20 +71,20 @@ class MemberLog:
         self.catchups: Final = CatchupReplays(context)
         self._last_commit_send_ns = LONG_AGO_NS
         self._last_append_send_ns = LONG_AGO_NS
-        self._last_append_position = 0
-        self._appended_position = 0
+        self._last_append_position = LOG_START
+        self._appended_position = LOG_START
         self._append_advance_ns = 0
         self._backtrack_reported_at = NULL_POSITION
         self._replays: list[LocalLogReplay] = []
         self._replications: list[LeaderLogReplication] = []
-        self._leaving: Steps[int] | None = None
+        self._leaving: Steps[Position] | None = None
         self._joining: Steps[None] | None = None
         self._truncating: Steps[None] | None = None
 
     @property
-    def commit_position(self) -> int:
+    def commit_position(self) -> Position:
         """How far the log is known to be committed, and is read."""
-        return self._context.published.commit_position.get()
+        return Position(self._context.published.commit_position.get())
 
     @property
     def recording_id(self) -> int:
@@ -109,11 +109,11 @@ class MemberLog:
         last_ns = self._last_commit_send_ns if self._standing.is_leader else self._last_append_send_ns
         return last_ns + self._interval_ns
 
-    def begin_at(self, position: int) -> None:
+    def begin_at(self, position: Position) -> None:
         """Of the log everything before `position` is committed: by a snapshot, or when an election is over."""
         self._context.published.commit_position.set(position)
 
-    def begin_term(self, now: Now, position: int) -> None:
+    def begin_term(self, now: Now, position: Position) -> None:
         """An election is over: whoever leads is heard at once, who follows reports in an interval."""
         self.begin_at(position)
         if self._standing.is_leader:
@@ -123,7 +123,7 @@ class MemberLog:
 
     # --- leaving a term ---
 
-    def leave_term(self, now: Now, log_position: int) -> int | None:
+    def leave_term(self, now: Now, log_position: Position) -> Position | None:
         """Gives up a join or truncation that is under way, whoever asked for it."""
         if self._leaving is None:
             for steps in (self._joining, self._truncating):
@@ -142,7 +142,7 @@ class MemberLog:
         self._leaving = None
         return stop_position
 
-    def _leave_term(self, now: Now, log_position: int) -> StepGenerator[int]:
+    def _leave_term(self, now: Now, log_position: Position) -> StepGenerator[Position]:
         self._on_leave(now)
         self._backtrack_reported_at = NULL_POSITION
         self.follower_log.remove_destinations()
@@ -176,7 +176,7 @@ class MemberLog:
             self._replays = [each for each in self._replays if not (each.is_closed and each.release())]
             self._replications = [each for each in self._replications if not (each.is_closed and each.release())]
 
-    def truncate(self, now: Now, position: int) -> bool:
+    def truncate(self, now: Now, position: Position) -> bool:
         """The recording is stopped already: a member that is told to truncate has not joined a log."""
         if self._truncating is None:
             self._context.report(now, "election", f"Truncating Cluster Log - to {position}")
@@ -193,11 +193,11 @@ class MemberLog:
 
     # --- leader ---
 
-    def publish(self, position: int) -> int:
+    def publish(self, position: Position) -> int:
         """The publication has all other members as destinations."""
         return self.leader_log.open(position)
 
-    def join_as_leader(self, now: Now, leadership_term_id: TermId, log_position: int, *, is_startup: bool) -> bool:
+    def join_as_leader(self, now: Now, leadership_term_id: TermId, log_position: Position, *, is_startup: bool) -> bool:
         """The publication is recorded here, and then joined by the services."""
         if self._joining is None:
             self._standing.enter_term(leadership_term_id)
@@ -212,7 +212,7 @@ class MemberLog:
         self._joining = None
         return True
 
-    def commit(self, now: Now, leadership_term_id: TermId, append_position: int, quorum_position: int) -> int:
+    def commit(self, now: Now, leadership_term_id: TermId, append_position: Position, quorum_position: Position) -> int:
         """Raises no error for a quorum position that went backwards: it is reported once and commits nothing."""
         # Followers may come late: until they do this member must stay an active one of its own quorum.
         self._context.own.record(leadership_term_id, append_position, now.ns)
@@ -246,11 +246,11 @@ class MemberLog:
         self._context.own.record(term_id, appended, now.ns)
         return self.commit(now, term_id, appended, self._context.membership.quorum_position(now, (term_id,)))
 
-    def append_term_event(self, now: Now, leadership_term_id: TermId, log_position: int) -> bool:
+    def append_term_event(self, now: Now, leadership_term_id: TermId, log_position: Position) -> bool:
         """NewLeadershipTermEvent, which names the position where it ends itself."""
         context, publisher = self._context, self.publisher
 
-        def event(position: int) -> cm.NewLeadershipTermEvent:
+        def event(position: Position) -> cm.NewLeadershipTermEvent:
             return cm.NewLeadershipTermEvent(
                 leadership_term_id=leadership_term_id,
                 log_position=position,
@@ -266,7 +266,7 @@ class MemberLog:
 
     # --- follower ---
 
-    def follow(self, log_session_id: int, log_position: int, *, catching_up: bool) -> str | None:
+    def follow(self, log_session_id: int, log_position: Position, *, catching_up: bool) -> str | None:
         """Subscribes once; the port of the catch-up destination is known some turns later."""
         log = self.follower_log
         if not log.is_open:
@@ -277,17 +277,17 @@ class MemberLog:
                 log.add_live_destination()
         return log.catchup_endpoint
 
-    def join_as_follower(self, now: Now, log_position: int, name_term: Callable[[], None], *, is_startup: bool) -> bool:
+    def join_as_follower(self, now: Now, start: Position, name_term: Callable[[], None], *, is_startup: bool) -> bool:
         """The stream is recorded here, and then joined by the services."""
         if self._joining is None:
             self._last_append_send_ns = self._append_advance_ns = now.ns
-            self._joining = Steps(self.follower_log.join(log_position, name_term, is_startup=is_startup))
+            self._joining = Steps(self.follower_log.join(start, name_term, is_startup=is_startup))
         if not self._has_joined(now):
             return False
-        self._last_append_position = self._appended_position = log_position
+        self._last_append_position = self._appended_position = start
         return True
 
-    def catch_up(self, now: Now, limit_position: int, join_position: int) -> Progress:
+    def catch_up(self, now: Now, limit_position: Position, join_position: Position) -> Progress:
         """Raises `PeerError` when log or recording end, `TimeoutExpired` when nothing is appended for a heartbeat
         time-out.
         """
@@ -312,7 +312,7 @@ class MemberLog:
         is_read = self.commit_position >= target
         return Progress(work, is_read and not log.has_catchup_destination and not standing.is_taking_snapshot)
 
-    def read(self, now: Now, notified_position: int) -> int | None:
+    def read(self, now: Now, notified_position: Position) -> int | None:
         """Outside of an election: consume what is recorded and committed. None when the log has ended."""
         appended = self.recording.position
         if appended is None:
@@ -323,7 +323,7 @@ class MemberLog:
         self._raise_commit_position(notified_position)
         return work
 
-    def _raise_commit_position(self, notified_position: int) -> None:
+    def _raise_commit_position(self, notified_position: Position) -> None:
         """Follow the log reader, but never into the middle of an entry unless the leader said so."""
         position = self.reader.position
         if position < notified_position:
@@ -335,7 +335,7 @@ class MemberLog:
         standing = self._standing
         position = self.recording.position
         if position is None:
-            position = max(self.recording.stop_position, 0)
+            position = max(self.recording.stop_position, LOG_START)
         position = max(position, self._last_append_position)
         if position > self._appended_position:
             self._appended_position = position
@@ -358,7 +358,7 @@ class MemberLog:
 
     # --- both ---
 
-    def replay(self, start_position: int, stop_position: int) -> LogTransfer:
+    def replay(self, start_position: Position, stop_position: Position) -> LogTransfer:
         """From the member's own archive; ended by `release_abandoned` when nobody reads it any more."""
         replay = LocalLogReplay(
             self._context,
@@ -373,13 +373,13 @@ class MemberLog:
         return replay
 
     def replicate(
-        self, now: Now, leader_member_id: MemberId, leader_recording_id: int, start_position: int, stop_position: int
+        self, now: Now, leader_id: MemberId, leader_recording_id: int, start_position: Position, stop_position: Position
     ) -> LogTransfer:
         """From the leader's archive into the own recording of the log."""
         replication = LeaderLogReplication(
             self._context,
             self.recording,
-            leader_member_id=leader_member_id,
+            leader_member_id=leader_id,
             leader_recording_id=leader_recording_id,
             start_position=start_position,
             stop_position=stop_position,

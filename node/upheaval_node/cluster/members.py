@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from upheaval_node.errors import UsageError
-from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, MemberId, Now, TermId
+from upheaval_node.types import LOG_START, NULL_POSITION, NULL_TERM_ID, NULL_VALUE, MemberId, Now, Ns, Position, TermId
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ class ClusterMember:
     id: MemberId
     endpoints: Endpoints
     leadership_term_id: TermId = NULL_TERM_ID
-    log_position: int = NULL_POSITION
-    time_of_last_append_position_ns: int | None = None
+    log_position: Position = NULL_POSITION
+    time_of_last_append_position_ns: Ns | None = None
     candidate_term_id: TermId = NULL_TERM_ID
     vote: bool | None = None
     is_ballot_sent: bool = False
@@ -50,13 +50,13 @@ class ClusterMember:
         self.leadership_term_id = NULL_TERM_ID
         self.log_position = NULL_POSITION
 
-    def record(self, leadership_term_id: TermId, log_position: int, now_ns: int) -> None:
+    def record(self, leadership_term_id: TermId, log_position: Position, now_ns: Ns) -> None:
         """Note a position that this member reported just now."""
         self.leadership_term_id = leadership_term_id
         self.log_position = log_position
         self.time_of_last_append_position_ns = now_ns
 
-    def is_active(self, now_ns: int, timeout_ns: int) -> bool:
+    def is_active(self, now_ns: Ns, timeout_ns: int) -> bool:
         """Heard from within `timeout_ns`."""
         last = self.time_of_last_append_position_ns
         return last is not None and last + timeout_ns > now_ns
@@ -105,8 +105,8 @@ def quorum_threshold(member_count: int) -> int:
 
 
 def quorum_position(
-    members: Iterable[ClusterMember], now_ns: int, timeout_ns: int, log_terms: Container[int] | None = None
-) -> int:
+    members: Iterable[ClusterMember], now_ns: Ns, timeout_ns: int, log_terms: Container[int] | None = None
+) -> Position:
     """The highest position that a quorum of members has reported; silent members count as position 0.
 
     With `log_terms`, so do members that reported another term: their log may be longer and still hold something else
@@ -114,9 +114,9 @@ def quorum_position(
     """
     positions = sorted(
         (
-            max(m.log_position, 0)
+            max(m.log_position, LOG_START)
             if m.is_active(now_ns, timeout_ns) and (log_terms is None or m.leadership_term_id in log_terms)
-            else 0
+            else LOG_START
             for m in members
         ),
         reverse=True,
@@ -124,14 +124,14 @@ def quorum_position(
     return positions[quorum_threshold(len(positions)) - 1]
 
 
-def has_active_quorum(members: Iterable[ClusterMember], now_ns: int, timeout_ns: int) -> bool:
+def has_active_quorum(members: Iterable[ClusterMember], now_ns: Ns, timeout_ns: int) -> bool:
     """Whether a majority was heard of within the time-out."""
     active = [m.is_active(now_ns, timeout_ns) for m in members]
     return sum(active) >= quorum_threshold(len(active))
 
 
 def has_quorum_at_position(
-    members: Iterable[ClusterMember], leadership_term_id: TermId, position: int, now_ns: int, timeout_ns: int
+    members: Iterable[ClusterMember], leadership_term_id: TermId, position: Position, now_ns: Ns, timeout_ns: int
 ) -> bool:
     """A quorum of active members is in this term and has recorded up to `position`."""
     there = [
@@ -159,11 +159,11 @@ class Membership:
         """All but this one."""
         return [member for member in self.by_id.values() if member is not self.own]
 
-    def quorum_position(self, now: Now, log_terms: Container[int]) -> int:
+    def quorum_position(self, now: Now, log_terms: Container[int]) -> Position:
         """How far a quorum of active members has recorded the log of these terms."""
         return quorum_position(self.all, now.ns, self._timeout_ns, log_terms)
 
-    def has_quorum_at(self, now: Now, leadership_term_id: TermId, position: int) -> bool:
+    def has_quorum_at(self, now: Now, leadership_term_id: TermId, position: Position) -> bool:
         """Whether a quorum of active members is in this term and has recorded up to `position`."""
         return has_quorum_at_position(self.all, leadership_term_id, position, now.ns, self._timeout_ns)
 

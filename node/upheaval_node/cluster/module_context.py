@@ -3,9 +3,7 @@
 Holds no state of the cluster. Counter types, keys and labels are those of Aeron Cluster.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import fields
 from typing import Final
 
 from upheaval_node import counters as counter_types
@@ -22,8 +20,8 @@ from upheaval_node.media.api import Media
 from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import ErrorSink, Storage, Tracer
 from upheaval_node.protocol.codec import Message
-from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, MODULE_ARCHIVE_RESPONSE_STREAM_ID
-from upheaval_node.settings import ClusterSettings, MemberSettings
+from upheaval_node.protocol.constants import MODULE_ARCHIVE_RESPONSE_STREAM_ID
+from upheaval_node.settings import MemberSettings
 from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.types import NULL_VALUE, MemberId, Now
 
@@ -84,43 +82,60 @@ def trace_fields(message: Message) -> dict[str, TraceValue]:
     return values
 
 
-@dataclass(slots=True)
 class ModuleContext:
-    """Made by `open_context`; everything but the members' positions stays as it is."""
+    """Everything but the members' positions stays as it is."""
 
-    media: Media
-    counters: Counters
-    published: ModuleCounters
-    settings: ClusterSettings
-    member_id: MemberId
-    members: dict[int, ClusterMember]
-    new_archive_client: Callable[[], ArchiveClient]
-    tracer: Tracer
-    errors: ErrorSink
-    time: ClusterTime
-    recording_log: RecordingLog
-    node_state: NodeState
-    archive: ArchiveClient = field(init=False)
-    membership: Membership = field(init=False)
-    latency: CommitLatency = field(init=False)
-    durations: SnapshotDurations = field(init=False)
-    ignored: IgnoredMessages = field(init=False)
-    ingress_faults: PeerFaults = field(init=False)
-
-    def __post_init__(self) -> None:
-        settings = self.settings
+    def __init__(
+        self,
+        media: Media,
+        storage: Storage,
+        counters: Counters,
+        settings: MemberSettings,
+        members: str,
+        member_id: MemberId,
+        tracer: Tracer,
+        errors: ErrorSink,
+        *,
+        recording_log: RecordingLog | None = None,
+    ) -> None:
+        """Open the files of the member and ask for its archive. Raises `UsageError` for settings that make no sense."""
+        cluster = self.settings = settings.cluster
+        self.members = parse_members(members)
+        if member_id not in self.members:
+            raise UsageError(f"member {member_id} is not among {members!r}")
+        if not 0 <= cluster.service_count <= 10:
+            raise UsageError(f"{cluster.service_count} services")
+        self.media = media
+        self.counters = counters
+        self.member_id = member_id
+        self.tracer = tracer
+        self.errors = errors
+        self.published = ModuleCounters(counters, cluster.cluster_id)
+        self.time = ClusterTime(cluster.time_unit)
+        self.recording_log = recording_log or RecordingLog(storage, sync_level=cluster.file_sync_level)
+        self.node_state = NodeState(storage, sync_level=cluster.file_sync_level)
+        self._archive_timeout_ns = settings.archive.message_timeout_ns
         self.archive = self.new_archive_client()
-        self.membership = Membership(self.members, self.member_id, settings.timeouts.leader_heartbeat_ns)
-        self.latency = CommitLatency(self.counters, settings.cluster_id)
-        self.durations = SnapshotDurations(self.counters, settings.cluster_id, settings.snapshot_duration_threshold_ns)
+        self.membership = Membership(self.members, member_id, cluster.timeouts.leader_heartbeat_ns)
+        self.latency = CommitLatency(counters, cluster.cluster_id)
+        self.durations = SnapshotDurations(counters, cluster.cluster_id, cluster.snapshot_duration_threshold_ns)
         # Here, because the ingress is made anew after every election.
-        self.ingress_faults = PeerFaults(self.errors, "ingress-peer")
+        self.ingress_faults = PeerFaults(errors, "ingress-peer")
         self.ignored = IgnoredMessages(self.published.ignored_messages, self.report)
 
     @property
     def own(self) -> ClusterMember:
         """This member among all members."""
         return self.members[self.member_id]
+
+    def new_archive_client(self) -> ArchiveClient:
+        """A client of the member's archive, which begins to connect."""
+        return ArchiveClient(
+            self.media,
+            response_stream_id=self.settings.cluster_id * 100 + MODULE_ARCHIVE_RESPONSE_STREAM_ID,
+            timeout_ns=self._archive_timeout_ns,
+            name=f"consensus-module-{self.member_id}",
+        )
 
     def cluster_time(self, now: Now) -> int:
         """The wall clock, in the cluster's unit of time."""
@@ -137,46 +152,3 @@ class ModuleContext:
         self.latency.close()
         self.durations.close()
         self.node_state.close()
-
-
-def open_context(
-    media: Media,
-    storage: Storage,
-    counters: Counters,
-    settings: MemberSettings,
-    members: str,
-    member_id: MemberId,
-    tracer: Tracer,
-    errors: ErrorSink,
-    archive_control_stream_id: int = ARCHIVE_CONTROL_STREAM_ID,
-    *,
-    recording_log: RecordingLog | None = None,
-) -> ModuleContext:
-    """Open the files of a member and ask for its archive. Raises `UsageError` for settings that make no sense."""
-    parsed = parse_members(members)
-    cluster = settings.cluster
-    if member_id not in parsed:
-        raise UsageError(f"member {member_id} is not among {members!r}")
-    if not 0 <= cluster.service_count <= 10:
-        raise UsageError(f"{cluster.service_count} services")
-    return ModuleContext(
-        media,
-        counters,
-        ModuleCounters(counters, cluster.cluster_id),
-        cluster,
-        member_id,
-        parsed,
-        partial(
-            ArchiveClient,
-            media,
-            control_stream_id=archive_control_stream_id,
-            response_stream_id=cluster.cluster_id * 100 + MODULE_ARCHIVE_RESPONSE_STREAM_ID,
-            timeout_ns=settings.archive.message_timeout_ns,
-            name=f"consensus-module-{member_id}",
-        ),
-        tracer,
-        errors,
-        ClusterTime(cluster.time_unit),
-        recording_log or RecordingLog(storage, sync_level=cluster.file_sync_level),
-        NodeState(storage, sync_level=cluster.file_sync_level),
-    )

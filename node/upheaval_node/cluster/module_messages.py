@@ -20,7 +20,7 @@ from upheaval_node.cluster.sessions import SessionManager
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_UINT8, Message
-from upheaval_node.types import NULL_VALUE, MemberId, Now, TermId
+from upheaval_node.types import NULL_VALUE, MemberId, Now, Position, TermId
 
 MAX_TERM_GAP = 1 << 16
 """Terms that may have come to nothing between the last one known here and the next; each costs a record of a file."""
@@ -94,7 +94,7 @@ class ConsensusMessages:
                 next_log_position=following.end_log_position,
                 leadership_term_id=term_id,
                 term_base_log_position=base,
-                log_position=publisher.position,
+                log_position=Position(publisher.position),
                 leader_recording_id=self._log.recording_id,
                 timestamp=self._context.cluster_time(now),
                 leader_member_id=self._context.member_id,

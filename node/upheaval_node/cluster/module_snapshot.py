@@ -13,7 +13,7 @@ from upheaval_node.cluster.pending_messages import service_of
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32
-from upheaval_node.types import TermId
+from upheaval_node.types import Position, TermId
 
 MODULE_SNAPSHOT_TYPE: Final = 1
 SERVICE_SNAPSHOT_TYPE: Final = 2
@@ -31,7 +31,7 @@ class TrackerState:
 class ModuleSnapshot:
     """Times are cluster times. `trackers` are those of the services, by id."""
 
-    log_position: int
+    log_position: Position
     leadership_term_id: TermId
     app_version: int
     next_session_id: int = 1
@@ -102,7 +102,7 @@ def decode_module_snapshot(messages: Iterable[bytes]) -> ModuleSnapshot:
     raise DecodeError("snapshot of the consensus module has no end")
 
 
-def check_service_snapshot(messages: Iterable[bytes], log_position: int, leadership_term_id: TermId) -> None:
+def check_service_snapshot(messages: Iterable[bytes], log_position: Position, leadership_term_id: TermId) -> None:
     """Raises `DecodeError` unless this begins with the whole section that the container of a service wrote."""
     has_begun = False
     for message in messages:

@@ -23,7 +23,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import MODULE_SNAPSHOT_STREAM_ID
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, TermId
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, Position, TermId
 
 MODULE_ID: Final = -1
 
@@ -42,7 +42,7 @@ class Snapshots:
         state: ReplicatedState,
         acks: ServiceAcks,
         *,
-        base_of_term: Callable[[TermId], int] | None = None,
+        base_of_term: Callable[[TermId], Position] | None = None,
         on_recorded: Callable[[Sequence[tuple[WholeRecording, Entry]]], None] = lambda _: None,
         on_end: Callable[[Now], None] = lambda _: None,
     ) -> None:
@@ -62,7 +62,7 @@ class Snapshots:
         """Whether the module's own part is on its way to the archive."""
         return self._recording is not None
 
-    def begin(self, now: Now, position: int, *, is_timed: bool = False) -> None:
+    def begin(self, now: Now, position: Position, *, is_timed: bool = False) -> None:
         """The log asks for a snapshot in the entry that ends at `position`; `is_timed` where the request began."""
         if is_timed:
             self._context.durations.begin(now)
@@ -75,7 +75,7 @@ class Snapshots:
         if is_awaited and self._acks.has_reached(self.position):
             self._take(now, self._acks.take(), message.timestamp)
 
-    def poll(self, now: Now, commit_position: int) -> int:
+    def poll(self, now: Now, commit_position: Position) -> int:
         """Go on with it; where nobody has to acknowledge it, it begins as soon as its entry is committed."""
         if self._recording is None:
             has_services = self._context.settings.service_count > 0

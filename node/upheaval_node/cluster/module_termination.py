@@ -19,7 +19,7 @@ from upheaval_node.cluster.service_proxy import ServiceProxy
 from upheaval_node.errors import TerminationError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_TERM_ID, Now
+from upheaval_node.types import FRAME_ALIGNMENT, NULL_POSITION, NULL_TERM_ID, Now, Position
 
 
 class Termination:
@@ -53,7 +53,7 @@ class Termination:
 
     # --- leader ---
 
-    def announce(self, now: Now, position: int) -> None:
+    def announce(self, now: Now, position: Position) -> None:
         """The leader: all members end at `position`."""
         self._position = position
         self._term_id = self._standing.leadership_term_id
@@ -63,7 +63,7 @@ class Termination:
         message = cm.TerminationPosition(leadership_term_id=self._term_id, log_position=position)
         self._publisher.send_to_others(now, message)
 
-    def abort(self, now: Now, position: int) -> None:
+    def abort(self, now: Now, position: Position) -> None:
         """The leader: the same, and nothing is waited for but services and followers."""
         self.announce(now, position)
         self._terminate_services(now)
@@ -97,7 +97,7 @@ class Termination:
         return self._timeout_ns if self.is_pending else 0
 
     def on_termination_position(
-        self, now: Now, peer: str, message: cm.TerminationPosition, commit_position: int
+        self, now: Now, peer: str, message: cm.TerminationPosition, commit_position: Position
     ) -> None:
         """The leader says where all members end."""
         standing, ignored = self._standing, self._context.ignored

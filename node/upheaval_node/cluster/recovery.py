@@ -21,7 +21,7 @@ from upheaval_node.errors import PeerError, TerminationError
 from upheaval_node.files.recording_log import Entry, RecordingExtent, RecordingLog, RecoveryPlan
 from upheaval_node.protocol.constants import REPLAY_STREAM_ID
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import MAX_POSITION, NULL_VALUE
+from upheaval_node.types import LOG_START, MAX_POSITION, NULL_VALUE, Position
 
 UNREADABLE_STATE: Final = -2
 """In the first ack of a service: it could not read its state from the snapshot. Aeron knows only -1, any failure."""
@@ -32,7 +32,7 @@ class Recovered:
     """`snapshot` is None where the services start from nothing."""
 
     plan: RecoveryPlan
-    appended_position: int
+    appended_position: Position
     snapshot: ModuleSnapshot | None
 
 
@@ -70,7 +70,7 @@ def _extent(recording_log: RecordingLog, recording: LogRecording) -> StepGenerat
     )
 
 
-def _forget_lost_terms(recording_log: RecordingLog, stop_position: int) -> None:
+def _forget_lost_terms(recording_log: RecordingLog, stop_position: Position) -> None:
     """Without syncs a power cut may take the end of the log and leave its terms: this log does not reach them."""
     # Differs from Aeron (docs/protocol.md, E13): Aeron keeps them.
     last = recording_log.find_last_term()
@@ -106,7 +106,7 @@ def _read_set(context: ModuleContext, entries: Sequence[Entry], log_end: int) ->
     taken_at = snapshot.log_position
     if head.log_position == 0:
         # A recording log that Aeron's tool seeded from a snapshot: the state is that, and a new log begins at 0.
-        snapshot = replace(snapshot, log_position=0)
+        snapshot = replace(snapshot, log_position=LOG_START)
     if (snapshot.log_position, snapshot.leadership_term_id) != (head.log_position, head.leadership_term_id):
         raise PeerError(f"its recording is of term {snapshot.leadership_term_id} at {snapshot.log_position}")
     for tracker in snapshot.trackers:

@@ -24,7 +24,7 @@ from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32, Message
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import Now
+from upheaval_node.types import Now, Position
 
 
 def is_for_all(request: cm.ClusterActionRequest) -> bool:
@@ -203,7 +203,7 @@ class ReplicatedState:
         """An action that ends there is about to change the module's state."""
         self._uncommitted_states.append((end_position, self._standing.state))
 
-    def on_committed(self, position: int) -> None:
+    def on_committed(self, position: Position) -> None:
         """Forget how to undo what is committed now."""
         self.sessions.on_committed(position)
         for pending in self.pending_messages:
@@ -212,7 +212,7 @@ class ReplicatedState:
         while self._uncommitted_states and self._uncommitted_states[0][0] <= position:
             self._uncommitted_states.popleft()
 
-    def undo(self, now: Now, position: int) -> None:
+    def undo(self, now: Now, position: Position) -> None:
         """An election begins at commit position `position`: what was after it is due again, for whoever leads."""
         self.sessions.leave_term(position)
         for pending in self.pending_messages:
@@ -225,7 +225,7 @@ class ReplicatedState:
 
     # --- snapshots ---
 
-    def snapshot(self, now: Now, log_position: int) -> ModuleSnapshot:
+    def snapshot(self, now: Now, log_position: Position) -> ModuleSnapshot:
         """All of it, as it is where the log says so."""
         for pending in self.pending_messages:
             if pending.lags:

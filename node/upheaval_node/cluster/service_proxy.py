@@ -15,7 +15,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import LOG_STREAM_ID, MODULE_STREAM_ID, SERVICE_CONTROL_CHANNEL, SERVICE_STREAM_ID
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import MAX_POSITION, Now, S
+from upheaval_node.types import MAX_POSITION, NOT_YET, Now, Position, S
 
 FRAGMENT_LIMIT: Final = 25
 
@@ -52,12 +52,12 @@ class ServiceProxy:
     def join_log(
         self,
         *,
-        log_position: int,
+        log_position: Position,
         session_id: int,
         channel: str,
         is_startup: bool,
         role: int,
-        max_log_position: int = MAX_POSITION,
+        max_log_position: Position = MAX_POSITION,
         stream_id: int = LOG_STREAM_ID,
     ) -> StepGenerator[None]:
         """Have the services join a log; ends when all of them have."""
@@ -139,7 +139,7 @@ class ServiceAdapter:
         self._handler = handler
         self._acks = acks
         self._on_ack = on_ack
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._subscription = context.media.add_subscription(SERVICE_CONTROL_CHANNEL, MODULE_STREAM_ID)
         # The types of handler and key belong together line by line, which a type of dict cannot say.
         self._handlers: dict[type[Message], Callable[..., None]] = {

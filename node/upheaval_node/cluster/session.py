@@ -17,7 +17,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import Message
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import NULL_POSITION, SessionId
+from upheaval_node.types import NULL_POSITION, Position, SessionId
 
 
 class SessionState(IntEnum):
@@ -65,7 +65,7 @@ class ClusterSession:
     time_of_last_activity_ns: int
     initial: InitVar[SessionState] = SessionState.INIT
     principal: bytes = b""
-    opened_log_position: int = NULL_POSITION
+    opened_log_position: Position = NULL_POSITION
     last_log_timestamp: int = 0
     close_reason: cm.CloseReason | None = None
     event_code: cm.EventCode = cm.EventCode.OK

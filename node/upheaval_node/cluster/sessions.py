@@ -24,7 +24,7 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import client_channel
 from upheaval_node.protocol.codec import NULL_INT32, Message
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, version_text
-from upheaval_node.types import NULL_VALUE, MemberId, Now, SessionId, TermId
+from upheaval_node.types import NULL_VALUE, MemberId, Now, Position, SessionId, TermId
 
 SCANS_PER_TIMEOUT: Final = 50
 """How often within one session time-out all sessions are looked at."""
@@ -291,7 +291,7 @@ class SessionManager:
             now.ns,
             SessionState.OPEN,
             principal=event.encoded_principal,
-            opened_log_position=end_position,
+            opened_log_position=Position(end_position),
             last_log_timestamp=event.timestamp,
         )
         self._add(session)
@@ -350,14 +350,14 @@ class SessionManager:
 
     # --- change of leader ---
 
-    def on_committed(self, position: int) -> None:
+    def on_committed(self, position: Position) -> None:
         """Forget how to undo what is committed now."""
         while self._uncommitted_closes and self._uncommitted_closes[0][0] <= position:
             self._uncommitted_closes.popleft()
         while self._uncommitted_ids and self._uncommitted_ids[0][0] <= position:
             self.next_committed_session_id = max(self.next_committed_session_id, self._uncommitted_ids.popleft()[1])
 
-    def leave_term(self, position: int) -> None:
+    def leave_term(self, position: Position) -> None:
         """An election begins at commit position `position`: undo what was not committed, disconnect the rest."""
         for session in self.pending:
             self._send_event(session, cm.EventCode.CLOSED, "election")
@@ -462,7 +462,7 @@ class SessionManager:
             )
         )
         if position > 0:
-            session.opened_log_position = position
+            session.opened_log_position = Position(position)
             session.time_of_last_activity_ns = now.ns
             session.enter(SessionState.OPEN)
             self.pending.remove(session)

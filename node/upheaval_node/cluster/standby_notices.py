@@ -16,7 +16,7 @@ from upheaval_node.files.recording_log_entry import CONSENSUS_MODULE_ID
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel, split_endpoint
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NULL_POSITION, Now
+from upheaval_node.types import FRAME_ALIGNMENT, MAX_POSITION, NULL_POSITION, Now, Position
 
 MAX_NOTICES: Final = 64
 """Notices that wait. Another one takes the place of the one that has the longest to wait, which may be itself."""
@@ -36,7 +36,7 @@ class _Notice:
     due_ns: int | None = None
 
     @property
-    def position(self) -> int:
+    def position(self) -> Position:
         return self.snapshots[0].log_position
 
 
@@ -66,7 +66,7 @@ class StandbyNotices:
         if len(self._notices) > MAX_NOTICES:
             self._notices.remove(max(self._notices, key=lambda each: each.position))
 
-    def poll(self, now: Now, commit_position: int) -> int:
+    def poll(self, now: Now, commit_position: Position) -> int:
         """Write down what is due. In elections too, because it changes nothing that they go by."""
         work = 0
         for notice in [each for each in self._notices if each.position <= commit_position]:

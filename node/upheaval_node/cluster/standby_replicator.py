@@ -16,7 +16,7 @@ from upheaval_node.errors import PeerError, TimeoutExpired, UsageError
 from upheaval_node.files.recording_log import Entry, RecordingLog
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.types import NULL_POSITION
+from upheaval_node.types import NULL_POSITION, Position
 
 Candidate = tuple[str, list[Entry]]
 
@@ -31,7 +31,7 @@ def standby_candidates(recording_log: RecordingLog, service_count: int) -> list[
     return sorted(found, key=lambda each: (-each[1][0].log_position, each[0]))
 
 
-def _own_position(recording_log: RecordingLog, service_id: int) -> int:
+def _own_position(recording_log: RecordingLog, service_id: int) -> Position:
     own = recording_log.get_latest_snapshot(service_id)
     return NULL_POSITION if own is None else own.log_position
 

@@ -12,7 +12,7 @@ from upheaval_node.files import layout
 from upheaval_node.ports import File, Storage
 from upheaval_node.protocol import node_state_messages as messages
 from upheaval_node.protocol.constants import semantic_version
-from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, TermId, align
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Position, TermId, align
 
 FILE_LENGTH: Final = 1 << 20
 
@@ -63,7 +63,7 @@ class NodeState:
         return self._candidate_term_id
 
     @property
-    def log_position(self) -> int:
+    def log_position(self) -> Position:
         """Where the log ended when the term was stored; -1 for none."""
         return self._log_position
 
@@ -72,7 +72,7 @@ class NodeState:
         """When the term was stored, in epoch milliseconds; -1 for never."""
         return self._timestamp
 
-    def propose_max_candidate_term_id(self, term: TermId, log_position: int, timestamp_ms: int) -> TermId:
+    def propose_max_candidate_term_id(self, term: TermId, log_position: Position, timestamp_ms: int) -> TermId:
         """Store `term` if it is higher than the stored one, and return the higher of the two.
 
         At sync level 1 and 2 it survives a power cut before this returns: a vote may be sent afterwards.
@@ -85,7 +85,7 @@ class NodeState:
         """Close the file; every stored term is in it already."""
         self._file.close()
 
-    def _store(self, term: TermId, log_position: int, timestamp_ms: int) -> None:
+    def _store(self, term: TermId, log_position: Position, timestamp_ms: int) -> None:
         try:
             rest = _REST.pack(timestamp_ms, log_position)
             term_bytes = _TERM.pack(term)

@@ -29,7 +29,7 @@ from upheaval_node.files.recording_log_entry import (
 )
 from upheaval_node.files.recovery_plan import RecordingExtent, RecoveryPlan, make_recovery_plan
 from upheaval_node.ports import File, Storage
-from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, TermId, align
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Position, TermId, align
 
 __all__ = ["Entry", "EntryType", "RecordingExtent", "RecordingLog", "RecoveryPlan"]
 
@@ -87,7 +87,7 @@ class RecordingLog:
             raise UsageError(f"unknown leadership term {leadership_term_id}")
         return entry
 
-    def base_of_term(self, leadership_term_id: TermId) -> int:
+    def base_of_term(self, leadership_term_id: TermId) -> Position:
         """Where the term begins. Raises `UsageError` when it is unknown."""
         return self.get_term_entry(leadership_term_id).term_base_log_position
 
@@ -106,7 +106,7 @@ class RecordingLog:
                     return entry
         return None
 
-    def find_snapshot_at_or_before_or_lowest(self, position: int, service_count: int) -> list[Entry]:
+    def find_snapshot_at_or_before_or_lowest(self, position: Position, service_count: int) -> list[Entry]:
         """The newest complete snapshot set at or before `position`, else the lowest complete one, else nothing.
 
         In recording-log order: highest service first, the consensus module last.
@@ -148,7 +148,7 @@ class RecordingLog:
     # --- writing
 
     def append_term(
-        self, recording_id: int, leadership_term_id: TermId, term_base_log_position: int, timestamp: int
+        self, recording_id: int, leadership_term_id: TermId, term_base_log_position: Position, timestamp: int
     ) -> Entry:
         """Append a TERM: ends the term before at its base, and ends where the term after begins if that is known."""
         _check_recording_id(recording_id)
@@ -173,14 +173,14 @@ class RecordingLog:
             )
         )
 
-    def commit_log_position(self, leadership_term_id: TermId, log_position: int) -> None:
+    def commit_log_position(self, leadership_term_id: TermId, log_position: Position) -> None:
         """Write where a term ends. Raises `UsageError` when the term is unknown."""
         entry = self.get_term_entry(leadership_term_id)
         if entry.log_position != log_position:
             self._write(entry.offset + LOG_POSITION_OFFSET, encode_position(log_position))
             self._replace(entry, replace(entry, log_position=log_position))
 
-    def cut_terms(self, position: int) -> TermId:
+    def cut_terms(self, position: Position) -> TermId:
         """The log was cut at `position`: what began after it is invalid. Returns the term in which the log now ends.
 
         -1 when there is no term. A term that begins at `position` stays, without length.
@@ -196,8 +196,8 @@ class RecordingLog:
         self,
         recording_id: int,
         leadership_term_id: TermId,
-        term_base_log_position: int,
-        log_position: int,
+        term_base_log_position: Position,
+        log_position: Position,
         timestamp: int,
         service_id: int,
         *,
@@ -224,8 +224,8 @@ class RecordingLog:
         self,
         recording_id: int,
         leadership_term_id: TermId,
-        term_base_log_position: int,
-        log_position: int,
+        term_base_log_position: Position,
+        log_position: Position,
         timestamp: int,
         service_id: int,
         archive_endpoint: str,
@@ -298,10 +298,10 @@ class RecordingLog:
         self,
         recording_id: int,
         initial_log_leadership_term_id: TermId,
-        initial_term_base_log_position: int,
+        initial_term_base_log_position: Position,
         leadership_term_id: TermId,
-        term_base_log_position: int,
-        log_position: int,
+        term_base_log_position: Position,
+        log_position: Position,
         timestamp: int,
     ) -> None:
         """Make the terms up to `leadership_term_id` known without a gap (Aeron Cluster: recording-log coherence).
@@ -373,7 +373,7 @@ class RecordingLog:
 
     # --- helpers
 
-    def _append_terms(self, recording_id: int, terms: Iterable[int], base: int, timestamp: int) -> None:
+    def _append_terms(self, recording_id: int, terms: Iterable[int], base: Position, timestamp: int) -> None:
         for leadership_term_id in terms:
             self.append_term(recording_id, TermId(leadership_term_id), base, timestamp)
 

@@ -18,7 +18,7 @@ from enum import IntEnum
 from typing import Final
 
 from upheaval_node.errors import DecodeError, UsageError
-from upheaval_node.types import NULL_VALUE, TermId, align
+from upheaval_node.types import NULL_VALUE, Position, TermId, align
 
 CONSENSUS_MODULE_ID: Final = -1
 
@@ -64,8 +64,8 @@ class Entry:
 
     recording_id: int
     leadership_term_id: TermId
-    term_base_log_position: int
-    log_position: int
+    term_base_log_position: Position
+    log_position: Position
     timestamp: int
     service_id: int
     type: EntryType
@@ -134,7 +134,7 @@ def encode_type(entry: Entry) -> bytes:
     return struct.pack("<I", _type_number(entry))
 
 
-def encode_position(position: int) -> bytes:
+def encode_position(position: Position) -> bytes:
     """The logPosition field as it stands at LOG_POSITION_OFFSET."""
     return struct.pack("<q", position)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from upheaval_node.errors import UsageError
 from upheaval_node.files.recording_log_entry import Entry
-from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, TermId
+from upheaval_node.types import LOG_START, NULL_POSITION, NULL_TERM_ID, Position, TermId
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,10 +34,10 @@ class LogPlan:
 
     recording_id: int
     leadership_term_id: TermId
-    term_base_log_position: int
-    log_position: int
-    start_position: int
-    stop_position: int
+    term_base_log_position: Position
+    log_position: Position
+    start_position: Position
+    stop_position: Position
     initial_term_id: int
     term_length: int
     mtu: int
@@ -49,9 +49,9 @@ class RecoveryPlan:
     """`snapshots` holds the consensus module's first, then the services' by id."""
 
     last_leadership_term_id: TermId
-    last_term_base_log_position: int
-    appended_log_position: int
-    committed_log_position: int
+    last_term_base_log_position: Position
+    appended_log_position: Position
+    committed_log_position: Position
     snapshots: tuple[Entry, ...]
     log: LogPlan | None
 
@@ -65,17 +65,17 @@ def make_recovery_plan(
     if last_term is not None:
         if extent is None or extent.recording_id != last_term.recording_id:
             raise UsageError(f"the extent of recording {last_term.recording_id} is needed, got {extent}")
-        start = snapshots[0].log_position if snapshots else extent.start_position
+        start = snapshots[0].log_position if snapshots else Position(extent.start_position)
         log = _log(
             extent, last_term.leadership_term_id, last_term.term_base_log_position, last_term.log_position, start
         )
     elif not entries and extent is not None:
-        log = _log(extent, NULL_TERM_ID, 0, 0, extent.start_position)
+        log = _log(extent, NULL_TERM_ID, LOG_START, LOG_START, Position(extent.start_position))
     return _plan(snapshots, log)
 
 
 def _plan(snapshots: tuple[Entry, ...], log: LogPlan | None) -> RecoveryPlan:
-    term, base, position = NULL_TERM_ID, 0, 0
+    term, base, position = NULL_TERM_ID, LOG_START, LOG_START
     if snapshots:
         head = snapshots[0]
         term, base, position = head.leadership_term_id, head.term_base_log_position, head.log_position
@@ -87,14 +87,14 @@ def _plan(snapshots: tuple[Entry, ...], log: LogPlan | None) -> RecoveryPlan:
     )
 
 
-def _log(extent: RecordingExtent, term: TermId, base: int, end: int, start: int) -> LogPlan:
+def _log(extent: RecordingExtent, term: TermId, base: Position, end: Position, start: Position) -> LogPlan:
     return LogPlan(
         recording_id=extent.recording_id,
         leadership_term_id=term,
         term_base_log_position=base,
         log_position=end,
         start_position=start,
-        stop_position=extent.stop_position,
+        stop_position=Position(extent.stop_position),
         initial_term_id=extent.initial_term_id,
         term_length=extent.term_length,
         mtu=extent.mtu,

@@ -21,7 +21,7 @@ from upheaval_node.ports import Network
 from upheaval_node.protocol.channel import CONTROL_MODE, SESSION_ID, Channel
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import NEVER_NS, Now
+from upheaval_node.types import NEVER_NS, NOT_YET, Now, Ns
 
 __all__ = ["NOT_CONNECTED", "MediaClient"]
 
@@ -63,7 +63,7 @@ class MediaClient:
         self._ports: list[ClientPort] = []
         self._dirty_ports: list[ClientPort] = []
         self._dirty_links: list[FrameLink] = []
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._next_tick_ns = 0
         self._control = ControlPort(self)
         self._ports.append(self._control)
@@ -119,7 +119,7 @@ class MediaClient:
     # --- for the ports ---
 
     @property
-    def now_ns(self) -> int:
+    def now_ns(self) -> Ns:
         """Monotonic time of this duty cycle."""
         return self._now.ns
 
@@ -163,7 +163,7 @@ class MediaClient:
             return self._now.ns
         return NEVER_NS if self.is_closed else self._next_tick_ns
 
-    def _tick(self, now_ns: int) -> None:
+    def _tick(self, now_ns: Ns) -> None:
         status_interval_ns = STATUS_INTERVALS * self.settings.heartbeat_interval_ns
         self._ports = [port for port in self._ports if not port.is_done]
         for port in self._ports:

@@ -22,6 +22,7 @@ from upheaval_node.ports import Network
 from upheaval_node.protocol.channel import EOS, Channel
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
+from upheaval_node.types import Ns
 
 
 class PortOwner(Protocol):
@@ -33,7 +34,7 @@ class PortOwner(Protocol):
     receiver_id: int
 
     @property
-    def now_ns(self) -> int:
+    def now_ns(self) -> Ns:
         """Monotonic time of this duty cycle."""
 
     def next_correlation_id(self) -> int:
@@ -131,7 +132,7 @@ class ClientPort(ABC):
         """The turn that `mark` asked for."""
         self.is_dirty = False
 
-    def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:
+    def tick(self, now_ns: Ns, heartbeat_interval_ns: int, status_interval_ns: int) -> None:
         """The timers, while `needs_ticks`."""
 
     @abstractmethod
@@ -252,7 +253,7 @@ class PublicationPort(ClientPort):
             self.link.close("publication closed")
         self.is_done = True
 
-    def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:  # noqa: ARG002
+    def tick(self, now_ns: Ns, heartbeat_interval_ns: int, status_interval_ns: int) -> None:  # noqa: ARG002
         """Announce the stream until the driver answers; no heartbeats between processes of one host."""
         self._outlet.tick(now_ns, heartbeat_interval_ns, heartbeats=False)
 
@@ -423,7 +424,7 @@ class SubscriptionPort(ClientPort):
         if self.needs_ticks:
             self.client.tick_soon()
 
-    def tick(self, now_ns: int, heartbeat_interval_ns: int, status_interval_ns: int) -> None:  # noqa: ARG002
+    def tick(self, now_ns: Ns, heartbeat_interval_ns: int, status_interval_ns: int) -> None:  # noqa: ARG002
         """Report what was consumed, at intervals."""
         for stream in self._streams.values():
             stream.feed.tick(now_ns, status_interval_ns)

@@ -22,6 +22,7 @@ from upheaval_node.ports import Connection, Network
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
+from upheaval_node.types import Ns
 
 
 class Driver(Protocol):
@@ -31,7 +32,7 @@ class Driver(Protocol):
     settings: MediaSettings
     receiver_id: int
 
-    def now_ns(self) -> int:
+    def now_ns(self) -> Ns:
         """Monotonic time of the present duty cycle, in nanoseconds."""
 
     def add_outbound(self, channel: Channel, params: StreamParams, position: int) -> OutboundStream:
@@ -84,7 +85,7 @@ class ClientServer:
         for session in self._sessions:
             session.tell_changes()
 
-    def tick(self, now_ns: int) -> None:
+    def tick(self, now_ns: Ns) -> None:
         """The timers of what is sent to clients."""
         for session in self._sessions:
             session.tick(now_ns)
@@ -316,7 +317,7 @@ class ClientSession:
             elif image.stream.ended:
                 self._tell_ended(image)
 
-    def tick(self, now_ns: int) -> None:
+    def tick(self, now_ns: Ns) -> None:
         """Announce images until the client takes them up; no heartbeats between processes of one host."""
         for _, outlet, _ in self._outlets.values():
             outlet.tick(now_ns, self._driver.settings.heartbeat_interval_ns, heartbeats=False)

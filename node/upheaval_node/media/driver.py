@@ -35,7 +35,7 @@ from upheaval_node.protocol.channel import (
 )
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
-from upheaval_node.types import FRAME_ALIGNMENT, NEVER_NS, Now
+from upheaval_node.types import FRAME_ALIGNMENT, NEVER_NS, NOT_YET, Now, Ns
 
 MAX_INBOUND_STREAMS: Final = 1024
 # Remembered sessions for each subscription.
@@ -87,7 +87,7 @@ class MediaDriver:
         self._topology_changed = False
         self._saw_setup = False
         self._next_tick_ns = 0
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._clients: ClientServer | None = None
         self.receiver_id = random.getrandbits(62)
         self._correlation_id = random.getrandbits(62)
@@ -143,7 +143,7 @@ class MediaDriver:
         """The newest live connection on which a receiver announced the token, if there is one."""
         return self.endpoints.link_of_token(token, stream_id)
 
-    def now_ns(self) -> int:
+    def now_ns(self) -> Ns:
         """Monotonic time of this duty cycle."""
         return self._now.ns
 
@@ -364,7 +364,7 @@ class MediaDriver:
         dirty, self._dirty_links = self._dirty_links, []
         return sum(link.flush() > 0 for link in dirty)
 
-    def _tick(self, now_ns: int) -> None:
+    def _tick(self, now_ns: Ns) -> None:
         settings = self.settings
         for registration_id, outbound in list(self._outbound.items()):
             outbound.tick(now_ns)

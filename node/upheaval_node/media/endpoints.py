@@ -12,6 +12,7 @@ from upheaval_node.peer_faults import host_of
 from upheaval_node.ports import Connection, Listener, Network
 from upheaval_node.protocol.frames import Setup
 from upheaval_node.settings import MediaSettings
+from upheaval_node.types import NOT_YET, Ns
 
 # How a stream reaches us: through a listener, or as the answer to a token of ours.
 Source = tuple[str, str | int]
@@ -25,7 +26,7 @@ class LinkRecord:
     """What is known of one link: the listener that accepted it, or None when we dialled."""
 
     listener: str | None
-    opened_ns: int
+    opened_ns: Ns
     setups: dict[tuple[int, int], tuple[Setup, int | None]] = field(default_factory=dict)
     tokens: dict[int, int] = field(default_factory=dict)
 
@@ -51,7 +52,7 @@ class Endpoints:
         self._network = network
         self._owner = owner
         self._settings = settings
-        self.now_ns = 0
+        self.now_ns = NOT_YET.ns
 
     # --- listeners ---
 
@@ -209,7 +210,7 @@ class Endpoints:
                 record.setups.clear()
         return taken
 
-    def close_idle(self, now_ns: int, timeout_ns: int) -> None:
+    def close_idle(self, now_ns: Ns, timeout_ns: int) -> None:
         """Close accepted connections on which nothing was ever set up or announced."""
         for link, record in list(self.links.items()):
             if link.saw_input or link.transports or link.senders:

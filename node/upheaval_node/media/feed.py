@@ -13,7 +13,7 @@ from upheaval_node.media.frame_run import DATA_WORD, FOLLOWS, TYPE_MASK, cut_run
 from upheaval_node.media.link import FrameLink
 from upheaval_node.media.stream_buffer import StreamBuffer
 from upheaval_node.protocol.frames import FLAG_EOS, SM_FLAG_END_OF_STREAM, Setup, StatusMessage, compute_position
-from upheaval_node.types import FRAME_ALIGNMENT, LONG_AGO_NS
+from upheaval_node.types import FRAME_ALIGNMENT, LONG_AGO_NS, Ns
 
 # A run that makes up less of the received bytes than this share is copied, so that it does not keep all of them.
 _PIN_SHARE: Final = 2
@@ -254,7 +254,7 @@ class StreamFeed:
             if not transport.is_active and transport.held_from <= buffer.tail:
                 self._resume(transport)
 
-    def tick(self, now_ns: int, status_interval_ns: int) -> None:
+    def tick(self, now_ns: Ns, status_interval_ns: int) -> None:
         """Report at intervals, and end the stream when its publishers are silent for too long."""
         if self._is_alive or self._is_paused or self._last_alive_ns == LONG_AGO_NS:
             self._is_alive = False

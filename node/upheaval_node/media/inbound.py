@@ -4,6 +4,7 @@ from upheaval_node.media.feed import StreamFeed
 from upheaval_node.media.image import StreamImage
 from upheaval_node.media.local_stream import ImageTable
 from upheaval_node.media.stream_buffer import StreamBuffer
+from upheaval_node.types import Ns
 
 
 class InboundStream:
@@ -46,7 +47,7 @@ class InboundStream:
         if not self.buffer.ended and not self.images.has_subscribers:
             self.feed.end("no subscription")
 
-    def tick(self, now_ns: int, status_interval_ns: int) -> None:
+    def tick(self, now_ns: Ns, status_interval_ns: int) -> None:
         """Status messages at intervals, and the liveness time-out."""
         self.feed.tick(now_ns, status_interval_ns)
 

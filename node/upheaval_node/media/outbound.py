@@ -29,6 +29,7 @@ from upheaval_node.protocol.channel import (
 )
 from upheaval_node.settings import MediaSettings
 from upheaval_node.state_machine import StateMachine
+from upheaval_node.types import Ns
 
 # Receivers report at least this many heartbeat intervals apart (Aeron: status messages every 200 ms).
 STATUS_INTERVALS: Final = 2
@@ -92,7 +93,7 @@ class Destination:
         cursor = buffer.add_cursor(buffer.join_position())
         self.outlet = Outlet(buffer, cursor, stream, windowed=windowed, token=self.token)
 
-    def tick(self, now_ns: int, source: LinkSource, settings: MediaSettings) -> None:
+    def tick(self, now_ns: Ns, source: LinkSource, settings: MediaSettings) -> None:
         """Dial where there is no connection, announce, send heartbeats, and give up a receiver that is silent."""
         outlet = self.outlet
         if outlet.link is None and now_ns >= self._redial_ns:
@@ -101,7 +102,7 @@ class Destination:
         if outlet.expire(now_ns, settings.connection_timeout_ns):
             self.disconnect("no status from the receiver")
 
-    def _connect(self, now_ns: int, source: LinkSource, settings: MediaSettings) -> None:
+    def _connect(self, now_ns: Ns, source: LinkSource, settings: MediaSettings) -> None:
         self._redial_ns = now_ns + settings.redial_interval_ns
         stream_id = self._stream.buffer.params.stream_id
         try:
@@ -290,7 +291,7 @@ class OutboundStream:
         if self.on_connected_changed is not None:
             self.on_connected_changed()
 
-    def tick(self, now_ns: int) -> None:
+    def tick(self, now_ns: Ns) -> None:
         """The receivers' timers, a client's feed, and the next step of the end: drain, linger, done."""
         for destination in list(self._destinations.values()):
             destination.tick(now_ns, self._source, self._settings)
@@ -305,7 +306,7 @@ class OutboundStream:
             case PublicationState.ACTIVE | PublicationState.DONE:
                 pass
 
-    def _finish(self, now_ns: int) -> None:
+    def _finish(self, now_ns: Ns) -> None:
         """Done when every receiver has everything, or has had its time; local subscribers have all the time."""
         for channel, destination in list(self._destinations.items()):
             outlet = destination.outlet

@@ -21,7 +21,7 @@ from upheaval_node.protocol.frames import (
     StatusMessage,
     compute_position,
 )
-from upheaval_node.types import FRAME_ALIGNMENT, LONG_AGO_NS
+from upheaval_node.types import FRAME_ALIGNMENT, LONG_AGO_NS, Ns
 
 _MAX_TTL: Final = (1 << 31) - 1
 
@@ -77,7 +77,7 @@ class Outlet:
         self._signals_end = signals_end
         cursor.blocking = always_holds
 
-    def attach(self, link: FrameLink, now_ns: int) -> bool:
+    def attach(self, link: FrameLink, now_ns: Ns) -> bool:
         """Use this connection from now on; False when it cannot carry another stream."""
         params = self.stream.params
         if not link.add_sender(params.stream_id, params.session_id, self):
@@ -179,7 +179,7 @@ class Outlet:
 
     # --- time ---
 
-    def tick(self, now_ns: int, interval_ns: int, *, heartbeats: bool) -> None:
+    def tick(self, now_ns: Ns, interval_ns: int, *, heartbeats: bool) -> None:
         """Announce the stream until the receiver answers; afterwards show that it is alive."""
         if self._saw_status:
             self._saw_status = False
@@ -203,7 +203,7 @@ class Outlet:
         if link.send_control(frame):
             self._last_sent_ns = now_ns
 
-    def expire(self, now_ns: int, timeout_ns: int) -> bool:
+    def expire(self, now_ns: Ns, timeout_ns: int) -> bool:
         """Without a status for `timeout_ns` the receiver counts as gone; whether the link is of no use either."""
         if now_ns - self._last_status_ns >= timeout_ns:
             self._set_connected(False)

@@ -13,7 +13,7 @@ from typing import Final
 
 from upheaval_node.protocol.codec import NULL_UINT8, NULL_INT32, NULL_INT64, GroupEntry, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
-from upheaval_node.types import MemberId, SessionId, TermId
+from upheaval_node.types import MemberId, Position, SessionId, TermId
 
 
 class EventCode(IntEnum):
@@ -179,7 +179,7 @@ class ClusterActionRequest(Message):
     """Template 23 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     timestamp: int = NULL_INT64
     action: ClusterAction | int = NULL_INT32
     flags: int = NULL_INT32
@@ -190,9 +190,9 @@ class NewLeadershipTermEvent(Message):
     """Template 24 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     timestamp: int = NULL_INT64
-    term_base_log_position: int = NULL_INT64
+    term_base_log_position: Position = Position(NULL_INT64)
     leader_member_id: MemberId = MemberId(NULL_INT32)
     log_session_id: int = NULL_INT32
     time_unit: ClusterTimeUnit | int = NULL_INT32
@@ -204,7 +204,7 @@ class MembershipChangeEvent(Message):
     """Template 25 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     timestamp: int = NULL_INT64
     leader_member_id: MemberId = MemberId(NULL_INT32)
     cluster_size: int = NULL_INT32
@@ -262,7 +262,7 @@ class CancelTimer(Message):
 class ServiceAck(Message):
     """Template 33 of schema 111."""
 
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     timestamp: int = NULL_INT64
     ack_id: int = NULL_INT64
     relevant_id: int = NULL_INT64
@@ -289,8 +289,8 @@ class RemoveMember(Message):
 class JoinLog(Message):
     """Template 40 of schema 111."""
 
-    log_position: int = NULL_INT64
-    max_log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
+    max_log_position: Position = Position(NULL_INT64)
     member_id: MemberId = MemberId(NULL_INT32)
     log_session_id: int = NULL_INT32
     log_stream_id: int = NULL_INT32
@@ -314,7 +314,7 @@ class ClusterMembersResponse(Message):
 class ServiceTerminationPosition(Message):
     """Template 42 of schema 111."""
 
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     ack_required: bool = False
 
 
@@ -323,7 +323,7 @@ class ClusterMembersExtendedResponseActiveMember(GroupEntry):
     """Entry of the group `ClusterMembersExtendedResponse.activeMembers`."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     time_of_last_append_ns: int = NULL_INT64
     member_id: MemberId = MemberId(NULL_INT32)
     ingress_endpoint: str = ""
@@ -338,7 +338,7 @@ class ClusterMembersExtendedResponsePassiveMember(GroupEntry):
     """Entry of the group `ClusterMembersExtendedResponse.passiveMembers`."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     time_of_last_append_ns: int = NULL_INT64
     member_id: MemberId = MemberId(NULL_INT32)
     ingress_endpoint: str = ""
@@ -365,7 +365,7 @@ class CanvassPosition(Message):
     """Template 50 of schema 111."""
 
     log_leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     leadership_term_id: TermId = TermId(NULL_INT64)
     follower_member_id: MemberId = MemberId(NULL_INT32)
     protocol_version: int = 0
@@ -376,7 +376,7 @@ class RequestVote(Message):
     """Template 51 of schema 111."""
 
     log_leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     candidate_term_id: TermId = TermId(NULL_INT64)
     candidate_member_id: MemberId = MemberId(NULL_INT32)
     protocol_version: int = 0
@@ -388,7 +388,7 @@ class Vote(Message):
 
     candidate_term_id: TermId = TermId(NULL_INT64)
     log_leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     candidate_member_id: MemberId = MemberId(NULL_INT32)
     follower_member_id: MemberId = MemberId(NULL_INT32)
     vote: bool = False
@@ -400,18 +400,18 @@ class NewLeadershipTerm(Message):
 
     log_leadership_term_id: TermId = TermId(NULL_INT64)
     next_leadership_term_id: TermId = TermId(NULL_INT64)
-    next_term_base_log_position: int = NULL_INT64
-    next_log_position: int = NULL_INT64
+    next_term_base_log_position: Position = Position(NULL_INT64)
+    next_log_position: Position = Position(NULL_INT64)
     leadership_term_id: TermId = TermId(NULL_INT64)
-    term_base_log_position: int = NULL_INT64
-    log_position: int = NULL_INT64
+    term_base_log_position: Position = Position(NULL_INT64)
+    log_position: Position = Position(NULL_INT64)
     leader_recording_id: int = NULL_INT64
     timestamp: int = NULL_INT64
     leader_member_id: MemberId = MemberId(NULL_INT32)
     log_session_id: int = NULL_INT32
     app_version: int = 0
     is_startup: bool = False
-    commit_position: int = NULL_INT64
+    commit_position: Position = Position(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -419,7 +419,7 @@ class AppendPosition(Message):
     """Template 54 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     follower_member_id: MemberId = MemberId(NULL_INT32)
     flags: int = NULL_UINT8
 
@@ -429,7 +429,7 @@ class CommitPosition(Message):
     """Template 55 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     leader_member_id: MemberId = MemberId(NULL_INT32)
 
 
@@ -438,7 +438,7 @@ class CatchupPosition(Message):
     """Template 56 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     follower_member_id: MemberId = MemberId(NULL_INT32)
     catchup_endpoint: str = ""
 
@@ -483,8 +483,8 @@ class SnapshotRecordingsSnapshot(GroupEntry):
 
     recording_id: int = NULL_INT64
     leadership_term_id: TermId = TermId(NULL_INT64)
-    term_base_log_position: int = NULL_INT64
-    log_position: int = NULL_INT64
+    term_base_log_position: Position = Position(NULL_INT64)
+    log_position: Position = Position(NULL_INT64)
     timestamp: int = NULL_INT64
     service_id: int = NULL_INT32
 
@@ -511,7 +511,7 @@ class TerminationPosition(Message):
     """Template 75 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -519,7 +519,7 @@ class TerminationAck(Message):
     """Template 76 of schema 111."""
 
     leadership_term_id: TermId = TermId(NULL_INT64)
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     member_id: MemberId = MemberId(NULL_INT32)
 
 
@@ -530,7 +530,7 @@ class BackupQuery(Message):
     correlation_id: int = NULL_INT64
     response_stream_id: int = NULL_INT32
     version: int = 0
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     response_channel: str = ""
     encoded_credentials: bytes = b""
 
@@ -541,8 +541,8 @@ class BackupResponseSnapshot(GroupEntry):
 
     recording_id: int = NULL_INT64
     leadership_term_id: TermId = TermId(NULL_INT64)
-    term_base_log_position: int = NULL_INT64
-    log_position: int = NULL_INT64
+    term_base_log_position: Position = Position(NULL_INT64)
+    log_position: Position = Position(NULL_INT64)
     timestamp: int = NULL_INT64
     service_id: int = NULL_INT32
 
@@ -554,9 +554,9 @@ class BackupResponse(Message):
     correlation_id: int = NULL_INT64
     log_recording_id: int = NULL_INT64
     log_leadership_term_id: TermId = TermId(NULL_INT64)
-    log_term_base_log_position: int = NULL_INT64
+    log_term_base_log_position: Position = Position(NULL_INT64)
     last_leadership_term_id: TermId = TermId(NULL_INT64)
-    last_term_base_log_position: int = NULL_INT64
+    last_term_base_log_position: Position = Position(NULL_INT64)
     commit_position_counter_id: int = NULL_INT32
     leader_member_id: MemberId = MemberId(NULL_INT32)
     member_id: MemberId = MemberId(NULL_INT32)
@@ -587,8 +587,8 @@ class StandbySnapshotSnapshot(GroupEntry):
 
     recording_id: int = NULL_INT64
     leadership_term_id: TermId = TermId(NULL_INT64)
-    term_base_log_position: int = NULL_INT64
-    log_position: int = NULL_INT64
+    term_base_log_position: Position = Position(NULL_INT64)
+    log_position: Position = Position(NULL_INT64)
     timestamp: int = NULL_INT64
     service_id: int = NULL_INT32
     archive_endpoint: str = ""
@@ -611,7 +611,7 @@ class SnapshotMarker(Message):
     """Template 100 of schema 111."""
 
     type_id: int = NULL_INT64
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
     leadership_term_id: TermId = TermId(NULL_INT64)
     index: int = NULL_INT32
     mark: SnapshotMark | int = NULL_INT32
@@ -635,7 +635,7 @@ class ClusterSession(Message):
 
     cluster_session_id: SessionId = SessionId(NULL_INT64)
     correlation_id: int = NULL_INT64
-    opened_log_position: int = NULL_INT64
+    opened_log_position: Position = Position(NULL_INT64)
     time_of_last_activity: int = NULL_INT64
     close_reason: CloseReason | int = NULL_INT32
     response_stream_id: int = NULL_INT32
@@ -683,7 +683,7 @@ class PendingMessageTracker(Message):
 class RequestServiceAck(Message):
     """Template 108 of schema 111."""
 
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
 
 
 SCHEMA: Final = MessageSchema(load_schema("cluster-codecs"), globals())

@@ -12,7 +12,7 @@ from typing import Final
 
 from upheaval_node.protocol.codec import NULL_INT32, NULL_INT64, Message, MessageSchema
 from upheaval_node.protocol.schema import load_schema
-from upheaval_node.types import MemberId, TermId
+from upheaval_node.types import MemberId, Position, TermId
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +29,7 @@ class CandidateTerm(Message):
 
     candidate_term_id: TermId = TermId(NULL_INT64)
     timestamp: int = NULL_INT64
-    log_position: int = NULL_INT64
+    log_position: Position = Position(NULL_INT64)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,12 +48,7 @@ def plan_of(config: BackupConfig, service_marks: Sequence[str], build: Build) ->
         marks=(layout.CLUSTER_MARK, layout.ARCHIVE_MARK, *service_marks),
         addresses=(endpoints.consensus, endpoints.catchup, endpoints.archive),
         build=build,
-        tls=config.tls,
-        run_id=config.run_id,
-        trace=config.trace,
-        clock_file=config.clock_file,
-        seed=config.seed,
-        protocol_trace=config.protocol_trace,
+        config=config,
         status_page=_status_page(config),
     )
 

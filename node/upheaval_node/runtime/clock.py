@@ -11,7 +11,7 @@ import struct
 import time
 from typing import Final
 
-from upheaval_node.types import MS, Now
+from upheaval_node.types import MS, Now, Ns
 
 CLOCK_FILE_LENGTH: Final = 24
 _FIELDS: Final = struct.Struct("<qqq")
@@ -22,7 +22,7 @@ class SystemClock:
 
     def now(self) -> Now:
         """Monotonic and wall-clock time as the machine has them."""
-        return Now(time.monotonic_ns(), *divmod(time.time_ns(), MS))
+        return Now(Ns(time.monotonic_ns()), *divmod(time.time_ns(), MS))
 
 
 class SkewedClock:
@@ -40,7 +40,7 @@ class SkewedClock:
     def now(self) -> Now:
         """Monotonic time as it is, wall-clock time as the file says."""
         offset_ms, drift_ppm, since_ns = _FIELDS.unpack_from(self._map)
-        ns = time.monotonic_ns()
+        ns = Ns(time.monotonic_ns())
         drift_ms = (ns - since_ns) * drift_ppm // (1_000_000 * MS) if drift_ppm else 0
         epoch_ms, fraction_ns = divmod(time.time_ns(), MS)
         return Now(ns, epoch_ms + offset_ms + drift_ms, fraction_ns)

@@ -13,6 +13,7 @@ from upheaval_node.errors import TerminationError
 from upheaval_node.files import layout
 from upheaval_node.marks import MarkKeeper
 from upheaval_node.member import MemberPorts
+from upheaval_node.member_config import ProcessConfig
 from upheaval_node.ports import Agent
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.exit_status import ExitStatus
@@ -21,7 +22,7 @@ from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.runtime.process_parts import ProcessParts
 from upheaval_node.runtime.shared_counters import CncFile, create_cnc
 from upheaval_node.runtime.tls import TlsRules
-from upheaval_node.tls_files import MEMBER, STANDBY, TlsFiles
+from upheaval_node.tls_files import MEMBER, STANDBY
 from upheaval_node.types import NULL_VALUE, Now
 
 MARKS_AND_MEDIA: Final = 2
@@ -56,12 +57,7 @@ class NodePlan:
     marks: Sequence[str]
     addresses: Sequence[str]
     build: Build
-    run_id: str = ""
-    trace: str = "trace.jsonl"
-    clock_file: str | None = None
-    seed: int | None = None
-    protocol_trace: int = 0
-    tls: TlsFiles | None = None
+    config: ProcessConfig
     status_page: StatusPage | None = None
 
 
@@ -76,11 +72,8 @@ class NodeProcess:
             name=plan.name,
             component=plan.name,
             member_id=NULL_VALUE,
-            run_id=plan.run_id,
-            trace=plan.trace,
-            clock_file=plan.clock_file,
-            seed=plan.seed,
-            tls=plan.tls,
+            config=plan.config,
+            tls=plan.config.tls,
             rules=TlsRules(accepted_elsewhere=(MEMBER, STANDBY)),
         )
         self._cycle = DutyCycle(self._parts.loop, self._parts.clock, [])
@@ -122,7 +115,7 @@ class NodeProcess:
         cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=parts.now().epoch_ms, is_shared=False)
         if plan.status_page is not None:
             self._status_page = plan.status_page(parts.network, cnc)
-        observer = parts.observer("all", plan.protocol_trace, {})
+        observer = parts.observer("all", plan.config.protocol_trace, {})
         self._agents = plan.build(parts.ports(cnc.counters(None), observer))
         marks = self._agents[0]
         assert isinstance(marks, MarkKeeper)

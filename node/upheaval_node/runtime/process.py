@@ -103,10 +103,7 @@ class MemberProcess:
             name=member_name(config.member_id),
             component=self._component,
             member_id=config.member_id,
-            run_id=config.run_id,
-            trace=config.trace,
-            clock_file=config.clock_file,
-            seed=config.seed,
+            config=config,
             tls=config.tls if self._component in (ALL, ARCHIVE) else None,
             rules=TlsRules(accepted_names(config.endpoints), NODES),
         )

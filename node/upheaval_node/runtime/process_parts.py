@@ -15,6 +15,7 @@ from upheaval_node.counters import Counters
 from upheaval_node.errors import TerminationError
 from upheaval_node.files import layout
 from upheaval_node.member import MemberPorts
+from upheaval_node.member_config import ProcessConfig
 from upheaval_node.ports import Agent, Connection
 from upheaval_node.protocol_trace import Observer
 from upheaval_node.runtime.clock import SkewedClock, SystemClock
@@ -67,27 +68,24 @@ class ProcessParts:
         name: str,
         component: str,
         member_id: int,
-        run_id: str,
-        trace: str,
-        clock_file: str | None,
-        seed: int | None,
+        config: ProcessConfig,
         tls: TlsFiles | None,
         rules: TlsRules,
     ) -> None:
-        """`who` begins lines on stderr, `name` is that of the certificate; a `seed` of None is another one each time.
+        """`who` begins lines on stderr, `name` is that of the certificate; `tls` is None for a process without streams.
 
         Raises `AlreadyRunning` for a mark file that somebody holds, `UsageError` for files of TLS that are no good.
         """
         self._member_id = member_id
         self._component = component
-        self._seed = seed
+        self._seed = config.seed
         self._locks = [MarkLock(path) for path in marks]
         os.makedirs(layout.DRIVER_DIRECTORY, exist_ok=True)
         self.loop = Loop()
-        self.clock = SystemClock() if clock_file is None else SkewedClock(clock_file)
+        self.clock = SystemClock() if config.clock_file is None else SkewedClock(config.clock_file)
         self.network = SelectorNetwork(self.loop)
         self.storage = DiskStorage(".", self.loop)
-        self.tracer = FileTracer(trace, member_id=member_id, component=component, run_id=run_id)
+        self.tracer = FileTracer(config.trace, member_id=member_id, component=component, run_id=config.run_id)
         self.errors = ProcessErrorSink(who, self.tracer)
         self.tls = ProcessTls(tls, name, rules, tracer=self.tracer, errors=self.errors, now=self.now)
         self.streams = self.tls.network(self.loop)

@@ -30,7 +30,7 @@ from upheaval_node.snapshot_durations import SnapshotDurations
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.steps import Steps
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S
+from upheaval_node.types import MS, NEVER_NS, NOT_YET, NULL_VALUE, Now, S
 
 COUNTER_CHECK_INTERVAL_NS: Final = 10 * MS
 """How often to look for a counter that another process may have added; nothing announces it."""
@@ -88,7 +88,7 @@ class ServiceContainer:
             counters, settings.cluster_id, settings.snapshot_duration_threshold_ns, service_id=service_id
         )
         self.bell: Bell | None = None
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         initial = ContainerState.AWAIT_COMMIT_COUNTER
         self._states = StateMachine("service container", initial, LEGAL_MOVES, self._on_move)
         self._log_states = StateMachine("log of the service", LogState.NONE, LEGAL_LOG_MOVES, self._on_log_move)

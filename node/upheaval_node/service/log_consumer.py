@@ -47,7 +47,7 @@ class LogConsumer:
         on_entry: EntryHandler,
         on_error: CallbackErrorHandler,
     ) -> None:
-        self.max_log_position = MAX_POSITION
+        self.max_log_position: int = MAX_POSITION
         self.is_held = False
         """Set by an entry after which nothing may be delivered for now."""
         self._on_message = service.on_session_message

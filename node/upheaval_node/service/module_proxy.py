@@ -13,7 +13,7 @@ from upheaval_node.media.api import BACK_PRESSURED, Publication
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.session_header import pack_session_header
-from upheaval_node.types import SessionId
+from upheaval_node.types import Position, SessionId
 
 SEND_ATTEMPTS: Final = 3
 
@@ -46,7 +46,7 @@ class ModuleProxy:
     def ack(self, *, log_position: int, timestamp: int, ack_id: int, relevant_id: int) -> bool:
         """ServiceAck: the service stands at `log_position`, and everything that it said before was sent."""
         message = cm.ServiceAck(
-            log_position=log_position,
+            log_position=Position(log_position),
             timestamp=timestamp,
             ack_id=ack_id,
             relevant_id=relevant_id,

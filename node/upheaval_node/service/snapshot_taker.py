@@ -13,14 +13,14 @@ from upheaval_node.service.cluster_view import ClusterView
 from upheaval_node.service.snapshots import ServiceSnapshot, SessionState, SnapshotStore, StateWriter, longest_message
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.steps import Steps
-from upheaval_node.types import NULL_VALUE, Now
+from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, Position
 
 
 @dataclass(frozen=True, slots=True)
 class Taken:
     """A snapshot that is over: where it was taken, and its recording, -1 when there is none."""
 
-    log_position: int
+    log_position: Position
     recording_id: int
 
 
@@ -40,7 +40,7 @@ class SnapshotTaker:
         self._store = store
         self._settings = settings
         self._report = report
-        self._position = NULL_VALUE
+        self._position = NULL_POSITION
         self._steps: Steps[int] | None = None
         self.taken: Taken | None = None
         """Set when the snapshot is over; the taker is free again when it is reset."""

@@ -26,7 +26,7 @@ from upheaval_node.protocol.constants import (
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.settings import ClusterSettings
 from upheaval_node.steps import StepGenerator
-from upheaval_node.types import Now, SessionId, TermId
+from upheaval_node.types import Now, Position, SessionId, TermId
 
 SERVICE_SNAPSHOT_TYPE: Final = 2
 
@@ -45,7 +45,7 @@ class SessionState:
 class ServiceSnapshot:
     """`state` holds the application's messages."""
 
-    log_position: int
+    log_position: Position
     leadership_term_id: TermId
     time_unit: cm.ClusterTimeUnit
     app_version: int

@@ -17,7 +17,7 @@ from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.cluster.log_recording import LogRecording
 from upheaval_node.cluster.log_replay import LocalLogReplay
-from upheaval_node.cluster.module_context import open_context
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.cluster.module_snapshot import ModuleSnapshot
 from upheaval_node.cluster.module_snapshots import Snapshots
 from upheaval_node.cluster.module_standing import Standing
@@ -26,25 +26,25 @@ from upheaval_node.cluster.recovery import newest_snapshot, start_services
 from upheaval_node.cluster.replicated_state import ReplicatedState, is_for_all
 from upheaval_node.cluster.service_acks import ServiceAcks
 from upheaval_node.cluster.service_proxy import ServiceAdapter, ServiceProxy
-from upheaval_node.counters import RECORDING_POSITION, Counters, recording_key_prefix
+from upheaval_node.counters import RECORDING_POSITION, recording_key_prefix
 from upheaval_node.errors import NodeError, PeerError, StorageError, TerminationError, TimeoutExpired
-from upheaval_node.files.recording_log import Entry, RecordingLog
-from upheaval_node.media.api import Media
-from upheaval_node.ports import Bell, ErrorSink, Storage, Tracer
+from upheaval_node.files.recording_log import Entry
+from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.settings import MemberSettings
 from upheaval_node.standby.notices import SnapshotNotices
 from upheaval_node.steps import StepGenerator, Steps
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import (
+    LOG_START,
     MAX_POSITION,
     MS,
     NEVER_NS,
-    NULL_MEMBER_ID,
+    NOT_YET,
     NULL_POSITION,
     NULL_VALUE,
     MemberId,
     Now,
+    Position,
     TermId,
 )
 
@@ -72,22 +72,9 @@ class StandbyModule:
     run. Services, and this module, see what the recording has, and that is committed.
     """
 
-    def __init__(
-        self,
-        media: Media,
-        storage: Storage,
-        counters: Counters,
-        settings: MemberSettings,
-        members: str,
-        recording_log: RecordingLog,
-        notices: SnapshotNotices,
-        tracer: Tracer,
-        errors: ErrorSink,
-    ) -> None:
-        """`recording_log` is written by the backup agent too; `members` is what `standby_members` makes."""
-        context = self._context = open_context(
-            media, storage, counters, settings, members, NULL_MEMBER_ID, tracer, errors, recording_log=recording_log
-        )
+    def __init__(self, context: ModuleContext, notices: SnapshotNotices) -> None:
+        """Of a standby's own `context`, whose recording log the backup agent writes too."""
+        self._context = context
         self.counters: Final = context.published
         self.recording_log: Final = context.recording_log
         cluster = context.settings
@@ -120,11 +107,11 @@ class StandbyModule:
         self._waiting: Steps[None] | None = None
         self._replay: LocalLogReplay | None = None
         self._ended: list[LocalLogReplay] = []
-        self._position = 0
+        self._position = LOG_START
         self._term_base = NULL_POSITION
         self._is_for_members = False
         self._deadline_ns = 0
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self.counters.election_state.set(ElectionState.CLOSED)
 
     # --- what others see ---
@@ -145,9 +132,9 @@ class StandbyModule:
         return self._standing.leader_member_id
 
     @property
-    def commit_position(self) -> int:
+    def commit_position(self) -> Position:
         """How far the log was read."""
-        return self.counters.commit_position.get()
+        return Position(self.counters.commit_position.get())
 
     @property
     def is_taking_snapshot(self) -> bool:
@@ -165,7 +152,7 @@ class StandbyModule:
             work = self._tick(now)
         except (TerminationError, StorageError) as error:
             self._context.report(now, "termination", str(error))
-            self._services.send(cm.ServiceTerminationPosition(log_position=0, ack_required=True))
+            self._services.send(cm.ServiceTerminationPosition(log_position=LOG_START, ack_required=True))
             self._release_streams(now)
             raise
         except NodeError as error:
@@ -248,7 +235,7 @@ class StandbyModule:
     def _await_log(self, position: int) -> StepGenerator[None]:
         """Wait until the recording has come to `position`, whether it grows or has stopped there."""
         now = yield
-        ask_ns = now.ns
+        ask_ns: int = now.ns
         prefix = recording_key_prefix(self._recording.recording_id)
         while True:
             counter = self._context.counters.find(RECORDING_POSITION, prefix)
@@ -328,7 +315,7 @@ class StandbyModule:
 
     # --- snapshots ---
 
-    def _base_of_term(self, leadership_term_id: TermId) -> int:
+    def _base_of_term(self, leadership_term_id: TermId) -> Position:
         """That of the log, or of the snapshot that was started from: the copy of a log need not name every term."""
         assert leadership_term_id == self.leadership_term_id
         return self._term_base

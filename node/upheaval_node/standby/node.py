@@ -8,13 +8,13 @@ from collections.abc import Sequence
 from upheaval_node.backup.agent import BackupAgent
 from upheaval_node.backup.node import (
     BackupNodeAgent,
-    archive_id_of,
+    backup_marks,
     build_backup_agent,
     build_backup_archive,
 )
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.counters import COMMIT_POSITION, RECORDING_POSITION, RECOVERY_STATE
 from upheaval_node.credentials import CredentialsSupplier, NoCredentials
-from upheaval_node.marks import MarkKeeper, archive_mark_of, backup_mark, service_mark_of
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.member import MemberPorts
 from upheaval_node.service.api import ClusteredService
@@ -36,7 +36,7 @@ def build_standby(
 ) -> list[StandbyAgent]:
     """All agents of a standby: marks, media driver, backup agent, archive, module, and a container a service."""
     supplier = credentials or NoCredentials()
-    marks = _marks(config, ports)
+    marks = backup_marks(config.backup, ports, len(config.services))
     try:
         driver, archive, media = build_backup_archive(config.backup, ports)
         agent = build_backup_agent(config.backup, ports, media, supplier)
@@ -52,35 +52,6 @@ def build_standby(
     return [marks, driver, agent, archive, module, *containers]
 
 
-def _marks(config: StandbyConfig, ports: MemberPorts) -> MarkKeeper:
-    backup, storage, pid, now_ms = config.backup, ports.storage, ports.pid, ports.now_ms
-    return MarkKeeper(
-        [
-            backup_mark(storage, cluster_id=backup.cluster_id, folder=backup.folder, pid=pid, now_ms=now_ms),
-            archive_mark_of(
-                storage,
-                archive_id=archive_id_of(backup.name),
-                endpoint=backup.endpoints.archive,
-                folder=backup.folder,
-                pid=pid,
-                now_ms=now_ms,
-            ),
-            *(
-                service_mark_of(
-                    storage,
-                    service_id,
-                    member_id=NULL_MEMBER_ID,
-                    cluster_id=backup.cluster_id,
-                    folder=backup.folder,
-                    pid=pid,
-                    now_ms=now_ms,
-                )
-                for service_id in range(len(config.services))
-            ),
-        ]
-    )
-
-
 def _module(
     config: StandbyConfig, ports: MemberPorts, view: ComponentMedia, agent: BackupAgent, supplier: CredentialsSupplier
 ) -> StandbyModule:
@@ -94,17 +65,18 @@ def _module(
         ports.errors.report,
         timeout_ns=backup.settings.backup.response_timeout_ns,
     )
-    module = StandbyModule(
+    context = ModuleContext(
         media,
         ports.storage,
         ports.counters,
         config.member_settings,
         standby_members(backup.endpoints.consensus, backup.endpoints.catchup, backup.endpoints.archive),
-        agent.recording_log,
-        notices,
+        NULL_MEMBER_ID,
         ports.tracer_of("standby"),
         ports.errors,
+        recording_log=agent.recording_log,
     )
+    module = StandbyModule(context, notices)
     module.bell = view.bell
     ports.counters.ring(view.bell, RECORDING_POSITION)
     return module

@@ -21,7 +21,7 @@ from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.constants import CLUSTER_PROTOCOL_VERSION, CONSENSUS_STREAM_ID, STANDBY_RESPONSE_STREAM_ID
 from upheaval_node.standby.notice_states import LEGAL_MOVES, NoticeState
 from upheaval_node.state_machine import StateMachine
-from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now
+from upheaval_node.types import MS, NEVER_NS, NOT_YET, NULL_VALUE, Now
 
 FRAGMENT_LIMIT: Final = 10
 SEND_INTERVAL_NS: Final = 20 * MS
@@ -92,7 +92,7 @@ class SnapshotNotices:
         self._timeout_ns = timeout_ns
         self._peers = [_Peer(media, endpoint) for endpoint in endpoints]
         self._snapshot: Snapshot = ()
-        self._now = Now(0, 0)
+        self._now = NOT_YET
         self._close_at_ns = NEVER_NS
         channel = str(Channel("tcp", {"endpoint": response_endpoint, "alias": "standby"}))
         self._endpoint = response_endpoint

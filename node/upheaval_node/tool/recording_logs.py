@@ -23,7 +23,7 @@ from upheaval_node.tool.answer import FAILURE, Answer, ToolFault, Value
 from upheaval_node.tool.marks import find_mark
 from upheaval_node.tool.memory_file import MemoryFile, OneFile
 from upheaval_node.tool.node import RECORDING_LOG, Node
-from upheaval_node.types import NULL_POSITION
+from upheaval_node.types import LOG_START, NULL_POSITION
 
 BACKUP: Final = f"{RECORDING_LOG}.bak"
 MAX_SERVICES: Final = 127
@@ -83,7 +83,7 @@ def seed_recording_log_from_snapshot(node: Node, arguments: Sequence[str]) -> An
     log = LogFile(node)
     _require_idle(node)
     node.replace(f"{node.cluster_dir}/{BACKUP}", log.content)
-    snapshot = [replace(entry, term_base_log_position=0, log_position=0) for entry in newest_set(log.entries)]
+    snapshot = [replace(e, term_base_log_position=LOG_START, log_position=LOG_START) for e in newest_set(log.entries)]
     if snapshot:
         node.replace(log.path, _encoded(snapshot))
     else:

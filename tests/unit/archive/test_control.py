@@ -6,11 +6,12 @@ from collections.abc import Callable
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from support.archive_requests import RequestingClient
 from support.archive_world import ArchiveWorld, Member
 from support.media_world import offer
 from upheaval_node.archive.calls import PendingCall
 from upheaval_node.archive.catalog import decode_catalog
-from upheaval_node.archive.client import ArchiveClient, ClientState
+from upheaval_node.archive.client import ClientState
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.counters import ARCHIVE_CONTROL_SESSION, Counter
 from upheaval_node.media.api import Publication, Subscription
@@ -261,7 +262,7 @@ def test_a_long_listing_reaches_a_client_that_reads_slowly() -> None:
 
 # --- error codes ---
 
-UNKNOWN: list[Callable[[ArchiveClient], PendingCall]] = [
+UNKNOWN: list[Callable[[RequestingClient], PendingCall]] = [
     lambda client: client.start_position(77),
     lambda client: client.stop_position(77),
     lambda client: client.recording_position(77),
@@ -274,7 +275,7 @@ UNKNOWN: list[Callable[[ArchiveClient], PendingCall]] = [
 
 
 @pytest.mark.parametrize("request_", UNKNOWN)
-def test_an_unknown_recording_is_named(request_: Callable[[ArchiveClient], PendingCall]) -> None:
+def test_an_unknown_recording_is_named(request_: Callable[[RequestingClient], PendingCall]) -> None:
     world = ArchiveWorld()
     member = world.member()
     assert world.refused(request_(member.client)) == (ErrorCode.UNKNOWN_RECORDING, "unknown recording id: 77")

@@ -18,6 +18,7 @@ from upheaval_node.cluster.authentication import (
     authorisation_named,
 )
 from upheaval_node.cluster.consensus_module import ConsensusModule
+from upheaval_node.cluster.module_context import ModuleContext
 from upheaval_node.counters import Counters
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
@@ -35,7 +36,7 @@ def module(
 ) -> ConsensusModule:
     settings = configured(**{name.removesuffix("_name"): value for name, value in named.items()})
     driver = MediaDriver(MemoryNetwork(), StaticResolver(), settings.media, Random(1))
-    return ConsensusModule(
+    context = ModuleContext(
         driver,
         MemoryStorage(),
         Counters.in_memory(512),
@@ -43,11 +44,9 @@ def module(
         members_string(1),
         0,
         RecordedTrace(),
-        Random(1),
         RecordedErrors(),
-        authenticator=authenticator,
-        authorisation=authorisation,
     )
+    return ConsensusModule(context, Random(1), authenticator=authenticator, authorisation=authorisation)
 
 
 def authorisation_of(module: ConsensusModule) -> AuthorisationService:

@@ -1,6 +1,5 @@
 """Waiting: convergence takes two looks in a row that agree, and a leader of old has not caught up."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,18 +32,20 @@ def members(*positions: int, commit: int | None = None) -> list[MemberStatus]:
     ]
 
 
-class Looks:
+class Looks(Conditions):
     """What is seen, look after look; the last one stays."""
 
-    def __init__(self, *seen: Sequence[MemberStatus]) -> None:
+    poll_interval_s = 0.0001
+
+    def __init__(self, run: RunFolder, *seen: list[MemberStatus]) -> None:
+        super().__init__(run)
         self._seen = list(seen)
 
-    def __call__(self) -> Sequence[MemberStatus]:
+    def status(self) -> list[MemberStatus]:
         return self._seen.pop(0) if len(self._seen) > 1 else self._seen[0]
 
-
-def conditions(looks: Looks) -> Conditions:
-    return Conditions(looks, raise_if_ended=lambda: None, interval_s=0.0001)
+    def raise_if_ended(self, member_id: int | None = None) -> None:
+        """Nobody does."""
 
 
 def run_folder(path: Path) -> RunFolder:
@@ -57,16 +58,15 @@ def test_a_log_that_moved_between_two_looks_is_looked_at_again(tmp_path: Path) -
     """A session timed out: its end is appended, and for a moment the followers lack it."""
     still, moving, later = members(96, 96, 96), members(160, 96, 96, commit=96), members(160, 160, 160)
     run = run_folder(tmp_path)
-    converge = conditions(Looks(still, moving, later)).converge(run, 10)
+    converge = Looks(run, still, moving, later).converge(10)
     assert converge.reached
     assert {(final.append_position, final.commit_position) for final in converge.members} == {(160, 160)}
     assert run.read_manifest().converge == converge
 
 
 def test_equal_looks_at_different_positions_are_not_the_end(tmp_path: Path) -> None:
-    converge = conditions(Looks(members(96, 96, 96), members(128, 128, 128), members(160, 160, 160))).converge(
-        run_folder(tmp_path), 10
-    )
+    run = run_folder(tmp_path)
+    converge = Looks(run, members(96, 96, 96), members(128, 128, 128), members(160, 160, 160)).converge(10)
     assert converge.reached
     assert {final.commit_position for final in converge.members} == {160}
 
@@ -74,7 +74,7 @@ def test_equal_looks_at_different_positions_are_not_the_end(tmp_path: Path) -> N
 def test_members_that_never_agree_are_written_as_they_were_seen_last(tmp_path: Path) -> None:
     run = run_folder(tmp_path)
     seen = [*members(96, 64), MemberStatus(2, alive=False)]
-    converge = conditions(Looks(seen)).converge(run, 0.01)
+    converge = Looks(run, seen).converge(0.01)
     assert not converge.reached
     assert [final.append_position for final in converge.members] == [96, 64, -1]
     assert converge.why == (
@@ -88,7 +88,7 @@ def test_members_that_never_agree_are_written_as_they_were_seen_last(tmp_path: P
 
 
 @pytest.mark.parametrize("state", [ELECTION_CLOSED, "INIT"])
-def test_a_leader_of_old_has_not_caught_up(state: str) -> None:
+def test_a_leader_of_old_has_not_caught_up(tmp_path: Path, state: str) -> None:
     """Member 0 was paused and does not know yet that member 1 has followed it."""
     old, new, follower = members(96, 160, 160)
     old = replace(old, leadership_term_id=0)
@@ -97,15 +97,15 @@ def test_a_leader_of_old_has_not_caught_up(state: str) -> None:
     seen = [old, new, follower]
     assert not is_caught_up(seen, 0)
     with pytest.raises(UnknownOutcome, match="member 0 does not catch up: member 0 LEADER CLOSED term 0 recorded 96 "):
-        conditions(Looks(seen)).wait_until_caught_up(0, 0.01)
+        Looks(RunFolder(tmp_path), seen).wait_until_caught_up(0, 0.01)
     serves = state == ELECTION_CLOSED
     assert [is_caught_up(seen, member_id) for member_id in (1, 2)] == [serves, serves]
 
 
-def test_a_member_has_caught_up_when_it_follows_the_leader_and_its_election_is_over() -> None:
+def test_a_member_has_caught_up_when_it_follows_the_leader_and_its_election_is_over(tmp_path: Path) -> None:
     leader, follower, late = members(96, 96, 0)
     late = replace(late, election_state="FOLLOWER_CATCHUP")
     assert [is_caught_up([leader, follower, late], member_id) for member_id in range(3)] == [True, True, False]
-    assert conditions(Looks([leader, follower, late])).wait_until_caught_up(1, 1) == follower
+    assert Looks(RunFolder(tmp_path), [leader, follower, late]).wait_until_caught_up(1, 1) == follower
     gone = MemberStatus(0, alive=False)
     assert not is_caught_up([gone, follower, late], 1)

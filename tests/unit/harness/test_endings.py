@@ -231,7 +231,8 @@ def test_who_is_killed_between_its_end_and_that_of_its_process_has_no_exit_statu
 ) -> None:
     """Found by seed 11163 of the campaign."""
     times = (begin_ns, begin_ns, heal_ns, heal_ns)
-    fault = FaultRecord(what, "", *times, Proof(True, "dead"), members=members, component=component)
+    proofs = (Proof(True, "dead"), None if heal_ns is None else Proof(True, "alive"))
+    fault = FaultRecord(what, "", *times, *proofs, members=members, component=component)
     RunFolder(tmp_path).add_fault(fault)
     assert Ended().write(tmp_path, _killed).verdict is verdict
 

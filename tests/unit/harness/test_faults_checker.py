@@ -13,7 +13,7 @@ from upheaval.records import (
 from upheaval_chaos.record import FaultRecord, Proof
 
 Y = Proof(False, "y")
-HEALED = FaultRecord("kill", "member-0", 1, 2, 3, 4, Proof(True, "gone: process 7"))
+HEALED = FaultRecord("kill", "member-0", 1, 2, 3, 4, Proof(True, "gone: process 7"), Proof(True, "running"))
 OPEN = FaultRecord("kill", "member-1", 1, 2, inject_proof=Proof(True, "gone: process 8"))
 
 
@@ -25,8 +25,9 @@ def manifest(*, converged: bool) -> Manifest:
     ("faults", "converged", "verdict", "text"),
     [
         ([], False, Verdict.VALID, "there were none"),
-        ([HEALED], False, Verdict.VALID, "kill of member-0: gone: process 7"),
-        ([HEALED, OPEN], True, Verdict.VALID, "process 7; kill of member-1: gone: process 8"),
+        ([HEALED], False, Verdict.VALID, "kill of member-0: gone: process 7; healed: running"),
+        ([HEALED, OPEN], True, Verdict.VALID, "running; kill of member-1: gone: process 8"),
+        ([replace(HEALED, heal_proof=None)], True, Verdict.UNKNOWN, "kill of member-0: gone: process 7"),
         ([HEALED, OPEN], False, Verdict.UNKNOWN, "kill of member-1 was not healed"),
         ([FaultRecord("kill", "member-0", 1, 2, 3, 4)], True, Verdict.UNKNOWN, "kill of member-0: no proof"),
         ([FaultRecord("cut", "x", 1, 2, 3, 4, Y)], True, Verdict.UNKNOWN, "cut of x: not proved: y"),

@@ -11,8 +11,7 @@ from support.tls_world import certificates, own_copy
 from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.security import (
-    copy_credentials,
-    copy_files,
+    copy_for_container,
     create_certificates,
     files_of,
     require_certificates,
@@ -103,8 +102,7 @@ def test_copies_are_for_their_owner_alone(tmp_path: Path) -> None:
     target = tmp_path / "member"
     (target / "tls").mkdir(parents=True)
     (target / "credentials").write_text("old", encoding="utf-8")
-    copy_files(str(folder), "member-0", target)
-    copy_credentials(str(credentials), target)
+    copy_for_container(str(folder), "member-0", str(credentials), target)
     assert {path.stat().st_mode & 0o777 for path in target.rglob("*") if path.is_file()} == {0o600}
     assert (target / "tls" / "key.pem").read_bytes() == (folder / "member-0.key").read_bytes()
     assert (target / "credentials").read_bytes() == b""

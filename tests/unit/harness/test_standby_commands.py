@@ -10,17 +10,14 @@ from upheaval.cli.main import main
 from upheaval.runtimes.cluster_file import save
 from upheaval.system import ClusterSpec
 from upheaval_node.files import layout
-from upheaval_node.marks import Mark, backup_mark, service_mark_of
+from upheaval_node.marks import MarkMaker
 
 
 def standby_folder(path: Path, *, is_ended: bool) -> Path:
     """The mark files of a standby that has ended, or did so without notice."""
     storage = MemoryStorage()
-    marks: list[Mark] = [
-        backup_mark(storage, cluster_id=0, folder=str(path), pid=1, now_ms=1000),
-        service_mark_of(storage, 0, member_id=-1, cluster_id=0, folder=str(path), pid=1, now_ms=1000),
-    ]
-    for mark in marks:
+    make = MarkMaker(storage, str(path), cluster_id=0, pid=1, now_ms=1000)
+    for mark in (make.backup(), make.service(0)):
         mark.signal_ready(1000)
         if is_ended:
             mark.signal_terminated()

@@ -12,7 +12,7 @@ from upheaval_node.files.mark_file import (
     ClusterMarkHeader,
     read_mark_file,
 )
-from upheaval_node.marks import ACTIVITY_INTERVAL_NS, MarkKeeper, archive_mark, module_mark, service_mark
+from upheaval_node.marks import ACTIVITY_INTERVAL_NS, MarkKeeper, MarkMaker
 from upheaval_node.member_config import MemberConfig
 from upheaval_node.protocol.cluster_mark_messages import ClusterComponentType
 from upheaval_node.types import Now
@@ -21,13 +21,9 @@ CONFIG = MemberConfig(member_id=2, members="2,h:1,h:2,h:3,h:4,h:5", folder="x")
 
 
 def keeper(storage: MemoryStorage, now_ms: int) -> MarkKeeper:
-    return MarkKeeper(
-        [
-            module_mark(CONFIG, storage, pid=11, now_ms=now_ms),
-            archive_mark(CONFIG, storage, pid=11, now_ms=now_ms),
-            service_mark(CONFIG, storage, 0, pid=11, now_ms=now_ms),
-        ]
-    )
+    make = MarkMaker(storage, CONFIG.folder, cluster_id=0, pid=11, now_ms=now_ms)
+    archive = make.archive(CONFIG.member_id, CONFIG.endpoints.archive)
+    return MarkKeeper([make.module(CONFIG), archive, make.service(0, CONFIG.member_id)])
 
 
 def activities(storage: MemoryStorage) -> list[int]:
@@ -64,7 +60,7 @@ def test_the_module_says_who_authenticates(setting: str, name: str) -> None:
     storage = MemoryStorage()
     cluster = replace(CONFIG.settings.cluster, authenticator=setting)
     config = replace(CONFIG, settings=replace(CONFIG.settings, cluster=cluster))
-    module_mark(config, storage, pid=11, now_ms=1000)
+    MarkMaker(storage, config.folder, cluster_id=0, pid=11, now_ms=1000).module(config)
     assert read_mark_file(storage, layout.CLUSTER_MARK, ClusterMarkHeader).header.authenticator == name
 
 

@@ -151,10 +151,7 @@ class DockerMember(LiveMember[DockerNode]):
             credentials=security.CREDENTIALS_COPY if config.credentials else "",
         )
         holds_sockets = component == next(iter(self.node.containers))
-        if config.tls:
-            security.copy_files(config.tls, member_name(self.member_id), self.folder)
-        if config.credentials:
-            security.copy_credentials(config.credentials, self.folder)
+        security.copy_for_container(config.tls, member_name(self.member_id), config.credentials, self.folder)
         ingress_port = ports.member_ports(config.base_port, self.member_id)[0]
         plan = ContainerPlan(
             self.name,

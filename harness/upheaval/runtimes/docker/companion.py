@@ -104,10 +104,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
     def _make(self, component: str) -> None:
         self._engine_run.make_networks()
         plan = self._plan()
-        if self._spec.tls:
-            security.copy_files(self._spec.tls, self.name, self.folder)
-        if self.config.credentials:
-            security.copy_credentials(self.config.credentials, self.folder)
+        security.copy_for_container(self._spec.tls, self.name, self.config.credentials, self.folder)
         container_plan = ContainerPlan(
             self.name,
             self._environment(),

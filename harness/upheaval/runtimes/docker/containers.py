@@ -175,10 +175,7 @@ def put_copies(container: Any, certificates: str, name: str, credentials: str, f
     if not certificates and not credentials:
         return
     with tempfile.TemporaryDirectory() as scratch, tempfile.TemporaryFile() as packed:
-        if certificates:
-            security.copy_files(certificates, name, Path(scratch))
-        if credentials:
-            security.copy_credentials(credentials, Path(scratch))
+        security.copy_for_container(certificates, name, credentials, Path(scratch))
         with tarfile.open(fileobj=packed, mode="w") as archive:
             for entry in sorted(Path(scratch).iterdir()):
                 archive.add(entry, arcname=entry.name, filter=_owned_by_the_member)

@@ -132,6 +132,18 @@ def require_image(client: Client, tag: str) -> str:
         raise EnvironmentFault(f"cannot look for the image {tag}: {_explain(error)}") from error
 
 
+def inspect(client: Client, tag: str) -> dict[str, Any] | None:
+    """The engine's description of an image; None when it has none of that name."""
+    import docker
+
+    with engine_errors(f"inspecting {tag}"):
+        try:
+            attributes: dict[str, Any] = client.api.inspect_image(tag)
+        except docker.errors.ImageNotFound:
+            return None
+    return attributes
+
+
 def _explain(error: Exception) -> str:
     explanation = getattr(error, "explanation", None) or str(error)
     return " ".join(str(explanation).split())

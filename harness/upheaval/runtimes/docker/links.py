@@ -86,8 +86,7 @@ class DockerLinks(ToxicInjector):
         """Dials inside the source's network, through its Toxiproxy; what no member has heard counts as refused."""
         if link.target == CLIENTS:
             raise UsageError(f"no connection uses {link}")
-        channel = self._cluster.system.ping_channel(link.channels)
-        text = self._cluster.system.ping_text(channel, extra_length)
+        channel, text = self._cluster.system.ping(link.channels, extra_length)
         place = ProxyPlace(link.source, link.target, channel)
         said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
         arguments = [_alias(link.source), _port(place), *said, timeout_s]

@@ -123,13 +123,10 @@ class DockerNode:
         """SIGHUP; its copies are replaced first."""
         if self.running():
             self.bring_copies(self.container())
-            self.send_signal(signal.SIGHUP)
-
-    def send_signal(self, number: signal.Signals, component: str | None = None) -> None:
-        """Send any signal to its processes (through the init of the container)."""
+        # To its processes, through the init of the container.
         with engine_errors(f"signalling {self.name}"):
-            for container in self.running(component):
-                container.kill(signal=number.name)
+            for container in self.running():
+                container.kill(signal=signal.SIGHUP.name)
 
     def _kill_and_wait(self, victims: Sequence[Any]) -> None:
         with engine_errors(f"killing {self.name}"):

@@ -62,21 +62,23 @@ class PacketLinks:
         """
         verdict = _verdict(links, effect)
         rules = _rules(links)
-        self._change("-A", verdict, [rule for rule in rules if not self._held[rule, verdict]])
+        new = [rule for rule in rules if not self._held[rule, verdict]]
+        # First of all, so that it can be lifted when only some of it could be imposed.
         self._held.update((rule, verdict) for rule in rules)
+        self._change("-A", verdict, new)
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Take away the rules that no other fault wants."""
         verdict = _verdict(links, effect)
         rules = _rules(links)
         self._held.subtract((rule, verdict) for rule in rules)
-        self._change("-D", verdict, [rule for rule in rules if not self._held[rule, verdict]])
+        self._change("-D", verdict, [rule for rule in rules if not self._held[rule, verdict]], " || :")
 
-    def _change(self, how: str, verdict: str, rules: Sequence[_Rule]) -> None:
-        """Everything in one network at once."""
+    def _change(self, how: str, verdict: str, rules: Sequence[_Rule], unless: str = "") -> None:
+        """Everything in one network at once. What could not be imposed is not there to be deleted."""
         for target in dict.fromkeys(rule.target for rule in rules):
             matches = [self._match(rule) for rule in rules if rule.target == target]
-            self._filter(target, [f"{how} {_CUT} {match} -j {verdict}" for match in matches])
+            self._filter(target, [f"{how} {_CUT} {match} -j {verdict}{unless}" for match in matches])
 
     # --- observer ---
 
@@ -95,8 +97,7 @@ class PacketLinks:
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """Dials inside the source's network; a connection that is refused counts as reset."""
         _require_members([link])
-        channel = self._cluster.system.ping_channel(link.channels)
-        text = self._cluster.system.ping_text(channel, extra_length)
+        channel, text = self._cluster.system.ping(link.channels, extra_length)
         said = [text.padding.hex(), text.repeats, text.hello.hex(), text.farewell.hex()]
         arguments = [self._address(link.target), self._port(channel), *said, timeout_s]
         output = self._ask(link.source, ["python3", "-c", _INSIDE, "ping", *map(str, arguments)])

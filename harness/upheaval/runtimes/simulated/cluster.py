@@ -24,13 +24,13 @@ from upheaval.records import (
     seal,
 )
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
-from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.errors import ProcessFailed
 from upheaval.runtimes.simulated.links import LinkProfile
+from upheaval.runtimes.simulated.machine import Machine
 from upheaval.runtimes.simulated.network import Fabric
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.single_client import SingleClient
-from upheaval.runtimes.simulated.trace import ErrorLog, Journal, ProtocolTraces, SimulatedTracer
+from upheaval.runtimes.simulated.trace import Journal, ProtocolTraces
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import (
     ELECTION_CLOSED,
@@ -50,16 +50,13 @@ from upheaval_chaos.planted.bug import build_with
 from upheaval_chaos.record import FaultRecord
 from upheaval_node import __version__
 from upheaval_node.client.session import ClusterClient
-from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError, TerminationError
-from upheaval_node.files import layout
 from upheaval_node.media.component import ComponentMedia
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.member import (
     MemberAgent,
     MemberConfig,
-    MemberPorts,
     close_agents,
     end_services,
     ends_before_its_member,
@@ -70,12 +67,10 @@ from upheaval_node.protocol_trace import Observer
 from upheaval_node.service.loader import load_service
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MemberId, S
+from upheaval_node.types import MemberId, Now, S
 
 INGRESS_PORT: Final = 9000
-COUNTER_CAPACITY: Final = 1024
 WAIT_S: Final = 30.0
-STOP_TIMEOUT_S: Final = 5.0
 BYE_GRACE_NS: Final = 2 * S
 """How long a consensus module may go on past the time-out of a termination."""
 LAST_WORDS_NS: Final = S // 10
@@ -93,57 +88,30 @@ def host_of(member_id: int) -> str:
     return f"member-{member_id}"
 
 
-class SimulatedMember:
-    """One member: its disk, and its process while it has one. Implements `upheaval_chaos.target.Node`."""
+class SimulatedMember(Machine):
+    """One member. Implements `upheaval_chaos.target.Node`."""
 
     def __init__(self, cluster: "SimulatedCluster", member_id: int) -> None:
+        super().__init__(cluster.world, cluster.fabric, cluster.journal, host_of(member_id), member_id, "all")
         self._cluster = cluster
         self.member_id = member_id
-        self.host = host_of(member_id)
-        self.disk = Disk(cluster.world, self.host)
-        self.process: SimulatedProcess | None = None
-        self.counters = Counters.in_memory(COUNTER_CAPACITY)
-        self.incarnations = 0
-        self.has_power = True
         self.clock_skew_ms = 0
-        self.errors: list[ErrorLog] = []
         self.exit_statuses: dict[str, int] = {}
         """Of the processes that ended by themselves: 0 in order, 1 by a failure."""
         self.expected_ends: set[str] = set()
         """Processes that may end by an error of the node's own (no bug) without failing the run."""
         self._agents: Sequence[MemberAgent] = ()
 
-    @property
-    def alive(self) -> bool:
-        """Whether it has a process that lives, paused or not."""
-        return self.process is not None and self.process.alive
-
-    def start(self) -> None:
-        """A new incarnation over the files that are there; nothing happens when it is alive."""
-        cluster = self._cluster
-        if self.alive:
-            return
-        if not self.has_power:
-            self.has_power = True
-            cluster.fabric.power_on(self.host)
-        self.incarnations += 1
-        name = f"{self.host}/{self.incarnations}"
-        process = SimulatedProcess(cluster.world, self.host, name, on_exit=self._on_exit)
+    def _prepare(self, process: SimulatedProcess) -> None:
         process.clock_skew_ms = self.clock_skew_ms
-        if cluster.on_cycle is not None:
-            process.on_cycle = partial(cluster.on_cycle, self)
+        if self._cluster.on_cycle is not None:
+            process.on_cycle = partial(self._cluster.on_cycle, self)
         process.on_ended = lambda agent: self._on_ended(process, agent)
         process.on_failing = lambda: end_services(self._agents)
-        self.process = process
-        self.counters = Counters.in_memory(COUNTER_CAPACITY)
-        process.run(lambda: self._build(process))
 
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
         cluster = self._cluster
-        tracer = self._tracer()
-        tracer.emit(process.now(), TraceKind.PROCESS_START, version=__version__)
-        errors = ErrorLog(tracer)
-        self.errors.append(errors)
+        self.tracer().emit(process.now(), TraceKind.PROCESS_START, version=__version__)
         config = MemberConfig(
             member_id=MemberId(self.member_id),
             members=cluster.endpoints,
@@ -151,23 +119,9 @@ class SimulatedMember:
             services=(cluster.service,),
             settings=cluster.own_settings.get(self.member_id, cluster.settings),
         )
-        ports = MemberPorts(
-            network=cluster.fabric.network(process),
-            storage=self.disk.storage(process),
-            counters=self.counters,
-            tracer=tracer,
-            errors=errors,
-            seed=cluster.world.stream(f"seed/{process.name}").getrandbits(62),
-            pid=self.incarnations,
-            now_ms=process.now().epoch_ms,
-            observer=cluster.observer(self.member_id, self.incarnations, process),
-        )
+        ports = self.ports(process, cluster.observer(self.member_id, self.incarnations, process))
         self._agents = cluster.build(config, ports, [load_service(cluster.service)])
         return self._agents
-
-    def _tracer(self) -> SimulatedTracer:
-        journal = self._cluster.journal
-        return SimulatedTracer(journal, member_id=self.member_id, component="all", incarnation=self.incarnations)
 
     @property
     def media_driver(self) -> MediaDriver:
@@ -176,29 +130,10 @@ class SimulatedMember:
 
     # --- as faults see it: components run together here, nothing can be done to one alone ---
 
-    def incarnation(self, component: str | None = None) -> frozenset[str]:
-        """The name of its process, which no other process ever has; empty when it is dead."""
-        process = self._whole(component)
-        return frozenset() if process is None or not process.alive else frozenset([process.name])
-
     def turns(self, component: str | None = None) -> int:
         """How many cycles its process has taken: a paused one takes none."""
         process = self._whole(component)
         return 0 if process is None else process.cycles
-
-    def kill(self, component: str | None = None) -> None:
-        """End the process as SIGKILL does; its host stays on."""
-        self._whole(component)
-        self.end(power_cut=False)
-
-    def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End in an orderly way; a stopped process is killed."""
-        process = self._whole(component)
-        if process is None or not process.alive:
-            return
-        process.post(lambda: self._close(process))
-        if not self._cluster.world.run_until(lambda: not process.alive, int(timeout_s * S)):
-            self.end(power_cut=False)
 
     def pause(self, component: str | None = None) -> None:
         """Stop the process, if it has one."""
@@ -212,11 +147,6 @@ class SimulatedMember:
         if process is not None:
             process.resume()
 
-    def _whole(self, component: str | None) -> SimulatedProcess | None:
-        if component is not None:
-            raise UsageError("members of the simulated runtime run their components together")
-        return self.process
-
     def _on_ended(self, process: SimulatedProcess, agent: Agent) -> None:
         """As the process runtime does it: the member ends soon, or leaves its consensus module time to finish."""
         timeouts = self._cluster.settings.cluster.timeouts
@@ -226,26 +156,13 @@ class SimulatedMember:
         world = self._cluster.world
         world.at(world.now_ns + delay_ns, lambda: process.post(lambda: self._close(process)))
 
-    def _close(self, process: SimulatedProcess) -> None:
-        close_agents(self._agents, process.now())
-        raise TerminationError(f"{process.name} was told to stop", expected=True)
-
-    def end(self, *, power_cut: bool) -> None:
-        """Kill the process, and with it the host's power if asked."""
-        process = self.process
-        if process is not None and process.alive:
-            process.kill()
-            if not power_cut:
-                self._cluster.fabric.kill(process)
-        if power_cut and self.has_power:
-            self.has_power = False
-            self._cluster.fabric.power_off(self.host)
-            self.disk.power_cut()
+    def _close_agents(self, now: Now) -> None:
+        close_agents(self._agents, now)
 
     def _on_exit(self, process: SimulatedProcess) -> None:
         self._cluster.fabric.kill(process)
         status = self.exit_statuses[process.name] = 0 if process.failure is None else 1
-        self._tracer().emit(process.now(), TraceKind.PROCESS_END, status=status, reason=str(process.failure or ""))
+        self.tracer().emit(process.now(), TraceKind.PROCESS_END, status=status, reason=str(process.failure or ""))
         is_expected = isinstance(process.failure, NodeError) and process.name in self.expected_ends
         if process.failure is not None and not self.disk.is_full and not is_expected:
             self._cluster.failures.append((process.name, process.failure))
@@ -255,11 +172,11 @@ class SimulatedMember:
         status = MemberStatus(self.member_id, alive=self.alive)
         if not self.alive:
             return status
-        return status_from_counters(status, self.counters, log_recording_id(self._recording_log()))
+        return status_from_counters(status, self.counters, log_recording_id(self.recording_log()))
 
     def control_status(self) -> ControlStatus:
         """What its consensus module says, or what its files say when it is down."""
-        return read_control(self.counters if self.alive else None, self._recording_log())
+        return read_control(self.counters if self.alive else None, self.recording_log())
 
     def give(self, command: str) -> str:
         """Set the member's control toggle; why it was not taken, empty when it was."""
@@ -268,9 +185,6 @@ class SimulatedMember:
             return "the member is not running"
         # No input: who sets the toggle wakes nobody, the next turn finds it.
         return give_command(self.counters, command)
-
-    def _recording_log(self) -> bytes:
-        return self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
 
 
 class Beside(Companion, Protocol):
@@ -430,33 +344,12 @@ class SimulatedCluster:
         for member in self.members:
             member.start()
 
-    def power_cut(self, member_ids: list[int]) -> None:
-        """Take the power of these hosts: what was not synced may be gone."""
-        for member_id in member_ids:
-            self.members[member_id].end(power_cut=True)
-
     def move_clock(self, member_id: int, milliseconds: int) -> None:
         """Set the wall clock of a member's host so much ahead, or back."""
         member = self.members[member_id]
         member.clock_skew_ms += milliseconds
         if member.process is not None:
             member.process.clock_skew_ms = member.clock_skew_ms
-
-    # --- network ---------------------------------------------------------------------------------------------------
-
-    def isolate(self, member_id: int) -> None:
-        """Cut a member off from all other members, both ways. Clients still reach it."""
-        self.partition([member_id], [other for other in self.member_ids if other != member_id])
-
-    def partition(self, first: Sequence[int], second: Sequence[int]) -> None:
-        """Cut all links between two groups of members, both ways."""
-        for a, b in ((host_of(member_id), host_of(other)) for member_id in first for other in second):
-            self.fabric.cut(a, b)
-            self.fabric.cut(b, a)
-
-    def heal_network(self) -> None:
-        """Heal every link."""
-        self.fabric.heal_all()
 
     # --- clients ---------------------------------------------------------------------------------------------------
 

@@ -11,23 +11,17 @@ from typing import Final, Protocol
 from upheaval.records import CompanionConfig, CompanionStatus, companion_name, note_companion
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.collect import write_files, write_trace
-from upheaval.runtimes.simulated.disk import Disk
+from upheaval.runtimes.simulated.machine import STOP_TIMEOUT_S, Machine
 from upheaval.runtimes.simulated.process import SimulatedProcess
-from upheaval.runtimes.simulated.trace import ErrorLog, SimulatedTracer
 from upheaval.system import companion_from_counters
 from upheaval_node.backup.config import BackupConfig, BackupEndpoints, ReplayStart, SourceType
 from upheaval_node.backup.node import build_backup
-from upheaval_node.counters import Counters
 from upheaval_node.credentials import CredentialsSupplier
-from upheaval_node.errors import TerminationError
-from upheaval_node.files import layout
 from upheaval_node.member import MemberPorts
 from upheaval_node.ports import Agent
 from upheaval_node.settings import BackupNodeSettings, backup_profile_settings
-from upheaval_node.types import Now, S
+from upheaval_node.types import Now
 
-COUNTER_CAPACITY: Final = 1024
-STOP_TIMEOUT_NS: Final = 5 * S
 CONSENSUS_PORT: Final = 9001
 CATCHUP_PORT: Final = 9003
 ARCHIVE_PORT: Final = 9004
@@ -50,38 +44,26 @@ Build = Callable[["SimulatedCompanion", MemberPorts], Sequence[ClosableAgent]]
 """How the agents of one incarnation are made: mark files first, media driver second."""
 
 
-class SimulatedCompanion:
+class SimulatedCompanion(Machine):
     """One node beside the members: its disk, and its process while it has one."""
 
     def __init__(self, cluster: SimulatedCluster, config: CompanionConfig, build: Build) -> None:
         self.name = companion_name(config.name)
+        # Members have the ids from 0 on in the journal.
+        number = -1 - len(cluster.companions)
+        super().__init__(cluster.world, cluster.fabric, cluster.journal, self.name, number, self.name)
         self.config = config
-        self.host = self.name
-        self.disk = Disk(cluster.world, self.host)
-        self.process: SimulatedProcess | None = None
-        self.counters = Counters.in_memory(COUNTER_CAPACITY)
-        self.incarnations = 0
-        self.has_power = True
         self.position = -1
         """Up to where it ever said that it has the log."""
-        self.errors: list[ErrorLog] = []
         self.agents: Sequence[ClosableAgent] = ()
         self._cluster = cluster
         self._build_agents = build
-        # Members have the ids from 0 on in the journal.
-        self._number = -1 - len(cluster.companions)
 
     # --- observer ---
 
-    @property
-    def alive(self) -> bool:
-        """Whether it has a process that lives."""
-        return self.process is not None and self.process.alive
-
     def status(self) -> CompanionStatus:
         """What its counters say, or that it is down."""
-        recording_log = self.disk.read(layout.RECORDING_LOG) if self.disk.has(layout.RECORDING_LOG) else b""
-        status = companion_from_counters(self.name, self.counters, self.incarnations, recording_log)
+        status = companion_from_counters(self.name, self.counters, self.incarnations, self.recording_log())
         if not self.alive:
             return CompanionStatus(self.name, alive=False, snapshot_position=status.snapshot_position)
         self.position = max(self.position, status.live_log_position)
@@ -92,52 +74,17 @@ class SimulatedCompanion:
         """All errors of all incarnations, each with its time in front."""
         return [text for log in self.errors for text in log.texts]
 
-    def incarnation(self) -> frozenset[str]:
-        """The name of its process; empty when it is down."""
-        return frozenset([self.process.name]) if self.process is not None and self.process.alive else frozenset()
-
     # --- injector ---
 
-    def start(self) -> None:
-        """A new incarnation over the files that are there; nothing happens when it is alive."""
-        if self.alive:
-            return
-        cluster = self._cluster
-        if not self.has_power:
-            self.has_power = True
-            cluster.fabric.power_on(self.host)
-        self.incarnations += 1
-        process = SimulatedProcess(cluster.world, self.host, f"{self.host}/{self.incarnations}", on_exit=self._on_exit)
-        self.process = process
-        self.counters = Counters.in_memory(COUNTER_CAPACITY)
-        process.on_ended = lambda _agent: process.post(lambda: self._close(process))
-        process.run(lambda: self._build(process))
-
-    def kill(self) -> None:
-        """End the process as SIGKILL does."""
-        process = self.process
-        if process is not None and process.alive:
-            self.status()
-            process.kill()
-            self._cluster.fabric.kill(process)
-
-    def power_cut(self) -> None:
-        """End the process and take the power of its host: what was not synced may be gone."""
-        self.kill()
-        if self.has_power:
-            self.has_power = False
-            self._cluster.fabric.power_off(self.host)
-            self.disk.power_cut()
-
-    def stop(self) -> None:
-        """End in an orderly way."""
-        process = self.process
-        if process is None or not process.alive:
-            return
+    def end(self, *, power_cut: bool) -> None:
+        """How far it has come is known afterwards."""
         self.status()
-        process.post(lambda: self._close(process))
-        if not self._cluster.world.run_until(lambda: not process.alive, STOP_TIMEOUT_NS):
-            self.kill()
+        super().end(power_cut=power_cut)
+
+    def stop(self, component: str | None = None, timeout_s: float = STOP_TIMEOUT_S) -> None:
+        """How far it has come is known afterwards."""
+        self.status()
+        super().stop(component, timeout_s)
 
     def write(self, run: Path) -> None:
         """Put its folder and its entry into a run folder, as things stand."""
@@ -149,30 +96,16 @@ class SimulatedCompanion:
 
     # --- life ---
 
+    def _prepare(self, process: SimulatedProcess) -> None:
+        process.on_ended = lambda _agent: process.post(lambda: self._close(process))
+
     def _build(self, process: SimulatedProcess) -> Sequence[Agent]:
-        cluster = self._cluster
-        tracer = SimulatedTracer(
-            cluster.journal, member_id=self._number, component=self.name, incarnation=self.incarnations
-        )
-        errors = ErrorLog(tracer)
-        self.errors.append(errors)
-        ports = MemberPorts(
-            network=cluster.fabric.network(process),
-            storage=self.disk.storage(process),
-            counters=self.counters,
-            tracer=tracer,
-            errors=errors,
-            seed=cluster.world.stream(f"seed/{process.name}").getrandbits(62),
-            pid=self.incarnations,
-            now_ms=process.now().epoch_ms,
-        )
-        self.agents = self._build_agents(self, ports)
+        self.agents = self._build_agents(self, self.ports(process))
         return self.agents
 
-    def _close(self, process: SimulatedProcess) -> None:
+    def _close_agents(self, now: Now) -> None:  # noqa: ARG002 - no agent of these needs it
         for agent in reversed(self.agents):
             agent.close()
-        raise TerminationError(f"{process.name} was told to stop", expected=True)
 
     def _on_exit(self, process: SimulatedProcess) -> None:
         self._cluster.fabric.kill(process)

@@ -171,7 +171,7 @@ class Disk:
         self.changes = self.unfinished = 0
         """Changes that were begun, and those in which the process died."""
         self.power_losses = 0
-        """How often it fell back to what was durable."""
+        """How often it was seen to have fallen back to what is durable."""
         self.refused = 0
         """Changes that found no room."""
         self.grown = 0
@@ -325,10 +325,16 @@ class Disk:
             self._apply(path, inode)
         self._journal = []
         self._visible = dict(self._durable)
-        self.power_losses += 1
         for path in sorted(self._visible):
             if self._visible[path].dirty:
                 self._visible[path].power_cut(self._random)
+        self.power_losses += self._is_durable
+
+    @property
+    def _is_durable(self) -> bool:
+        """Whether a power cut would change nothing."""
+        is_clean = not any(inode.dirty for inode in self._visible.values())
+        return is_clean and not self._journal and self._visible == self._durable
 
 
 def _nothing() -> None:

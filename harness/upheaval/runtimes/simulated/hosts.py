@@ -37,7 +37,7 @@ class SimulatedHosts:
 
     def cut_power(self, member_id: int) -> None:
         """The member's process ends, and what its disk had not synced may be gone."""
-        self._cluster.power_cut([member_id])
+        self._cluster.members[member_id].end(power_cut=True)
 
     def move_clock(self, member_id: int, milliseconds: int) -> None:
         """Set the wall clock of the member's host so much ahead, or back."""

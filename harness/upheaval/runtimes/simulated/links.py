@@ -30,10 +30,21 @@ class LinkTraffic:
         self.sent = self.came_out = 0
         self.fastest_ns: int | None = None
         self.began_ns = now_ns
-        self.was_used = now_ns - link.delivered_ns <= USED_NS
+        self._was_used = now_ns - link.delivered_ns <= USED_NS
+        self._is_alone = True
         self._link = link
         self._ends = ends
+        for part in filter(None, (link, link.whole, *link.channels)):
+            for other in part.watches:
+                other._is_alone = self._is_alone = False
         link.watches.append(self)
+
+    @property
+    def was_used(self) -> bool:
+        """Whether bytes came out just before, and nobody else has watched this link or a part of it since: who watches
+        does something to it.
+        """
+        return self._was_used and self._is_alone
 
     @property
     def connections(self) -> int:
@@ -65,6 +76,7 @@ class Link:
 
     __slots__ = (
         "bytes_per_second",
+        "channels",
         "cut_since_ns",
         "delivered_bytes",
         "delivered_ns",
@@ -82,6 +94,9 @@ class Link:
         self.latency_ns = latency_ns
         self.jitter_ns = jitter_ns
         self.whole = whole
+        self.channels: list[Link] = []
+        if whole is not None:
+            whole.channels.append(self)
         self.bytes_per_second: int | None = None
         self.extra_latency_ns = 0
         self.cut_since_ns: int | None = None
@@ -170,8 +185,3 @@ class Links:
         if key not in self._channels:
             self._channels[key] = Link(whole.latency_ns, whole.jitter_ns, whole)
         return self._channels[key]
-
-    def cut_ones(self) -> list[tuple[str, str, str]]:
-        """Source, target and port of what is cut; no port for a whole link."""
-        wholes = [(*key, "") for key, link in self._links.items() if link.cut_since_ns is not None]
-        return wholes + [key for key, link in self._channels.items() if link.cut_since_ns is not None]

@@ -427,11 +427,6 @@ class Fabric:
             if end.incoming.reverse.belongs_to(link) and not end.incoming.reverse.is_cut:
                 end.incoming.heal_reverse()
 
-    def heal_all(self) -> None:
-        """Heal every link that is cut."""
-        for source, target, port in self._links.cut_ones():
-            self.heal(source, target, port)
-
     def reset(self, first: str, second: str, port: str = "") -> int:
         """Reset every connection between two hosts, or those of one channel; returns how many."""
         links = (self._links.channel(first, second, port), self._links.channel(second, first, port))

@@ -14,7 +14,7 @@ from upheaval.runtimes.simulated.errors import ProcessDied, SimulationError
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval_node.errors import NodeError, TerminationError
 from upheaval_node.ports import Agent, Bell
-from upheaval_node.types import NEVER_NS, US, Now
+from upheaval_node.types import NEVER_NS, US, Now, Ns
 
 MAX_ROUNDS: Final = 100
 # A cycle does not begin sooner than this after the one before, nor later than twice this after its input.
@@ -103,7 +103,7 @@ class SimulatedProcess:
     def now(self) -> Now:
         """Virtual time, and the host's wall clock with its skew."""
         world = self._world
-        return Now(world.now_ns, world.epoch_ms + self.clock_skew_ms, world.epoch_fraction_ns)
+        return Now(Ns(world.now_ns), world.epoch_ms + self.clock_skew_ms, world.epoch_fraction_ns)
 
     def post(self, action: Action) -> None:
         """Run `action` in the loop of this process, and call all agents: something that it asked for is done."""
