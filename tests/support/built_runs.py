@@ -90,7 +90,11 @@ class BuiltRun:
             self.end_positions.append(log.position)
             folder = run.member(member_id)
             write_log(folder.path, self.recording_ids[member_id], b"".join(log.blocks), session_id=100 + member_id)
-            folder.trace.write_text("".join(line + "\n" for line in self.traces[member_id]))
+            lines = self.traces[member_id]
+            if lines and "process-start" not in lines[0]:
+                lines = [START_LINE, *lines]
+            ending = end_lines(log.position) if lines and self.converged else []
+            folder.trace.write_text("".join(line + "\n" for line in [*lines, *ending]))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
             run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
@@ -152,8 +156,22 @@ def new_term(term: int, leader: int) -> bytes:
     )
 
 
+START_LINE = '{"ts":1,"component":"all","event":"process-start"}'
+"""What the trace of each process begins with."""
+
+
+def end_lines(position: int) -> list[str]:
+    """What the trace of a member tells of a run in one term, whose log ends there."""
+    term = '"leadership_term_id":0,"term_base_log_position":0,"log_position":0'
+    return [
+        f'{{"ts":1,"component":"all","event":"leadership_term",{term}}}',
+        f'{{"ts":1,"component":"all","event":"service-ack","log_position":{position}}}',
+    ]
+
+
 def trace_line(member: int, term: int, role: str = "LEADER") -> str:
-    return f'{{"ts":1,"member":{member},"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}}}'
+    told = f'"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}'
+    return f'{{"ts":1,"component":"all","member":{member},{told}}}'
 
 
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:

@@ -36,6 +36,8 @@ class Promise(StrEnum):
     MONEY_CONSERVED = "money-conserved", "money is conserved"
     STATES_AGREE = "states-agree", "members' states agree at equal positions"
     SNAPSHOT_IS_REPLAY = "snapshot-is-replay", "a snapshot equals the replay of the log"
+    EVIDENCE_COMPLETE = "evidence-complete", "the run left all its evidence"
+    NO_UNEXPLAINED_END = "no-unexplained-end", "no process ended and no error was reported that no fault explains"
     EVIDENCE_SEALED = "evidence-sealed", "nothing was changed after the run was collected"
     BACKED_UP = "backed-up", "nothing acknowledged before the backup's position is missing"
     ONLY_CREDENTIALS = "only-credentials", "only those with credentials were served"

@@ -25,6 +25,9 @@ FLAG_END: Final = 0x40
 
 _ENTRY_TERM: Final = 0
 _ENTRY_SNAPSHOT: Final = 1
+_ENTRY_STANDBY_SNAPSHOT: Final = 2
+_VALID_MASK: Final = 0x7FFFFFFF
+"""Without it an entry is invalid."""
 _RECORDING_LOG_ENTRY: Final = struct.Struct("<qqqqqii")
 _RECORDING_LOG_ALIGNMENT: Final = 64
 
@@ -204,6 +207,16 @@ def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
             if kind == _ENTRY_SNAPSHOT and position > 0
         ]
     return []
+
+
+def named_snapshots(path: Path) -> set[int]:
+    """Log positions of all snapshots that a recording log names, also of those that were made invalid or that a standby
+    has.
+    """
+    with contextlib.suppress(LogMissing):
+        entries = [(position, kind & _VALID_MASK) for _, _, _, position, _, _, kind in _recording_log_entries(path)]
+        return {position for position, kind in entries if kind in (_ENTRY_SNAPSHOT, _ENTRY_STANDBY_SNAPSHOT)}
+    return set()
 
 
 def term_entries(path: Path) -> list[tuple[int, int, int]]:

@@ -9,6 +9,7 @@ from os import PathLike
 from typing import Final
 
 from upheaval.checkers import witness
+from upheaval.checkers.absence import check_absence
 from upheaval.checkers.backups import check_backups
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.endings import check_endings
@@ -25,6 +26,8 @@ from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.stalls import Stall, excused, longest_stall
 from upheaval.checkers.timers import judge_timers
+from upheaval.checkers.trace_facts import facts_of
+from upheaval.checkers.unexplained import check_ends
 from upheaval.checkers.verdict import Finding, Report, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import (
@@ -51,7 +54,18 @@ _OF_HISTORY = (
     Promise.HISTORY_COMPLETE,
 )
 
-_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (check_seal, check_protocol)
+
+def _of_traces(run: RunFolder, manifest: Manifest) -> list[Finding]:
+    """What rests on the same facts, which are read once."""
+    traces = [facts_of(run.member(member_id)) for member_id in range(manifest.members)]
+    return [check_absence(run, manifest, traces), check_ends(run, manifest, traces)]
+
+
+_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
+    check_seal,
+    check_protocol,
+    _of_traces,
+)
 
 ROLE_LEADER = "LEADER"
 # What only a leader sends to the other members, with its own member id in it.

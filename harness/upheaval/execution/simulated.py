@@ -290,6 +290,7 @@ class SimulatedStage(SimulatedTarget):
             planted=planted,
             traces_protocol=traces_protocol,
         )
+        cluster.planned_faults, cluster.planned_commands = scenario.planned_faults, scenario.planned_commands
         super().__init__(cluster)
 
     # --- the run ---

@@ -73,6 +73,10 @@ class Manifest:
     planted: str | None = None
     """The bug that the members have, in a test build of the node."""
     workload: Mapping[str, Json] = field(default_factory=dict)
+    planned_faults: tuple[str, ...] = ()
+    """The names of the faults that its scenario puts in whatever happens."""
+    planned_commands: tuple[str, ...] = ()
+    """The admin commands that its scenario gives, as they stand in `controls.jsonl`."""
     converge: Converge | None = None
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""

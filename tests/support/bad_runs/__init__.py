@@ -3,10 +3,11 @@
 Each module has those of one part of the verdict and imports nothing of the check that finds them.
 """
 
+from support.bad_runs.absent import ABSENT, UNEXPLAINED
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.protocol import PROTOCOL
 from support.bad_runs.sealed import SEALED
 
-BAD_RUNS: tuple[BadRun, ...] = (*SEALED, *PROTOCOL)
+BAD_RUNS: tuple[BadRun, ...] = (*SEALED, *PROTOCOL, *ABSENT, *UNEXPLAINED)
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

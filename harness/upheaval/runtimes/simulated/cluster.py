@@ -311,6 +311,8 @@ class SimulatedCluster:
         self.history: list[Operation] = []
         self.first_id = 0
         """Of the load's operations: above those of what the cluster was restored from."""
+        self.planned_faults: tuple[str, ...] = ()
+        self.planned_commands: tuple[str, ...] = ()
         self.faults: list[FaultRecord] = []
         self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
@@ -525,6 +527,8 @@ class SimulatedCluster:
                 seed=self.world.seed,
                 planted=self.planted,
                 workload=self._workload,
+                planned_faults=self.planned_faults,
+                planned_commands=self.planned_commands,
                 converge=self.converged,
             )
         )
