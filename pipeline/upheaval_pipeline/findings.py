@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers import run as in_process, witness
+from upheaval.checkers.absence import check_asked_snapshots
 from upheaval.checkers.calls import CallCount, CallEntry, judge_counts
 from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
@@ -66,7 +67,14 @@ def findings(run: RunTables, evidence: Sequence[Evidence]) -> Iterator[Finding]:
     yield _equal(run.manifest, rows)
     yield from _history(rows)
     yield from _events(run, rows)
-    yield from run.aside.files
+    absent = check_asked_snapshots(_asked_snapshots(rows), run.manifest, lambda: run.aside.taken)
+    yield from in_process.merged(run.aside.files, absent)
+
+
+def _asked_snapshots(rows: _Rows) -> list[int]:
+    if not _has_whole_log(rows):
+        return []
+    return events_of([], rows.all("event")).snapshots
 
 
 def _require_readable(run: RunTables, rows: _Rows) -> None:
@@ -189,11 +197,15 @@ def _history(rows: _Rows) -> list[Finding]:
 
 def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
     """Sessions, messages of services, timers and money, of logs that are there from their beginning; what is aside."""
-    if rows.all("log") and int(json.loads(str(_longest(rows).text))["log_start"]) == 0:
+    if _has_whole_log(rows):
         found = events_of(rows.all("session"), rows.all("event"))
         operations, entries = requests_of(rows.all("own request"))
         yield from in_process.judge_events(found, operations, entries, lambda: _longest_stall(rows))
     yield from run.aside.snapshots
+
+
+def _has_whole_log(rows: _Rows) -> bool:
+    return bool(rows.all("log")) and int(json.loads(str(_longest(rows).text))["log_start"]) == 0
 
 
 def _longest_stall(rows: _Rows) -> Stall | None:

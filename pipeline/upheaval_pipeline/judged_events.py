@@ -17,6 +17,7 @@ from pyspark.sql import (
 from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TimerFired
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
+from upheaval_node.protocol.cluster_messages import ClusterAction
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import Evidence, evidence
 from upheaval_pipeline.judged_history import Witness
@@ -25,7 +26,8 @@ from upheaval_pipeline.run_tables import RunTables
 SERVICE_MESSAGE = "ServiceMessage"
 _OWN = tuple(function.value for function in (*LEDGER, *TIMERS))
 _SENT = ("f", "key", "value", "result", "position", "invoke_ns", "complete_ns")
-_EVENTS = ("TimerEvent", SERVICE_MESSAGE, "NewLeadershipTermEvent")
+CLUSTER_ACTION = "ClusterActionRequest"
+_EVENTS = ("TimerEvent", SERVICE_MESSAGE, "NewLeadershipTermEvent", CLUSTER_ACTION)
 
 
 def sessions(witness: Witness) -> DataFrame:
@@ -48,7 +50,7 @@ def sessions(witness: Witness) -> DataFrame:
 
 
 def events(witness: Witness) -> DataFrame:
-    """Timer events, messages of services and terms, as they are."""
+    """Timer events, messages of services, terms and actions of the cluster, as they are."""
     rows = witness.recorded.where(F.col("type").isin(*_EVENTS))
     told = F.to_json(F.struct("type", "fields"))
     return rows.select(*evidence("event", F.col("end_position"), told, F.col("end_position")))
@@ -105,6 +107,9 @@ def _add(found: LogEvents, kind: str, fields: Mapping[str, Any], position: int) 
             position, fields["cluster_session_id"], fields["timestamp"], None if credit is None else Credit(*credit)
         )
         found.service_messages.append(message)
+    elif kind == CLUSTER_ACTION:
+        if fields["action"] == ClusterAction.SNAPSHOT:
+            found.snapshots.append(position)
     else:
         found.time_unit = max(int(fields["time_unit"]), 0)
 

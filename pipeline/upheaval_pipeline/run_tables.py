@@ -18,6 +18,7 @@ from pyspark.sql import (
     functions as F,  # noqa: N812 - its usual name
 )
 
+from upheaval.checkers.absence import TakenSnapshots, taken_snapshots
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
 from upheaval.checkers.promises import Promise
@@ -26,6 +27,8 @@ from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
 from upheaval_pipeline import sources, tables
+
+_NOTHING_TAKEN = TakenSnapshots((), -1, may_miss=True)
 
 
 @dataclass(frozen=True)
@@ -38,6 +41,8 @@ class Aside:
     snapshots: tuple[Finding, ...] = ()
     files: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
+    taken: TakenSnapshots = _NOTHING_TAKEN
+    """What there is of the snapshots that the log may ask for."""
 
     def to_json(self) -> str:
         """As it stands in a column of the lake."""
@@ -50,7 +55,7 @@ def aside_of(run: RunFolder) -> Aside:
     manifest = run.read_manifest()
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
     snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
-    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls)
+    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls, taken_snapshots(run, manifest))
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
@@ -59,9 +64,10 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
         raise _too_old(lake, run)
     try:
         commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
+        taken = jsonfields.decode(TakenSnapshots, told["taken"], ("positions", "start", "may_miss"))
     except KeyError:
         raise _too_old(lake, run) from None
-    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])))
+    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])), taken)
 
 
 def _too_old(lake: str, run: str) -> UsageError:

@@ -7,14 +7,15 @@ says is judged elsewhere.
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import named_snapshots, term_entries
-from upheaval.checkers.trace_facts import TraceFacts
+from upheaval.checkers.trace_facts import TraceFacts, facts_of
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import SPLIT, FinalPosition, Manifest, RunFolder, read_origin
+from upheaval.records import SPLIT, STANDBY, FinalPosition, Manifest, RunFolder, companion_folders, read_origin
 from upheaval_node.files import layout
 
 _MEMBER: Final = re.compile(r"member-(\d+)")
@@ -153,6 +154,54 @@ def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
         if control.proof.holds and type(position) is int and position > 0:
             found[position] = f"{run.controls_file.name}:{number}"
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshots:
+    """At which positions a recording log names a snapshot, of a member or a standby.
+
+    What was restored reaches up to `start`. `may_miss` is whether every member was started again, or may have lost or
+    not got done what it took: then a snapshot that the log asks for may be nobody's.
+    """
+
+    positions: tuple[int, ...]
+    start: int
+    may_miss: bool
+
+
+def taken_snapshots(run: RunFolder, manifest: Manifest) -> TakenSnapshots:
+    """Raises `UsageError` for a malformed trace."""
+    members = [run.member(member_id) for member_id in range(manifest.members)]
+    standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
+    files = [each.recording_log for each in members] + [path / layout.RECORDING_LOG for path in standbys]
+    positions = sorted({position for file in files for position in named_snapshots(file)})
+    origin = read_origin(run.path)
+    forgetful = _forgetful(run, manifest)
+    may_miss = all(
+        each.member_id in forgetful or any(each.path.glob(_REPLACED)) or _may_have_missed(facts_of(each))
+        for each in members
+    )
+    return TakenSnapshots(tuple(positions), -1 if origin is None else origin.position, may_miss)
+
+
+def _may_have_missed(facts: TraceFacts) -> bool:
+    has_failed = any("snapshot" in error.kind for error in facts.errors)
+    return has_failed or any(life.next_ns is not None for life in facts.lives)
+
+
+def check_asked_snapshots(
+    asked: Iterable[int], manifest: Manifest, taken: Callable[[], TakenSnapshots]
+) -> list[Finding]:
+    """A finding when the log of a run that converged asks for a snapshot that nobody has; `taken` is asked at need."""
+    end = min((final.commit_position for final in _finals(manifest)), default=-1)
+    positions = sorted(position for position in asked if position <= end)
+    found = taken() if positions else None
+    for position in positions:
+        if found is None or found.may_miss or position <= found.start or position in found.positions:
+            continue
+        detail = f"no {layout.RECORDING_LOG} has a snapshot at position {position}, where the log asks for one"
+        return [_missing(detail, position=position).finding(Promise.EVIDENCE_COMPLETE)]
+    return []
 
 
 def _forgetful(run: RunFolder, manifest: Manifest) -> set[int]:

@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Final
 
 from upheaval.checkers import witness
-from upheaval.checkers.absence import check_absence
+from upheaval.checkers.absence import check_absence, check_asked_snapshots, taken_snapshots
 from upheaval.checkers.backups import check_backups
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.endings import check_endings
@@ -90,7 +90,9 @@ def verify_run(path: str | PathLike[str]) -> Report:
     findings.extend(check_identities(run, manifest, _whole_sessions(logs)))
     witness_id = -1 if logs.witness is None else logs.witness.member_id
     findings.extend(check_backups(run, manifest, finals(manifest), operations, witness_id))
-    findings.extend(judge_files(run, manifest))
+    asked = () if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.snapshots
+    absent = check_asked_snapshots(asked, manifest, lambda: taken_snapshots(run, manifest))
+    findings.extend(merged(judge_files(run, manifest), absent))
     return Report(str(run.path), tuple(findings))
 
 

@@ -1,7 +1,8 @@
 """Runs that did not leave all that they should have, and runs in which something ended or failed for no known reason.
 
 In `leader-killed` member 0 is killed and started again, nothing else ends. In `snapshot-and-restart` member 1 is
-killed, snapshots are taken, and all members end by an admin command.
+killed, snapshots are taken, and all members end by an admin command. In `backup-loses-its-source` snapshots are taken,
+and two members are never started again.
 """
 
 import json
@@ -14,7 +15,7 @@ from support.bad_runs.bad_run import BadRun
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Verdict
 
-KILLED, ORDERED = "leader-killed", "snapshot-and-restart"
+KILLED, ORDERED, BACKED_UP = "leader-killed", "snapshot-and-restart", "backup-loses-its-source"
 _ENTRY = 64
 
 
@@ -113,6 +114,14 @@ def only_the_commands_tell_of_snapshots(run: Path) -> None:
     _keep(_trace(run, 0), lambda _, line: '"SNAPSHOT"' not in line)
 
 
+def only_the_log_asks_for_snapshots(run: Path) -> None:
+    for member in range(3):
+        _without_snapshots(run, member)
+        _keep(_trace(run, member), lambda _, line: '"SNAPSHOT"' not in line)
+    (run / "controls.jsonl").unlink()
+    _plan(run, [])
+
+
 def _without_snapshots(run: Path, member: int) -> None:
     path = run / f"member-{member}" / "cluster" / "recording.log"
     content = path.read_bytes()
@@ -193,6 +202,7 @@ ABSENT = (
         "trace.jsonl:",
         scenario=ORDERED,
     ),
+    _absent(only_the_log_asks_for_snapshots, "no cluster/recording.log", "the log asks for one", scenario=BACKED_UP),
     _absent(only_the_commands_tell_of_snapshots, "member-0/cluster/recording.log", "controls.jsonl", scenario=ORDERED),
 )
 UNEXPLAINED = (
