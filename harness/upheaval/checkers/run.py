@@ -184,7 +184,7 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
         return []
     by_id = {operation.id: operation for operation in operations}
     found = judge_events(log.events, by_id, log.entries, lambda: longest_stall(run, manifest.members))
-    return found + check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
+    return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
 def judge_snapshots(run: RunFolder) -> list[Finding]:
@@ -195,7 +195,7 @@ def judge_snapshots(run: RunFolder) -> list[Finding]:
     log = check_logs(run, finals(manifest), manifest.members).witness
     if log is None or log.start_position > 0:
         return []
-    return check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
+    return check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
 def judge_identities(run: RunFolder) -> list[Finding]:

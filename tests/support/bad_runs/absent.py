@@ -155,6 +155,19 @@ def the_kill_was_of_another_member(run: Path) -> None:
     path.write_text("".join(json.dumps({**json.loads(line), "members": [2]}) + "\n" for line in _lines(path)))
 
 
+def a_member_crashed_before_it_was_killed(run: Path) -> None:
+    _add(run, 0, '"leadership_term"', event="process-start", version="0")
+
+
+def a_killed_member_died_of_a_signal_when_it_was_back(run: Path) -> None:
+    _add(run, 0, "@end", event="process-end", status=139, reason="")
+
+
+def an_isolated_member_failed(run: Path) -> None:
+    """Links that are cut explain no end of a process."""
+    _add(run, 0, "@end", event="process-end", status=1, reason="")
+
+
 def a_member_printed_a_traceback(run: Path) -> None:
     text = "member 1: begins\nTraceback (most recent call last):\n  File ...\nKeyError: 5\n"
     (run / "member-1" / "member.log").write_text(text)
@@ -179,8 +192,10 @@ def _absent(damage: Callable[[Path], None], *says: str, scenario: str = KILLED) 
     return BadRun(scenario, damage, Promise.EVIDENCE_COMPLETE, says, Verdict.UNKNOWN)
 
 
-def _unexplained(damage: Callable[[Path], None], *says: str, verdict: Verdict = Verdict.INVALID) -> BadRun:
-    return BadRun(KILLED, damage, Promise.NO_UNEXPLAINED_END, says, verdict)
+def _unexplained(
+    damage: Callable[[Path], None], *says: str, verdict: Verdict = Verdict.INVALID, scenario: str = KILLED
+) -> BadRun:
+    return BadRun(scenario, damage, Promise.NO_UNEXPLAINED_END, says, verdict)
 
 
 ABSENT = (
@@ -209,6 +224,9 @@ UNEXPLAINED = (
     _unexplained(a_member_crashed_and_was_started_again, "member-1/trace.jsonl:1", "member 1", "started again"),
     _unexplained(a_process_ended_with_a_signal, "member-1/trace.jsonl:", "status 139"),
     _unexplained(a_process_ended_by_a_defect_long_before_the_fault, "member-0/trace.jsonl:", "status 1"),
+    _unexplained(a_member_crashed_before_it_was_killed, "member-0/trace.jsonl:1", "started again"),
+    _unexplained(a_killed_member_died_of_a_signal_when_it_was_back, "member-0/trace.jsonl:", "status 139"),
+    _unexplained(an_isolated_member_failed, "member-0/trace.jsonl:", "status 1", scenario="leader-isolated-reset"),
     _unexplained(the_kill_was_of_another_member, "member-0/trace.jsonl:1", "started again"),
     _unexplained(a_member_printed_a_traceback, "member-1/member.log:2", "traceback"),
     _unexplained(a_service_raised, "member-2/trace.jsonl:", "'service-0-service'", verdict=Verdict.UNKNOWN),
