@@ -21,12 +21,15 @@ from upheaval.checkers.logs import (
     Frame,
     LogEnd,
     Missing,
+    Shown,
     TermEntry,
     completeness,
     differing_frames,
     equality,
+    header_facts,
 )
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.recordings import TYPE_DATA, TYPE_PAD
 from upheaval.checkers.stalls import Stall
 from upheaval.checkers.verdict import Finding, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
@@ -74,7 +77,7 @@ def findings(run: RunTables, evidence: Sequence[Evidence]) -> Iterator[Finding]:
 def _asked_snapshots(rows: _Rows) -> list[int]:
     if not _has_whole_log(rows):
         return []
-    return events_of([], rows.all("event")).snapshots
+    return events_of([], rows.all("event"), []).snapshots
 
 
 def _require_readable(run: RunTables, rows: _Rows) -> None:
@@ -162,12 +165,20 @@ def _in_segments(rows: _Rows, row: Evidence) -> tuple[int, int]:
 
 def _difference(row: Evidence, told: Any) -> Difference:
     members = told["one"]["member"], row.key or 0
-    return differing_frames(members, row.number or 0, _frame(told.get("a")), _frame(told.get("b")))
+    return differing_frames(members, row.number or 0, shown_frame(told.get("a")), shown_frame(told.get("b")))
+
+
+def shown_frame(frame: Any) -> Shown:
+    """What a row of the recording says of a frame; None where a log has none there."""
+    if frame is None:
+        return Shown(NO_FRAME, {})
+    kind = TYPE_PAD if frame["kind"] == "padding" else TYPE_DATA
+    facts = header_facts(frame["length"], frame["flags"], kind, frame["stream_id"], frame["term_id"], frame["reserved"])
+    said = json.loads((frame.get("said") or {}).get("fields", "{}"))
+    return Shown(_frame(frame), {**facts, **said})
 
 
 def _frame(frame: Any) -> Frame:
-    if frame is None:
-        return NO_FRAME
     said = frame.get("said") or {}
     if said.get("operation_id") is not None:
         return _entry({**said, "id": said["operation_id"], "position": -1})
@@ -198,9 +209,9 @@ def _history(rows: _Rows) -> list[Finding]:
 def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
     """Sessions, messages of services, timers and money, of logs that are there from their beginning; what is aside."""
     if _has_whole_log(rows):
-        found = events_of(rows.all("session"), rows.all("event"))
+        found = events_of(rows.all("session"), rows.all("event"), rows.all("term times"))
         operations, entries = requests_of(rows.all("own request"))
-        yield from in_process.judge_events(found, operations, entries, lambda: _longest_stall(rows))
+        yield from in_process.judge_events(found, operations, entries, run.aside.clocks, lambda: _longest_stall(rows))
     yield from run.aside.snapshots
 
 
