@@ -6,7 +6,7 @@ Both have the same columns, so that what judges or measures a run does not know 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -20,6 +20,7 @@ from pyspark.sql import (
 
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
+from upheaval.checkers.positions import TracedPositions, traced_positions
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_files, judge_identities, judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
@@ -31,12 +32,13 @@ from upheaval_pipeline import sources, tables
 @dataclass(frozen=True)
 class Aside:
     """Findings on the commands of operators and what came of them; on snapshots, states, identities and backups; and on
-    what traces and small files say by themselves.
+    what traces and small files say by themselves. And the positions that the traces tell.
     """
 
     commands: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
     files: tuple[Finding, ...] = ()
+    positions: TracedPositions = field(default_factory=TracedPositions)
     controls: tuple[ControlRecord, ...] = ()
 
     def to_json(self) -> str:
@@ -49,8 +51,9 @@ def aside_of(run: RunFolder) -> Aside:
     controls = tuple(run.read_controls())
     manifest = run.read_manifest()
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
-    snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
-    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls)
+    traced = traced_positions(run, manifest)
+    snapshots = (*judge_snapshots(run, traced), *judge_identities(run, traced), *judge_backups(run, traced))
+    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), traced, controls)
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
@@ -59,9 +62,10 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
         raise _too_old(lake, run)
     try:
         commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
+        positions = jsonfields.decode(TracedPositions, told["positions"])
     except KeyError:
         raise _too_old(lake, run) from None
-    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])))
+    return Aside(commands, snapshots, files, positions, tuple(map(parse_control, told["controls"])))
 
 
 def _too_old(lake: str, run: str) -> UsageError:

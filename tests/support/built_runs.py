@@ -90,7 +90,11 @@ class BuiltRun:
             self.end_positions.append(log.position)
             folder = run.member(member_id)
             write_log(folder.path, self.recording_ids[member_id], b"".join(log.blocks), session_id=100 + member_id)
-            folder.trace.write_text("".join(line + "\n" for line in self.traces[member_id]))
+        # What the leader told to be committed.
+        told = committed_line(min(self.end_positions))
+        for member_id, trace in enumerate(self.traces):
+            lines = trace if member_id else [*trace, told]
+            run.member(member_id).trace.write_text("".join(line + "\n" for line in lines))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
             run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
@@ -154,6 +158,13 @@ def new_term(term: int, leader: int) -> bytes:
 
 def trace_line(member: int, term: int, role: str = "LEADER") -> str:
     return f'{{"ts":1,"member":{member},"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}}}'
+
+
+def committed_line(position: int) -> str:
+    return (
+        '{"ts":1,"member":0,"event":"send","to":1,"message":"CommitPosition","leadership_term_id":0,'
+        f'"leader_member_id":0,"log_position":{position}}}'
+    )
 
 
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:

@@ -22,6 +22,7 @@ class Promise(StrEnum):
     ADMIN_COMMANDS_PROVED = "admin-commands-proved", "every admin command took effect"
     ENDS_AT_ONE_POSITION = "ends-at-one-position", "a cluster that was ended ends at one position"
     ONE_LEADER_A_TERM = "one-leader-a-term", "one leader a term"
+    FINAL_POSITIONS = "final-positions", "traces and recordings confirm the final positions"
     LOGS_COMPLETE = "logs-complete", "every log reaches its final position"
     LOGS_EQUAL = "logs-equal", "logs are equal up to the commit position"
     ACKNOWLEDGED_NOT_LOST = "acknowledged-not-lost", "acknowledged operations are not lost"

@@ -4,7 +4,8 @@ Each module has those of one part of the verdict and imports nothing of the chec
 """
 
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
+from support.bad_runs.positions import POSITIONS
 
-BAD_RUNS: tuple[BadRun, ...] = ()
+BAD_RUNS: tuple[BadRun, ...] = (*POSITIONS,)
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]
