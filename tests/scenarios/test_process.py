@@ -89,6 +89,7 @@ def test_verify_knows_a_fault_that_was_not_proved(tmp_path: Path, capsys: pytest
     assert main(["verify", str(folder)]) == 0
     run = RunFolder(folder)
     (fault,) = run.read_faults()
+    run.unseal()
     run.faults_file.write_text(replace(fault, inject_proof=Proof(False, "it lives")).to_json() + "\n")
     assert main(["verify", str(folder)]) == 3
     assert "not proved: it lives" in capsys.readouterr().out

@@ -1,15 +1,19 @@
 """What must hold in a simulated cluster after every cycle of every member, checked while it runs.
 
-One leader a term; a member votes once in a term, never in an earlier one after that, only when its node state holds the
-term, and for no log that is behind its own; a commit position of a member that lives never goes back; what two members
-have committed is the same to the byte; what was acknowledged was committed. The verdict comes from the run folder, as
+One leader a term; votes, terms and commit positions as `checkers.ballots` and `checkers.commits` have them, and no vote
+that the node state does not hold; a commit position of a member that lives never goes back; what two members have
+committed is the same to the byte; what was acknowledged was committed. The verdict comes from the run folder, as
 everywhere; this finds a broken promise at the moment at which it breaks, also when nothing shows it later.
 """
 
 import json
 from typing import Final
 
-from upheaval.records import Operation
+from upheaval.checkers.ballots import BallotRules
+from upheaval.checkers.commits import CommitRules
+from upheaval.checkers.protocol import member_event
+from upheaval.checkers.verdict import Broken
+from upheaval.records import Operation, TraceEvent
 from upheaval.runtimes.simulated.cluster import SimulatedCluster, SimulatedMember
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.system import log_recording_id
@@ -18,7 +22,6 @@ from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.counters import Counter
 from upheaval_node.files import layout
 from upheaval_node.files.node_state import NodeState
-from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import FRAME_ALIGNMENT, FRAME_HEADER_LENGTH, ClusterRole
 
 _POSITION_UNKNOWN: Final = -1
@@ -49,9 +52,9 @@ class Invariants:
         self._watches: dict[int, _Watch] = {}
         self._leaders: dict[int, int] = {}
         self._committed = bytearray()
-        self._votes: dict[int, tuple[int, int]] = {}
-        self._asked: dict[tuple[int, int, int], tuple[int, int]] = {}
-        self._stood: dict[tuple[int, int], int] = {}
+        members = len(cluster.members)
+        self._ballots = BallotRules(members)
+        self._commits = CommitRules(members, cluster.settings.cluster.timeouts.leader_heartbeat_ns)
         self._read_lines: dict[int, int] = {}
         self.highest_commit = 0
         cluster.on_cycle = self.check
@@ -84,7 +87,7 @@ class Invariants:
             # What it committed in its last cycle may have been answered; its disk is another one by now.
             self.highest_commit = max(self.highest_commit, watch.commit.get())
             return
-        self._check_votes(member)
+        self._check_protocol(member)
         # The role comes with the election, the term with its end.
         if watch.role.get() == ClusterRole.LEADER and watch.election.get() == ElectionState.CLOSED:
             self._check_leader(member.member_id, watch.term.get())
@@ -96,46 +99,24 @@ class Invariants:
         if position is not None and position > self.highest_commit:
             self._broken(f"operation {operation.id} was acknowledged at {position}, committed is {self.highest_commit}")
 
-    def _check_votes(self, member: SimulatedMember) -> None:
-        """The votes that it sent since the last check; to ask for votes is to vote for oneself."""
+    def _check_protocol(self, member: SimulatedMember) -> None:
+        """What it did since the last check: the rules that a run folder is judged by, at the moment they break."""
         lines = self._cluster.journal.lines.get(member.member_id, [])
-        for line in lines[self._read_lines.get(member.member_id, 0) :]:
-            if '"message":"Vote"' in line or '"message":"RequestVote"' in line:
+        read = self._read_lines.get(member.member_id, 0)
+        before = self._ballots.last_ballot(member.member_id)
+        try:
+            for number, line in enumerate(lines[read:], read + 1):
                 fields = json.loads(line)
-                self._on_ballot(member, fields["event"], fields)
+                event = TraceEvent(number, fields["ts"], fields["event"], fields)
+                for rules in (self._ballots, self._commits):
+                    rules.on_event(member_event(member.member_id, event))
+            if self._ballots.last_ballot(member.member_id) is not before:
+                assert member.process is not None
+                stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
+                self._ballots.require_stored(member.member_id, stored, layout.NODE_STATE)
+        except Broken as broken:
+            self._broken(str(broken))
         self._read_lines[member.member_id] = len(lines)
-
-    def _on_ballot(self, member: SimulatedMember, event: str, fields: dict[str, int]) -> None:
-        term, candidate = fields["candidate_term_id"], fields["candidate_member_id"]
-        log = fields["log_leadership_term_id"], fields["log_position"]
-        asked = member.member_id, term, candidate
-        if event == TraceKind.RECEIVE and "vote" not in fields:
-            self._asked[asked] = log
-        elif event == TraceKind.SEND and fields.get("vote", True):
-            if (
-                "vote" not in fields
-                and self._stood.setdefault((member.member_id, term), fields["pid"]) != fields["pid"]
-            ):
-                self._broken(f"member {member.member_id} stood for term {term} again after a restart")
-            if self._asked.get(asked, log) < log:
-                theirs, own = (f"term {log_term} at {position}" for log_term, position in (self._asked[asked], log))
-                name = f"member {member.member_id}"
-                self._broken(f"{name} with a log of {own} voted for member {candidate} with one of {theirs}")
-            self._check_vote(member, term, candidate)
-
-    def _check_vote(self, member: SimulatedMember, term: int, candidate: int) -> None:
-        name = f"member {member.member_id}"
-        known_term, known_candidate = self._votes.get(member.member_id, (-1, -1))
-        if term < known_term:
-            self._broken(f"{name} voted in term {term}, after it had voted in term {known_term}")
-        if term == known_term and candidate != known_candidate:
-            self._broken(f"{name} voted for member {known_candidate} and for member {candidate} in term {term}")
-        if term > known_term:
-            assert member.process is not None
-            stored = NodeState(member.disk.storage(member.process), sync_level=0).candidate_term_id
-            if stored < term:
-                self._broken(f"{name} voted in term {term}, its node state holds term {stored}")
-        self._votes[member.member_id] = term, candidate
 
     def _check_leader(self, member_id: int, term: int) -> None:
         known = self._leaders.setdefault(term, member_id)

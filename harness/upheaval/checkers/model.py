@@ -3,8 +3,6 @@
 Registers and lists live in separate name spaces. This module knows nothing of logs, histories or time.
 """
 
-from collections.abc import Sequence
-
 from upheaval.records import Function, Json
 
 
@@ -49,27 +47,3 @@ def same(left: Json, right: Json) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return left == right and all(type(a) is type(b) for a, b in zip(left, right, strict=True))
     return type(left) is type(right) and left == right
-
-
-def apply_to_key(function: Function, state: tuple[Json, ...], value: Json) -> tuple[tuple[Json, ...], Json]:
-    """The same model for one key with an immutable state, for searches: returns the next state and the result.
-
-    The state of a register is `(value,)`, or `()` before the first write; the state of a list is its values.
-    """
-    match function:
-        case Function.READ:
-            return state, state[0] if state else None
-        case Function.WRITE:
-            return (value,), None
-        case Function.CAS:
-            assert isinstance(value, Sequence)
-            swapped = same(state[0] if state else None, value[0])
-            return ((value[1],) if swapped else state), swapped
-        case Function.APPEND:
-            return (*state, value), None
-        case Function.LIST:
-            return state, list(state)
-        case Function.ECHO:
-            return state, value
-        case _:
-            raise ValueError(f"{function} is no operation on one key")

@@ -26,6 +26,8 @@ from upheaval.checkers.positions import (
     traced_positions,
 )
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol import check_protocol
+from upheaval.checkers.sealing import check_seal
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.stalls import Stall, excused, longest_stall
@@ -55,7 +57,7 @@ _OF_HISTORY = (
     Promise.HISTORY_COMPLETE,
 )
 
-_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = ()
+_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (check_seal, check_protocol)
 
 ROLE_LEADER = "LEADER"
 # What only a leader sends to the other members, with its own member id in it.

@@ -1,10 +1,10 @@
-"""The options of the commands that read run folders: `verify`, `report`, `measure`, `trace`, `ingest`."""
+"""The options of the commands that judge: `verify`, `check`, `report`, `measure`, `trace`, `ingest`."""
 
 import argparse
 from pathlib import Path
 
 from upheaval.cli.lazy import lazy
-from upheaval.cli.parsing import NOTATIONS, Commands, add_json, moment
+from upheaval.cli.parsing import CONFIGURATIONS_MAX, KEY_MODELS, NOTATIONS, Commands, above_zero, add_json, moment
 
 
 def add_commands(commands: Commands) -> None:
@@ -16,6 +16,7 @@ def add_commands(commands: Commands) -> None:
     verify.add_argument("run", type=Path, nargs="?", metavar="RUN", help="the run folder")
     add_json(verify)
     _add_lake(verify)
+    _add_check(commands)
     report = commands.add("report", "write one run as an HTML page", lazy("upheaval.cli.report:report"))
     report.add_argument("run", type=Path, metavar="RUN", help="the run folder")
     report.add_argument("--output", type=Path, help="the page's file (default: report.html in the run folder)")
@@ -35,6 +36,26 @@ def add_commands(commands: Commands) -> None:
     ingest.add_argument("--lake", required=True, help="folder or address of the lake")
     add_json(ingest)
     _add_master(ingest)
+
+
+def _add_check(commands: Commands) -> None:
+    check = commands.add(
+        "check",
+        "say whether a history without a log is linearizable: history.jsonl alone, or Jepsen's (EDN)",
+        lazy("upheaval.cli.check:check"),
+    )
+    check.add_argument("history", type=Path, metavar="HISTORY", help="the file")
+    check.add_argument(
+        "--model", choices=KEY_MODELS, default=KEY_MODELS[0], help=f"what a key holds (default {KEY_MODELS[0]})"
+    )
+    check.add_argument(
+        "--limit",
+        type=above_zero,
+        default=CONFIGURATIONS_MAX,
+        metavar="N",
+        help=f"configurations to visit for each key before it gives up (default {CONFIGURATIONS_MAX})",
+    )
+    add_json(check)
 
 
 def _add_trace(commands: Commands) -> None:

@@ -1,7 +1,7 @@
 """What the commands' options are made of: parsers, commands in groups, and the types of numbers.
 
 Nothing here imports more than `argparse`, so that `upheaval --help` and a wrong option answer at once. The names of
-runtimes, components and notations therefore are repeated here; a test compares them with the originals.
+runtimes, components, notations and models therefore are repeated here; a test compares them with the originals.
 """
 
 import argparse
@@ -18,6 +18,8 @@ RUNTIMES: Final = ("simulated", *LIVE_RUNTIMES)
 LAYOUTS: Final = ("together", "split")
 COMPONENTS: Final = ("archive", "consensus", "service")
 NOTATIONS: Final = ("plain", "columns")
+KEY_MODELS: Final = ("workbench", "register", "cas-register", "list", "kv")
+CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)
 LONGEST_S: Final = 100_000
 """No time-out is longer."""
@@ -97,6 +99,14 @@ def seconds(text: str) -> float:
     value = moment(text)
     if not 0 < value < LONGEST_S:
         raise argparse.ArgumentTypeError(f"expected seconds above 0 and below {LONGEST_S}, got {text!r}")
+    return value
+
+
+def above_zero(text: str) -> int:
+    """A number of things."""
+    value = int(text) if text.isascii() and text.isdigit() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, got {text!r}")
     return value
 
 

@@ -31,6 +31,11 @@ class ProgressLine:
             self._length = 0
 
 
+def bar(done: float) -> str:
+    """How much of it is done, from 0 to 1."""
+    return f"{'#' * round(done * BAR_LENGTH):.<{BAR_LENGTH}}"
+
+
 def load_progress(progress: Progress) -> str:
     """A bar where it is known when the load will end."""
     counts = (
@@ -40,5 +45,4 @@ def load_progress(progress: Progress) -> str:
     if progress.duration_s is None:
         return f"{progress.elapsed_s:.0f} s: {counts}"
     done = min(progress.elapsed_s / progress.duration_s, 1.0)
-    bar = "#" * round(done * BAR_LENGTH)
-    return f"[{bar:.<{BAR_LENGTH}}] {progress.elapsed_s:.0f} of {progress.duration_s:g} s: {counts}"
+    return f"[{bar(done)}] {progress.elapsed_s:.0f} of {progress.duration_s:g} s: {counts}"

@@ -27,6 +27,7 @@ def tool(given: argparse.Namespace) -> int:
             arguments += [f"--{name}", getattr(given, name)]
     arguments += ["--json"] * given.json + ["--help"] * given.wants_help
     options = parse(arguments)
+    _unseal(options)
     place = _place_in_containers(options)
     if place is None:
         return main(arguments, PROGRAM)
@@ -41,13 +42,26 @@ def tool(given: argparse.Namespace) -> int:
     return finish(options, work, PROGRAM)
 
 
+def _unseal(options: "Options") -> None:
+    """What an operator changes in the files of a run that was collected is no tampering."""
+    from upheaval.records import RunFolder
+    from upheaval_node.tool.commands import COMMANDS
+
+    name = options.words[1] if len(options.words) > 1 else ""
+    if name in COMMANDS and COMMANDS[name].changes and "\0" not in options.words[0]:
+        RunFolder(_node_folder(options).parent).unseal()
+
+
+def _node_folder(options: "Options") -> Path:
+    folder = Path(options.words[0]).absolute()
+    return folder.parent if folder.name == "cluster" else folder
+
+
 def _place_in_containers(options: "Options") -> tuple[Path, str] | None:
     """Run folder and name of a node that lives in a container; None for a folder of this machine."""
     if options.problem or options.wants_help or len(options.words) < 2 or "\0" in options.words[0]:
         return None
     from upheaval.runtimes.cluster_file import runtime_of
 
-    folder = Path(options.words[0]).absolute()
-    if folder.name == "cluster":
-        folder = folder.parent
+    folder = _node_folder(options)
     return (folder.parent, folder.name) if runtime_of(folder.parent) == "docker" else None

@@ -26,6 +26,7 @@ from upheaval.records.history import (
     HistoryWriter as HistoryWriter,
     Operation as Operation,
     Outcome as Outcome,
+    numbered_history as numbered_history,
     parse_operation as parse_operation,
     read_history as read_history,
 )
@@ -78,6 +79,13 @@ from upheaval.records.run_folder import (
     parse_fault as parse_fault,
     parse_manifest as parse_manifest,
     write_atomically as write_atomically,
+)
+from upheaval.records.seal import (
+    Seal as Seal,
+    digest_of_text as digest_of_text,
+    read_seal as read_seal,
+    seal as seal,
+    seal_of as seal_of,
 )
 from upheaval.records.service_messages import (
     Credit as Credit,

@@ -18,7 +18,7 @@ from typing import Annotated, Final
 from upheaval.errors import UsageError
 from upheaval.records import jsonfields
 from upheaval.records.jsonfields import Within
-from upheaval.records.run_folder import write_atomically
+from upheaval.records.run_folder import RunFolder, write_atomically
 
 COMPANIONS_FILE: Final = "companions.json"
 BACKUP: Final = "backup"
@@ -150,8 +150,12 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _keep(folder: Path, config: CompanionConfig) -> None:
-    others = [each for each in load_companions(folder) if each.name != config.name]
+    known = load_companions(folder)
+    if config in known:
+        return
+    others = [each for each in known if each.name != config.name]
     entries = [asdict(each) for each in sorted([*others, config], key=lambda each: each.name)]
+    RunFolder(folder).unseal()
     write_atomically(folder / COMPANIONS_FILE, json.dumps({"companions": entries}, indent=2) + "\n")
 
 

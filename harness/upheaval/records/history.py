@@ -139,12 +139,17 @@ _DIGEST = re.compile("[0-9a-f]{64}")
 
 def read_history(path: Path) -> Iterator[Operation]:
     """The operations of a history file. Raises `UsageError` with file, line and reason for a malformed line."""
+    return (operation for _, operation in numbered_history(path))
+
+
+def numbered_history(path: Path) -> Iterator[tuple[int, Operation]]:
+    """The same with the number of each line."""
     seen: set[int] = set()
     for number, operation in jsonfields.read_values(parse_operation, path):
         if operation.id in seen:
             raise UsageError(f"{path}:{number}: duplicate operation id {operation.id}")
         seen.add(operation.id)
-        yield operation
+        yield number, operation
 
 
 class HistoryWriter:

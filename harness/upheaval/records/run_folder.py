@@ -6,7 +6,7 @@ The format is documented in docs/run-folder.md. This module knows nothing of liv
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Final
@@ -74,6 +74,8 @@ class Manifest:
     """The bug that the members have, in a test build of the node."""
     workload: Mapping[str, Json] = field(default_factory=dict)
     converge: Converge | None = None
+    sealed: str | None = None
+    """The digest of `seal.json`, once the run is collected."""
 
     def to_json(self) -> str:
         """As it stands in `manifest.json`, with the format version."""
@@ -171,6 +173,7 @@ class RunFolder:
         self.history_file = self.path / "history.jsonl"
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
+        self.seal_file = self.path / "seal.json"
 
     def member(self, member_id: int) -> MemberFolder:
         """The folder of one member, whether it is there or not."""
@@ -185,8 +188,14 @@ class RunFolder:
         self.write_manifest(manifest)
 
     def write_manifest(self, manifest: Manifest) -> None:
-        """Replace the manifest in one step, so that a reader never sees half of it."""
-        write_atomically(self.manifest_file, manifest.to_json())
+        """Replace the manifest in one step, so that a reader never sees half of it. A seal is broken by that."""
+        write_atomically(self.manifest_file, replace(manifest, sealed=None).to_json())
+        self.seal_file.unlink(missing_ok=True)
+
+    def unseal(self) -> None:
+        """The run goes on: what it adds from now on is no change of what was collected."""
+        if self.seal_file.exists():
+            self.write_manifest(self.read_manifest())
 
     def read_manifest(self) -> Manifest:
         """Raises `UsageError` for a folder that is none, is malformed or has another format version."""
@@ -203,14 +212,17 @@ class RunFolder:
 
     def history_writer(self, *, buffer_length: int = 64) -> HistoryWriter:
         """Appends to the history; `buffer_length` operations are held back at most."""
+        self.unseal()
         return HistoryWriter(self.history_file, buffer_length=buffer_length)
 
     def add_fault(self, fault: FaultRecord) -> None:
         """Append a fault to `faults.jsonl`."""
+        self.unseal()
         _append_line(self.faults_file, fault.to_json())
 
     def add_control(self, control: ControlRecord) -> None:
         """Append an admin command to `controls.jsonl`."""
+        self.unseal()
         _append_line(self.controls_file, control.to_json())
 
     def read_controls(self) -> Iterator[ControlRecord]:
@@ -224,6 +236,7 @@ class RunFolder:
         """Write down a fault that was healed, in place of what was written down when it was put in."""
         faults = list(self.read_faults())
         faults[faults.index(healed.unhealed())] = healed
+        self.unseal()
         write_atomically(self.faults_file, "".join(each.to_json() + "\n" for each in faults))
 
     def read_faults(self) -> Iterator[FaultRecord]:

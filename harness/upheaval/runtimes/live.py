@@ -28,6 +28,7 @@ from upheaval.records import (
     companion_name,
     load_companions,
     note_companion,
+    seal,
 )
 from upheaval.runtimes import ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
@@ -123,6 +124,7 @@ class LiveMember(LiveNode[Node_co]):
 
     def start(self) -> None:
         """Start what is not running of the member. It joins by itself."""
+        self._live.run.unseal()
         self._live.heal(self.member_id, (MemberFaultKind.KILL, MemberFaultKind.STOP))
         self.node.start()
 
@@ -249,6 +251,7 @@ class LiveCluster(ABC, Generic[Member_co]):
     def add_companion(self, config: CompanionConfig) -> LiveCompanion[Node]:
         """A handle to start one with; one that is there already goes on with what it has, asked for otherwise."""
         check_companion(config)
+        self.run.unseal()
         companion = self.make_companion(entry_for(self.folder, config))
         note_companion(self.folder, companion.config)
         return companion
@@ -277,6 +280,7 @@ class LiveCluster(ABC, Generic[Member_co]):
 
         When that fails, everything that was started here is ended again.
         """
+        self.run.unseal()
         self.note_policy()
         with self.all_or_nothing():
             self._prepare()
@@ -289,7 +293,12 @@ class LiveCluster(ABC, Generic[Member_co]):
 
     @abstractmethod
     def down(self, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """End everything in an orderly way, by force what does not end; the folder stays, and is complete."""
+        """End everything in an orderly way, by force what does not end; the folder stays, complete and sealed."""
+
+    def seal(self) -> None:
+        """Seal the run, which has ended. A disk that has no room for that must not keep the cluster from ending."""
+        with contextlib.suppress(EnvironmentFault):
+            seal(self.run)
 
     @abstractmethod
     def collect(self) -> None:

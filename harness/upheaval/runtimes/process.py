@@ -277,6 +277,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
                 send_signal(processes_of(run_id), signal.SIGKILL)
                 wait_until_gone(found, run_id)
             self._clean_up()
+            self.seal()
         finally:
             self.close()
 

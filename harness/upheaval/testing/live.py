@@ -127,6 +127,7 @@ class LiveBackend:
         """Written at once: a test that is killed leaves what it asked for."""
         if self._history is None:
             self._history = self.run.history_writer(buffer_length=1)
+        self.run.unseal()
         self._history.add(operation)
 
 

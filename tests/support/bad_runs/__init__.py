@@ -5,7 +5,9 @@ Each module has those of one part of the verdict and imports nothing of the chec
 
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.positions import POSITIONS
+from support.bad_runs.protocol import PROTOCOL
+from support.bad_runs.sealed import SEALED
 
-BAD_RUNS: tuple[BadRun, ...] = (*POSITIONS,)
+BAD_RUNS: tuple[BadRun, ...] = (*POSITIONS, *SEALED, *PROTOCOL)
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from upheaval.checkers import key_models, search
 from upheaval.cli import parsing
 from upheaval.cli.main import main
 from upheaval.records import NOTATIONS, SPLIT, TOGETHER
@@ -52,7 +53,7 @@ def without_text(text: str) -> list[str]:
 def test_commands_are_listed_by_task(capsys: pytest.CaptureFixture[str]) -> None:
     text = help_of(capsys)
     assert re.findall(r"^(\w+):$", text, re.MULTILINE) == [*GROUPS, "options"]
-    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 34
+    assert len(re.findall(r"^  [a-z]+ {2,}\S", text, re.MULTILINE)) == 35
 
 
 def test_everything_that_can_be_given_has_a_text(capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,6 +75,8 @@ def test_the_help_imports_nothing_of_the_node_and_the_harness() -> None:
 def test_the_choices_are_those_of_the_harness() -> None:
     assert parsing.COMPONENTS == COMPONENTS
     assert parsing.NOTATIONS == NOTATIONS
+    assert tuple(key_models.KEY_MODELS) == parsing.KEY_MODELS
+    assert parsing.CONFIGURATIONS_MAX == search.CONFIGURATIONS_MAX
     assert parsing.LAYOUTS == (TOGETHER, SPLIT)
     assert parsing.RUNTIMES == RUNTIMES
     assert parsing.LIVE_RUNTIMES == opening.RUNTIMES

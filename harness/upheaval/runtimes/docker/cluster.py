@@ -305,6 +305,7 @@ class DockerCluster(LiveCluster[DockerMember]):
                 companion.stop(timeout_s)
             self.for_all(lambda member: member.node.stop(None, timeout_s))
             self.collect()
+            self.seal()
             if self._is_kept:
                 self._remove()
 

@@ -20,6 +20,7 @@ from upheaval.records import (
     Manifest,
     Operation,
     RunFolder,
+    seal,
 )
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.disk import Disk
@@ -545,3 +546,4 @@ class SimulatedCluster:
                 write_protocol(self.protocol, member.member_id, files.path)
         for companion in self.companions.values():
             companion.write(folder.path)
+        seal(folder)

@@ -1,0 +1,142 @@
+"""The promises about votes, terms and commit positions, judged from the traces and node states of a run folder.
+
+The rules are in `ballots` and `commits`; a simulation asks them while it runs. Knows no cluster.
+"""
+
+import struct
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.ballots import BallotRules
+from upheaval.checkers.commits import CommitRules
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol_events import MemberEvent, Place, Rules
+from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
+from upheaval.records import Manifest, MemberFolder, RunFolder, TraceEvent
+from upheaval.records.jsonfields import FieldError
+from upheaval_node.files import layout
+from upheaval_node.settings import profile_settings
+from upheaval_node.trace_kinds import TraceKind
+
+_POWER_LOST: Final = ("power-cut", "power-lost-in-change")
+"""Faults by which a member that syncs nothing may lose what it has written."""
+_OF_MODULE: Final = (
+    TraceKind.ROLE,
+    TraceKind.ELECTION_STATE,
+    TraceKind.LEADERSHIP_TERM,
+    TraceKind.SEND,
+    TraceKind.RECEIVE,
+)
+"""Events by one of which a trace tells of the consensus module at all."""
+_RECORD_HEADER: Final = struct.Struct("<HHHHi4x")
+_FIRST_RECORD: Final = 8
+_CANDIDATE_TERM: Final = 301
+_FOOTER: Final = 304
+
+
+def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
+    """One finding for each promise."""
+    forgetful = _forgetful(run, manifest)
+    folders = [run.member(member_id) for member_id in range(manifest.members)]
+    ballots = BallotRules(manifest.members, forgetful)
+    rules: tuple[Rules, ...] = (ballots, CommitRules(manifest.members, silence_ns(manifest.profile), bool(forgetful)))
+    broken: dict[Promise, Finding] = {}
+    unheard: list[int] = []
+    for folder in folders:
+        has_spoken = False
+        for event in folder.read_trace() if folder.trace.exists() else ():
+            has_spoken |= event.event in _OF_MODULE
+            _tell(rules, broken, folder, event)
+        if not has_spoken:
+            unheard.append(folder.member_id)
+    if not unheard:
+        _conclude(rules, broken)
+    forgotten = None if ballots.promise in broken else _compare_node_states(ballots, folders, forgetful)
+    if forgotten is not None:
+        broken[ballots.promise] = forgotten
+    return [_finding(each, broken.get(each.promise), unheard, run) for each in rules]
+
+
+def silence_ns(profile: str) -> int:
+    """After how long a follower that says nothing counts for nothing."""
+    return profile_settings(profile).cluster.timeouts.leader_heartbeat_ns
+
+
+def member_event(member_id: int, event: TraceEvent) -> MemberEvent:
+    """A line of a member's trace as rules see it."""
+    return MemberEvent(Place(member_id, event.line), event.ns, event.event, event.fields)
+
+
+def _tell(rules: Sequence[Rules], broken: dict[Promise, Finding], folder: MemberFolder, event: TraceEvent) -> None:
+    told = member_event(folder.member_id, event)
+    for each in rules:
+        if each.promise not in broken:
+            try:
+                each.on_event(told)
+            except Broken as found:
+                broken[each.promise] = found.finding(each.promise)
+            except FieldError as error:
+                detail = f"{told.place}: {error}"
+                broken[each.promise] = Finding(each.promise, Verdict.UNKNOWN, detail, members=(folder.member_id,))
+
+
+def _conclude(rules: Sequence[Rules], broken: dict[Promise, Finding]) -> None:
+    for each in rules:
+        if each.promise not in broken:
+            try:
+                each.at_end()
+            except Broken as found:
+                broken[each.promise] = found.finding(each.promise)
+
+
+def _compare_node_states(
+    ballots: BallotRules, folders: Sequence[MemberFolder], forgetful: Collection[int]
+) -> Finding | None:
+    """A member that would forget its last vote could vote again. The worst of what is found."""
+    found = []
+    for folder in folders:
+        shown = f"member-{folder.member_id}/{layout.NODE_STATE}"
+        if folder.member_id not in forgetful and ballots.last_ballot(folder.member_id) is not None:
+            try:
+                term = _candidate_term(folder.path / layout.NODE_STATE, shown, folder.member_id)
+                ballots.require_stored(folder.member_id, term, shown)
+            except Broken as broken:
+                found.append(broken.finding(ballots.promise))
+    return max(found, key=lambda finding: finding.verdict, default=None)
+
+
+def _candidate_term(path: Path, shown: str, member_id: int) -> int:
+    """What the file says; raises `Broken`, unknown, for one that is not there or says nothing."""
+    try:
+        content = path.read_bytes()
+    except OSError:
+        raise Broken(Verdict.UNKNOWN, f"{shown} cannot be read", members=(member_id,)) from None
+    offset = _FIRST_RECORD
+    while offset + _RECORD_HEADER.size <= len(content):
+        _, template, _, _, length = _RECORD_HEADER.unpack_from(content, offset)
+        if template == _CANDIDATE_TERM and offset + _RECORD_HEADER.size + 8 <= len(content):
+            return int.from_bytes(content[offset + 16 : offset + 24], "little", signed=True)
+        if template == _FOOTER or length < _RECORD_HEADER.size:
+            break
+        offset += (length + 7) & -8
+    raise Broken(Verdict.UNKNOWN, f"{shown} has no candidate term", members=(member_id,))
+
+
+def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: RunFolder) -> Finding:
+    if broken is not None and (broken.verdict is Verdict.INVALID or not unheard):
+        return broken
+    for member_id in unheard:
+        if not run.member(member_id).trace.exists():
+            return trace_missing(rules.promise, member_id)
+        detail = f"member-{member_id}/trace.jsonl tells nothing of its consensus module"
+        return Finding(rules.promise, Verdict.UNKNOWN, detail, members=(member_id,))
+    return Finding(rules.promise, Verdict.VALID, rules.said())
+
+
+def _forgetful(run: RunFolder, manifest: Manifest) -> frozenset[int]:
+    """Members that may have lost what they wrote: on a host that was replaced, or that lost its power unsynced."""
+    replaced = {number for number in range(manifest.members) if any(run.member(number).path.glob("replaced-*"))}
+    if manifest.sync_level > 0:
+        return frozenset(replaced)
+    return frozenset(replaced.union(*(fault.members for fault in run.read_faults() if fault.what in _POWER_LOST)))

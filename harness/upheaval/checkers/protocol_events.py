@@ -1,0 +1,72 @@
+"""What rules over the events of members share: an event with its member, and what it costs to have lost files.
+
+An event is a line of a member's trace. Rules compare events of one member in their order; between members they compare
+values alone, because clocks of hosts differ and traces are read one after the other. This module knows no rule.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Broken, Verdict
+from upheaval.records import Json
+from upheaval.records.jsonfields import integer
+
+OF_MODULE: Final = ("all", "consensus")
+"""The processes of a member that its consensus module is in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line of a member's trace."""
+
+    member_id: int
+    line: int
+
+    def __str__(self) -> str:
+        return f"member-{self.member_id}/trace.jsonl:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberEvent:
+    """One event of a member, `ns` by its own monotonic clock."""
+
+    place: Place
+    ns: int
+    kind: str
+    fields: Mapping[str, Json]
+
+    @property
+    def member_id(self) -> int:
+        """Whose event it is."""
+        return self.place.member_id
+
+    def integer(self, name: str) -> int:
+        """A field. Raises `FieldError` when it is missing or is none."""
+        return integer(self.fields, name)
+
+    def invalid(self, detail: str, *others: int, position: int | None = None) -> Broken:
+        """That this event breaks a rule; `others` are members that it is about, too."""
+        members = tuple(dict.fromkeys((self.member_id, *others)))
+        return Broken(Verdict.INVALID, f"{detail} ({self.place})", members=members, position=position)
+
+
+class Rules(Protocol):
+    """What a promise about the protocol forbids. Each method raises `Broken` for the first thing that breaks it."""
+
+    promise: Promise
+
+    def on_event(self, event: MemberEvent) -> None:
+        """The next event of a member."""
+
+    def at_end(self) -> None:
+        """All events of all members were given: what one heard, another one has said."""
+
+    def said(self) -> str:
+        """What the promise rests on, when nothing broke it."""
+
+
+def quorum_of(members: int) -> int:
+    """How many of so many members are a majority."""
+    return members // 2 + 1

@@ -1,0 +1,140 @@
+"""`upheaval check`: whether a history that has no log is linearizable, and if not, its shortest illegal prefix."""
+
+import argparse
+import json
+
+from upheaval.checkers.foreign import ForeignHistory, read_foreign
+from upheaval.checkers.illegal_prefix import IllegalPrefix, Shown, illegal_prefix
+from upheaval.checkers.key_models import KEY_MODELS, KeyModel
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.search import KeySearch, completion_of, finding, on_key, parts, search_keys
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.cli.progress import ProgressLine, bar
+from upheaval.cli.tables import table
+from upheaval.cli.verify import print_report
+from upheaval.records import Function, Outcome
+from upheaval_node.types import NEVER_NS
+
+_NS_PER_S = 1_000_000_000
+
+
+def check(options: argparse.Namespace) -> int:
+    """Print the verdict; returns the exit status."""
+    model = KEY_MODELS[options.model]
+    history = read_foreign(options.history, model)
+    searched = _search(history, model, options.limit)
+    broken = next((each for each in searched if each.verdict is Verdict.INVALID), None)
+    prefix = None if broken is None else illegal_prefix(broken, model, options.limit)
+    report = Report(str(options.history), (_finding(history, searched, prefix, model, options.limit),))
+    if options.json:
+        print(json.dumps({**report.to_fields(), **_search_fields(searched, prefix, model, options.limit)}, indent=2))
+        return report.verdict.exit_status
+    if prefix is not None:
+        print(_explained(prefix, history, model))
+        print()
+    print_report(report)
+    return report.verdict.exit_status
+
+
+def _search(history: ForeignHistory, model: KeyModel, limit: int) -> list[KeySearch]:
+    of_keys = parts(history.operations, model)
+    total = sum(each.outcome is Outcome.OK for _, part in of_keys for each in part)
+    line = ProgressLine()
+
+    def watch(before: int, past: int, visited: int) -> None:
+        done = before + past
+        line.show(f"[{bar(done / total)}] {done} of {total} operations, {visited:,} configurations of this key")
+
+    try:
+        return list(search_keys(of_keys, model, limit, watch))
+    finally:
+        line.end()
+
+
+def _finding(
+    history: ForeignHistory, searched: list[KeySearch], prefix: IllegalPrefix | None, model: KeyModel, limit: int
+) -> Finding:
+    if not any(each.outcome is Outcome.OK for each in history.operations):
+        return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, "no operation was answered")
+    if prefix is None:
+        return finding(searched, limit)
+    last = next(each for each in prefix.shown if each.operation is prefix.last)
+    detail = (
+        f"{on_key(prefix.key)}no order explains that operation {prefix.last.id}, {model.shown(prefix.last)}, returned "
+        f"{json.dumps(prefix.last.result)}; it could have returned {_possible(last)}"
+    )
+    return Finding(Promise.LINEARIZABLE, Verdict.INVALID, detail, operation=prefix.last.id)
+
+
+def _search_fields(
+    searched: list[KeySearch], prefix: IllegalPrefix | None, model: KeyModel, limit: int
+) -> dict[str, object]:
+    keys = [
+        {
+            "key": each.key,
+            "verdict": each.verdict.text,
+            "operations": len(each.operations),
+            "configurations": each.configurations,
+        }
+        for each in searched
+    ]
+    return {
+        "model": model.name,
+        "limit": limit,
+        "keys": keys,
+        "illegal_prefix": None if prefix is None else prefix.to_fields(),
+    }
+
+
+def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: KeyModel) -> str:
+    """The prefix as a table: what was called, what it returned, what it could have returned, and when."""
+    begin = min(each.invoke_ns for each in history.operations)
+    moments = sorted(
+        {each.operation.invoke_ns for each in prefix.shown}
+        | {completion_of(each.operation) for each in prefix.shown} - {NEVER_NS}
+    )
+    rows = [["operation", "process", "call", "returned", "possible", "from", "to", "order of events"]]
+    for each in prefix.shown:
+        operation = each.operation
+        completion = completion_of(operation)
+        rows.append(
+            [
+                f"{operation.id}{' *' if operation is prefix.last else ''}",
+                str(operation.process),
+                model.shown(operation),
+                _returned(each),
+                _possible(each),
+                _moment(operation.invoke_ns, begin, history),
+                "-" if completion == NEVER_NS else _moment(completion, begin, history),
+                _line(moments.index(operation.invoke_ns), completion, moments),
+            ]
+        )
+    shortest = "the shortest illegal prefix" if prefix.is_shortest else "an illegal prefix"
+    hidden = prefix.length - len(prefix.shown)
+    note = f"; {hidden} operations are not shown" if hidden else ""
+    return (
+        f"{on_key(prefix.key)}{shortest} has {prefix.length} of {prefix.total} operations and ends with the answer of "
+        f"operation {prefix.last.id} (*)\n{table(rows)}\n"
+        f"possible: what it could have returned, all other answers as they are{note}"
+    )
+
+
+def _returned(shown: Shown) -> str:
+    operation = shown.operation
+    if operation.outcome is not Outcome.OK:
+        return "?"
+    return "" if operation.f in (Function.WRITE, Function.APPEND) else json.dumps(operation.result)
+
+
+def _possible(shown: Shown) -> str:
+    return " or ".join(json.dumps(each) for each in shown.possible)
+
+
+def _moment(moment: int, begin: int, history: ForeignHistory) -> str:
+    return f"{(moment - begin) / _NS_PER_S:.6f} s" if history.has_times else f"event {moment}"
+
+
+def _line(begin: int, completion: int, moments: list[int]) -> str:
+    """From the invocation to the completion, two characters for each moment at which something shown happens."""
+    end = len(moments) if completion == NEVER_NS else moments.index(completion)
+    return " " * (2 * begin) + "|" + "-" * (2 * (end - begin) - 1) + (">" if completion == NEVER_NS else "|")

@@ -1,0 +1,169 @@
+"""A reader of EDN, the data notation of Clojure, as far as histories are written in it: as JSON values.
+
+A keyword is its text with the colon; so is a symbol without one, a character, and a fraction. Lists and sets are lists.
+Keys of maps are texts, those that are none as JSON. Tags are passed over and their values taken as they are.
+This module knows nothing of histories.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from upheaval.records.jsonfields import Json
+
+DEPTH_MAX: Final = 64
+
+
+class EdnError(Exception):
+    """The text is no EDN; `line` says where."""
+
+    def __init__(self, line: int, reason: str) -> None:
+        super().__init__(reason)
+        self.line = line
+
+
+_TOKEN: Final = re.compile(
+    r"""(?P<space> [\s,]+ | ;[^\n]* )
+      | (?P<open> \#?\{ | \( | \[ )
+      | (?P<close> [\])}] )
+      | (?P<string> "(?:[^"\\]|\\.)*" )
+      | (?P<discard> \#_ )
+      | (?P<tag> \#[A-Za-z][^\s,;"\[\](){}]* )
+      | (?P<character> \\(?:[A-Za-z0-9]+|.) )
+      | (?P<atom> (?:\#\#)?[^\s,;"\\\[\](){}\#][^\s,;"\\\[\](){}]* )""",
+    re.VERBOSE | re.DOTALL,
+)
+_CLOSES: Final = {"{": "}", "#{": "}", "(": ")", "[": "]"}
+_CONSTANTS: Final[dict[str, Json]] = {"nil": None, "true": True, "false": False}
+_INTEGER: Final = re.compile(r"([+-]?\d+)N?")
+_FLOAT: Final = re.compile(r"([+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)M?")
+_ESCAPES: Final = {"t": "\t", "r": "\r", "n": "\n", "\\": "\\", '"': '"', "b": "\b", "f": "\f"}
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9A-Fa-f]{4})|(.))", re.DOTALL)
+_CHARACTERS: Final = {"newline": "\n", "return": "\r", "space": " ", "tab": "\t"}
+
+
+def read_forms(text: str) -> Iterator[tuple[int, Json]]:
+    """The values of a text, each with the line where it begins; those of one vector or list around all, one by one.
+
+    Raises `EdnError` at the first thing that is no EDN.
+    """
+    return _Reader(text).forms()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._tokens = self._tokenized(text)
+        self._line = 1
+
+    def forms(self) -> Iterator[tuple[int, Json]]:
+        wrapper = ""
+        is_first = True
+        for kind, token in self._tokens:
+            if kind == "open" and token in "([" and is_first:
+                wrapper = token
+            elif kind == "close" and wrapper and token == _CLOSES[wrapper]:
+                wrapper = ""
+                for _, after in self._tokens:
+                    raise EdnError(self._line, f"expected the end of the file, got {after[:20]!r}")
+                return
+            elif kind == "discard":
+                self._discarded(0)
+            elif kind != "tag":
+                line = self._line
+                yield line, self._form(kind, token, 0)
+            is_first = is_first and kind in ("discard", "tag")
+        if wrapper:
+            raise self._ended(wrapper)
+
+    def _tokenized(self, text: str) -> Iterator[tuple[str, str]]:
+        position = 0
+        while position < len(text):
+            match = _TOKEN.match(text, position)
+            if match is None:
+                what = "a string without its end" if text[position] == '"' else f"unknown {text[position]!r}"
+                raise EdnError(self._line, what)
+            position = match.end()
+            kind = match.lastgroup or ""
+            if kind != "space":
+                yield kind, match.group()
+            self._line += match.group().count("\n")
+
+    def _form(self, kind: str, token: str, depth: int) -> Json:
+        self._check_depth(depth)
+        match kind:
+            case "open":
+                return self._collection(token, depth)
+            case "string":
+                return self._string(token)
+            case "character":
+                return _CHARACTERS.get(token[1:], token[1:])
+            case "atom":
+                return self._atom(token)
+            case "tag":
+                return self._next(depth, token)
+            case _:
+                raise EdnError(self._line, f"expected a value, got {token!r}")
+
+    def _check_depth(self, depth: int) -> None:
+        if depth > DEPTH_MAX:
+            raise EdnError(self._line, f"nested deeper than {DEPTH_MAX}")
+
+    def _next(self, depth: int, wanting: str) -> Json:
+        """The value after a tag, or the one that is left out."""
+        self._check_depth(depth)
+        for kind, token in self._tokens:
+            if kind == "discard":
+                self._discarded(depth)
+            else:
+                return self._form(kind, token, depth + 1)
+        raise self._ended(wanting)
+
+    def _discarded(self, depth: int) -> None:
+        self._next(depth + 1, "#_")
+
+    def _collection(self, opening: str, depth: int) -> Json:
+        line = self._line
+        items: list[Json] = []
+        for kind, token in self._tokens:
+            if kind == "discard":
+                self._discarded(depth)
+            elif kind != "close":
+                items.append(self._form(kind, token, depth + 1))
+            elif token == _CLOSES[opening]:
+                return self._map(items, line) if opening == "{" else items
+            else:
+                raise EdnError(self._line, f"expected {_CLOSES[opening]!r}, got {token!r}")
+        raise self._ended(opening)
+
+    def _map(self, items: list[Json], line: int) -> Json:
+        if len(items) % 2:
+            raise EdnError(line, f"a map of {len(items)} values: the last key has none")
+        keys = [each if isinstance(each, str) else json.dumps(each) for each in items[::2]]
+        return dict(zip(keys, items[1::2], strict=True))
+
+    def _string(self, token: str) -> str:
+        def plain(match: re.Match[str]) -> str:
+            code, letter = match.groups()
+            if code is not None:
+                return chr(int(code, 16))
+            if letter not in _ESCAPES:
+                raise EdnError(self._line, f"unknown escape \\{letter}")
+            return _ESCAPES[letter]
+
+        return _ESCAPE.sub(plain, token[1:-1])
+
+    def _atom(self, token: str) -> Json:
+        if token in _CONSTANTS:
+            return _CONSTANTS[token]
+        for pattern, number in _NUMBERS:
+            match = pattern.fullmatch(token)
+            if match is not None:
+                return number(match.group(1))
+        return token
+
+    def _ended(self, opening: str) -> EdnError:
+        return EdnError(self._line, f"the file ends inside {opening}")
+
+
+_NUMBERS: Final[list[tuple[re.Pattern[str], Callable[[str], Json]]]] = [(_INTEGER, int), (_FLOAT, float)]

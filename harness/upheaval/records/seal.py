@@ -1,0 +1,122 @@
+"""The seal of a run: digests of its files as they were when it was collected, so that later changes can be named.
+
+`seal.json` has a digest for each file that the run is judged by, and the manifest has that of `seal.json`. This module
+knows nothing of what is in the files.
+"""
+
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.records import jsonfields
+from upheaval.records.companions import COMPANIONS_FILE, companion_folders
+from upheaval.records.jsonfields import FieldError
+from upheaval.records.origin import ORIGIN_FILE
+from upheaval.records.run_folder import RunFolder, write_atomically
+
+FORMAT_VERSION: Final = 1
+_BLOCK_LENGTH: Final = 64 * 1024
+_ZEROS: Final = bytes(_BLOCK_LENGTH)
+
+
+@dataclass(frozen=True, slots=True)
+class Seal:
+    """Digests by the paths of files in the run folder; of the manifest without what it says of the seal."""
+
+    manifest: str
+    files: Mapping[str, str]
+
+
+def seal(run: RunFolder) -> None:
+    """Seal a run whose files are complete. One that is sealed stays as it is.
+
+    Raises `EnvironmentFault` when its files cannot be read or the seal cannot be written.
+    """
+    manifest = run.read_manifest()
+    if manifest.sealed is not None:
+        return
+    try:
+        found = seal_of(run)
+    except OSError as error:
+        raise EnvironmentFault(f"cannot seal {run.path}: {error}") from error
+    text = json.dumps({"format": FORMAT_VERSION, **asdict(found)}, indent=2) + "\n"
+    write_atomically(run.seal_file, text)
+    write_atomically(run.manifest_file, replace(manifest, sealed=digest_of_text(text)).to_json())
+
+
+def seal_of(run: RunFolder) -> Seal:
+    """What a seal of the run as it is now would say. Raises `OSError` for a file that cannot be read."""
+    fields = jsonfields.parse_object(jsonfields.read_text(run.manifest_file))
+    told = {name: value for name, value in fields.items() if name != "sealed"}
+    manifest = digest_of_text(json.dumps(told, sort_keys=True))
+    return Seal(manifest, {str(path.relative_to(run.path)): digest_of_file(path) for path in _sealed_files(run)})
+
+
+def read_seal(run: RunFolder, text: str) -> Seal:
+    """Raises `UsageError` for a text that is no seal."""
+    try:
+        fields = jsonfields.parse_object(text)
+        if jsonfields.integer(fields, "format") != FORMAT_VERSION:
+            raise FieldError(f"expected format {FORMAT_VERSION}, got {fields['format']}")
+        return jsonfields.decode(Seal, fields)
+    except FieldError as error:
+        raise UsageError(f"{run.seal_file}: {error}") from None
+
+
+def digest_of_text(text: str) -> str:
+    """SHA-256, in hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """SHA-256 of its length, and of each of its blocks of 64 KiB that is not zeros, with its place before it.
+
+    So holes cost nothing, and a copy has the same digest whether it has them or not.
+    """
+    whole = hashlib.sha256()
+    with path.open("rb", buffering=0) as stream:
+        length = os.fstat(stream.fileno()).st_size
+        whole.update(length.to_bytes(8, "little"))
+        for offset in _block_offsets(stream.fileno(), length):
+            block = os.pread(stream.fileno(), _BLOCK_LENGTH, offset)
+            if block != _ZEROS[: len(block)]:
+                whole.update(offset.to_bytes(8, "little"))
+                whole.update(block)
+    return whole.hexdigest()
+
+
+def _block_offsets(fd: int, length: int) -> Iterator[int]:
+    """Of the blocks that have bytes of their own."""
+    position = 0
+    while position < length:
+        begin, end = _next_data(fd, position, length)
+        position = max(position, begin - begin % _BLOCK_LENGTH)
+        while position < end:
+            yield position
+            position += _BLOCK_LENGTH
+
+
+def _next_data(fd: int, position: int, length: int) -> tuple[int, int]:
+    try:
+        begin = os.lseek(fd, position, os.SEEK_DATA)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            return length, length
+        raise
+    return begin, os.lseek(fd, begin, os.SEEK_HOLE)
+
+
+def _sealed_files(run: RunFolder) -> list[Path]:
+    """What a run is judged by: all files of members and companions, and those beside them that nothing adds to."""
+    names = (COMPANIONS_FILE, ORIGIN_FILE, "security.json")
+    found = [run.history_file, run.faults_file, run.controls_file, *(run.path / name for name in names)]
+    members = [path for path in run.path.glob("member-*") if path.is_dir()]
+    for folder in (*members, *companion_folders(run.path)):
+        found += folder.rglob("*")
+    return sorted(path for path in found if path.is_file())

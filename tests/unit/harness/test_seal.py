@@ -1,0 +1,138 @@
+"""The seal of a run: digests of files with holes and without, and who breaks it."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from support.built_runs import good_run
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import CompanionConfig, FinalPosition, RunFolder, note_companion, seal
+from upheaval.records.seal import digest_of_file
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = good_run(count=20).write(tmp_path / "run")
+    seal(folder)
+    return folder
+
+
+def found(run: RunFolder) -> Finding:
+    return verify_run(run.path).finding(Promise.EVIDENCE_SEALED)
+
+
+def test_a_copy_without_holes_has_the_same_digest(tmp_path: Path) -> None:
+    sparse, whole = tmp_path / "sparse", tmp_path / "whole"
+    with sparse.open("wb") as stream:
+        stream.write(b"begin")
+        stream.seek(1_000_000)
+        stream.write(b"middle")
+        stream.truncate(3_000_000)
+    whole.write_bytes(sparse.read_bytes())
+    assert digest_of_file(sparse) == digest_of_file(whole)
+
+
+@pytest.mark.parametrize("place", [0, 70_000, 999_999, 1_000_006, 2_999_999])
+def test_every_byte_counts_also_in_holes(tmp_path: Path, place: int) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as stream:
+        stream.seek(1_000_000)
+        stream.write(b"middle")
+        stream.truncate(3_000_000)
+    before = digest_of_file(path)
+    with path.open("r+b") as stream:
+        stream.seek(place)
+        stream.write(b"\7")
+    assert digest_of_file(path) != before
+
+
+def test_the_same_bytes_elsewhere_are_not_the_same(tmp_path: Path) -> None:
+    digests = set()
+    for place in (0, 65_536, 131_072):
+        path = tmp_path / str(place)
+        with path.open("wb") as stream:
+            stream.seek(place)
+            stream.write(b"x" * 10)
+            stream.truncate(262_144)
+        digests.add(digest_of_file(path))
+    assert len(digests) == 3
+
+
+def test_a_large_file_of_holes_is_read_where_it_holds_something(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "file"
+    with path.open("wb") as stream:
+        stream.seek(1 << 33)
+        stream.write(b"x")
+        stream.truncate(1 << 34)
+    read = []
+    pread = os.pread
+    monkeypatch.setattr(os, "pread", lambda fd, length, place: read.append(place) or pread(fd, length, place))
+    digest_of_file(path)
+    assert read == [1 << 33]
+
+
+def test_a_sealed_run_is_valid_and_says_so(run: RunFolder) -> None:
+    assert found(run).verdict is Verdict.VALID
+    assert "files are as they were" in found(run).detail
+
+
+def test_what_is_written_about_a_run_is_no_part_of_the_seal(run: RunFolder) -> None:
+    for name in ("report.html", "result.json", "load.log", "run.scenario", "cluster.json"):
+        (run.path / name).write_text("{}")
+    assert found(run).verdict is Verdict.VALID
+
+
+def test_a_second_seal_does_not_hide_a_change(run: RunFolder) -> None:
+    with run.member(1).trace.open("a") as trace:
+        trace.write('{"ts":2,"event":"more"}\n')
+    seal(run)
+    assert found(run).verdict is Verdict.INVALID
+
+
+def test_a_run_that_was_never_sealed_is_not_unknown_for_that(tmp_path: Path) -> None:
+    finding = found(good_run(count=20).write(tmp_path))
+    assert (finding.verdict, finding.detail.split(":")[0]) == (Verdict.VALID, "not sealed")
+
+
+def adds_an_operation(run: RunFolder) -> None:
+    with run.history_writer():
+        pass
+
+
+def adds_a_companion(run: RunFolder) -> None:
+    note_companion(run.path, CompanionConfig("backup-0", "ANY"))
+
+
+def writes_the_manifest(run: RunFolder) -> None:
+    run.write_manifest(run.read_manifest())
+
+
+@pytest.mark.parametrize("act", [adds_an_operation, adds_a_companion, writes_the_manifest])
+def test_a_run_that_goes_on_breaks_its_seal_and_can_be_sealed_again(run: RunFolder, act: object) -> None:
+    assert callable(act)
+    act(run)
+    with run.member(1).trace.open("a") as trace:
+        trace.write('{"ts":2,"event":"more"}\n')
+    assert found(run).detail.startswith("not sealed")
+    seal(run)
+    assert found(run).detail.endswith("as they were when the run was collected")
+
+
+def test_a_companion_that_is_noted_as_it_was_breaks_no_seal(run: RunFolder) -> None:
+    adds_a_companion(run)
+    seal(run)
+    adds_a_companion(run)
+    assert run.read_manifest().sealed is not None
+
+
+def test_a_final_position_that_was_changed_is_found(run: RunFolder) -> None:
+    manifest = run.manifest_file.read_text()
+    (first, *_) = run.read_manifest().converge.members  # type: ignore[union-attr]
+    assert isinstance(first, FinalPosition)
+    run.manifest_file.write_text(manifest.replace(str(first.commit_position), str(first.commit_position - 32)))
+    assert "manifest.json was changed" in found(run).detail
