@@ -90,10 +90,10 @@ class BuiltRun:
             self.end_positions.append(log.position)
             folder = run.member(member_id)
             write_log(folder.path, self.recording_ids[member_id], b"".join(log.blocks), session_id=100 + member_id)
-        committed = min(self.end_positions)
-        lines = [[append_position(committed)], [], [append_position(committed, sent=False), commit_position(committed)]]
-        for member_id, (trace, told) in enumerate(zip(self.traces, lines, strict=True)):
-            run.member(member_id).trace.write_text("".join(line + "\n" for line in [*trace, *told]))
+        told = term_line(1, 2, min(self.end_positions))
+        for member_id, trace in enumerate(self.traces):
+            lines = trace if member_id else [*trace, told]
+            run.member(member_id).trace.write_text("".join(line + "\n" for line in lines))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
             run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
@@ -159,20 +159,11 @@ def trace_line(member: int, term: int, role: str = "LEADER") -> str:
     return f'{{"ts":1,"member":{member},"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}}}'
 
 
-def append_position(position: int, *, sent: bool = True) -> str:
-    """Member 0 tells the leader of term 1 how far it has recorded the log."""
-    event = '"event":"send","to":2' if sent else '"event":"receive"'
+def term_line(term: int, leader: int, committed: int) -> str:
+    """The leader of a term tells the member also up to where the log is committed."""
     return (
-        f'{{"ts":1,{event},"message":"AppendPosition","leadership_term_id":1,"log_position":{position},'
-        '"follower_member_id":0,"flags":0}'
-    )
-
-
-def commit_position(position: int) -> str:
-    """The leader of term 1 tells member 0 up to where the log is committed."""
-    return (
-        '{"ts":1,"event":"send","to":0,"message":"CommitPosition","leadership_term_id":1,'
-        f'"log_position":{position},"leader_member_id":2}}'
+        f'{{"ts":1,"event":"receive","message":"NewLeadershipTerm","leadership_term_id":{term},'
+        f'"leader_member_id":{leader},"term_base_log_position":0,"commit_position":{committed}}}'
     )
 
 
