@@ -45,7 +45,7 @@ class TracedPositions:
     committed_in_run: Told | None = None
     """The same of what was told before the last look of the converge phase at the members."""
     appended: tuple[Told, ...] = ()
-    """How far the members said that they had recorded the last term's log."""
+    """How far the members said that they had recorded the last term's log, replaced ones apart."""
     replaced: tuple[int, ...] = ()
     """Members with another host than at first: what the old one had recorded is not there."""
     is_lossy: bool = False
@@ -90,9 +90,10 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
             committed = told
         if event.ns < end_ns and (in_run is None or position > in_run.position):
             in_run = told
-    # Of an earlier term a member may have had to take back what it had recorded.
-    lasting = tuple(told for term, told in appended.values() if term == last_term)
     replaced = tuple(folder.member_id for folder in folders if any(folder.path.glob("replaced-*")))
+    # Of an earlier term a member may have had to take back what it had recorded.
+    said = (told for term, told in appended.values() if term == last_term)
+    lasting = tuple(told for told in said if told.member_id not in replaced)
     return TracedPositions(
         is_whole=all(folder.trace.exists() for folder in folders),
         committed=committed,
@@ -244,7 +245,7 @@ def _require_recorded(traced: TracedPositions, ends: Mapping[int, int], bounds: 
     """What a member said that it had recorded is there, and what was committed is on a quorum."""
     for told in traced.appended:
         end = ends.get(told.member_id, told.position)
-        if end < told.position and told.member_id not in traced.replaced:
+        if end < told.position:
             detail = (
                 f"the recording of member {told.member_id} ends at position {end}, it had recorded up to position "
                 f"{told.position} ({told})"
