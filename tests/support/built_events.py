@@ -15,8 +15,10 @@ from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.service.services import encoding
+from upheaval_node.types import MAX_POSITION
 
 FIRST_NUMBER = -(1 << 63) + 1
+CHANNEL = "aeron:tcp?endpoint=client:1"
 STEP_MS = 10
 SEVERAL = 8
 
@@ -40,6 +42,7 @@ class EventLog:
     snapshots: dict[int, list[Snapshot]] = field(default_factory=dict)
     time: int = 1000
     number: int = FIRST_NUMBER
+    opened: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._builder = LogBuilder()
@@ -60,9 +63,9 @@ class EventLog:
     # --- entries ---
 
     def open(self, session_id: int = 1) -> int:
-        return self.add(
-            cm.SCHEMA.encode(cm.SessionOpenEvent(0, 7, session_id, self.tick(), 3, "aeron:tcp?endpoint=client:1", b""))
-        )
+        event = cm.SessionOpenEvent(0, 7, session_id, self.tick(), 3, CHANNEL, b"")
+        self.opened[session_id] = self.add(cm.SCHEMA.encode(event))
+        return self.opened[session_id]
 
     def close(self, session_id: int = 1, reason: int = cm.CloseReason.CLIENT_ACTION) -> int:
         return self.add(cm.SCHEMA.encode(cm.SessionCloseEvent(0, session_id, self.tick(), reason)))
@@ -96,18 +99,22 @@ class EventLog:
         state = self._replay.state()
         for member_id in range(3):
             service = [_mark(2, position, cm.SnapshotMark.BEGIN)]
-            service += [cm.SCHEMA.encode(cm.ClientSession(each, 3, "channel", b"")) for each in state.sessions]
+            service += [cm.SCHEMA.encode(cm.ClientSession(each, 3, CHANNEL, b"")) for each in state.sessions]
             service += [_mark(2, position, cm.SnapshotMark.END), *state.messages]
+            next_number, next_session = FIRST_NUMBER + state.offered, max(self.opened, default=0) + 1
             module = [_mark(1, position, cm.SnapshotMark.BEGIN)]
+            module.append(cm.SCHEMA.encode(cm.ConsensusModule(next_session, next_number, self.number - 1, 4096)))
             module += [
-                cm.SCHEMA.encode(cm.ClusterSession(each, 7, 64, -1, NULL_INT32, 3, "channel"))
+                cm.SCHEMA.encode(cm.ClusterSession(each, 7, self.opened[each], -1, NULL_INT32, 3, CHANNEL))
                 for each in state.sessions
             ]
             module += [cm.SCHEMA.encode(cm.Timer(timer_id, deadline)) for timer_id, deadline in state.timers]
+            module.append(cm.SCHEMA.encode(cm.PendingMessageTracker(next_number, self.number - 1, 4096, 0)))
             module += [
-                cm.SCHEMA.encode(cm.PendingMessageTracker(FIRST_NUMBER + state.offered, self.number - 1, 4096, 0)),
-                _mark(1, position, cm.SnapshotMark.END),
+                pack_session_header(0, self.number + index, MAX_POSITION) + payload
+                for index, payload in enumerate(state.pending)
             ]
+            module.append(_mark(1, position, cm.SnapshotMark.END))
             self.snapshots.setdefault(member_id, []).append(Snapshot(position, service, module))
         return position
 
@@ -128,7 +135,7 @@ class EventLog:
 
 
 def _mark(kind: int, position: int, mark: cm.SnapshotMark) -> bytes:
-    return cm.SCHEMA.encode(cm.SnapshotMarker(kind, position, 0, 0, mark, cm.ClusterTimeUnit.MILLIS, 0))
+    return cm.SCHEMA.encode(cm.SnapshotMarker(kind, position, 0, 0, mark, cm.ClusterTimeUnit.MILLIS, 1))
 
 
 def _record(folder: Path, recording_id: int, position: int, service_id: int, messages: list[bytes]) -> None:

@@ -4,6 +4,7 @@ The service is the node's own code; everything around it (sessions, timers, mess
 what the log says. This module knows nothing of files or of other members.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUni
 from upheaval_node.service.loader import SHORT_NAMES, load_service
 
 _LONGEST_MESSAGE: Final = 64 * 1024
+_OF_OTHER_SERVICES: Final = -(1 << 63) + (1 << 56)
+"""Below it are the numbers of messages that the first service of a member has put into the log."""
 _SNAPSHOT_FLAGS: Final = (0, NULL_INT32, 1)
 """Of requests for a snapshot; 1 leaves it to standbys (Aeron Cluster: ClusterActionRequest)."""
 
@@ -31,13 +34,17 @@ class LoggedMessage:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedState:
-    """What a snapshot at a position must hold. `timers` are (id, deadline), `offered` counts the service's messages."""
+    """What a snapshot at a position must hold. `timers` are (id, deadline), `offered` counts the service's messages.
+
+    `pending` are those that the log does not have yet.
+    """
 
     position: int
     messages: tuple[bytes, ...]
     sessions: tuple[int, ...]
     timers: tuple[tuple[int, int], ...]
     offered: int
+    pending: tuple[bytes, ...]
 
 
 @dataclass(slots=True)
@@ -74,6 +81,7 @@ class _Cluster:
     sessions: dict[int, ClientSession] = field(default_factory=dict)
     timers: dict[int, int] = field(default_factory=dict)
     offered: int = 0
+    pending: deque[bytes] = field(default_factory=deque)
 
     @property
     def client_sessions(self) -> Mapping[int, ClientSession]:
@@ -95,7 +103,8 @@ class _Cluster:
 
     def offer(self, *parts: Buffer) -> int:
         self.offered += 1
-        return max(sum(map(len, parts)), 1)
+        self.pending.append(b"".join(parts))
+        return max(len(self.pending[-1]), 1)
 
 
 class _Writer:
@@ -138,6 +147,7 @@ class Replay:
             self._cluster.sessions = {each: _Session(each) for each in state.sessions}
             self._cluster.timers = dict(state.timers)
             self._cluster.offered = state.offered
+            self._cluster.pending = deque(state.pending)
         self._service.on_start(self._cluster, None if state is None else StateImage(state.messages))
 
     def state(self) -> ExpectedState:
@@ -147,7 +157,12 @@ class Replay:
         cluster = self._cluster
         timers = tuple(sorted(cluster.timers.items()))
         return ExpectedState(
-            cluster.log_position, tuple(writer.messages), tuple(sorted(cluster.sessions)), timers, cluster.offered
+            cluster.log_position,
+            tuple(writer.messages),
+            tuple(sorted(cluster.sessions)),
+            timers,
+            cluster.offered,
+            tuple(cluster.pending),
         )
 
     def apply(self, message: LoggedMessage) -> bool:
@@ -172,6 +187,8 @@ class Replay:
     def _apply_message(self, content: bytes, position: int) -> None:
         _, session_id, timestamp = session_header.unpack_session_header(content)
         self._cluster.time = timestamp
+        if session_id < _OF_OTHER_SERVICES and self._cluster.pending:
+            self._cluster.pending.popleft()
         payload = memoryview(content)[session_header.LENGTH :]
         with suppress(ArithmeticError, LookupError, ValueError, TypeError):
             self._service.on_session_message(self._cluster.sessions.get(session_id), timestamp, payload, position)

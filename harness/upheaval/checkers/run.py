@@ -182,7 +182,7 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
         return []
     by_id = {operation.id: operation for operation in operations}
     found = judge_events(log.events, by_id, log.entries, lambda: longest_stall(run, manifest.members))
-    return found + check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
+    return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
 def judge_snapshots(run: RunFolder, traced: TracedPositions) -> list[Finding]:
@@ -193,7 +193,7 @@ def judge_snapshots(run: RunFolder, traced: TracedPositions) -> list[Finding]:
     log = check_logs(run, finals_of(manifest), manifest.members, traced).witness
     if log is None or log.start_position > 0:
         return []
-    return check_snapshots(run, manifest, log.events, log.member_id, log.end_position)
+    return check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
 def judge_identities(run: RunFolder, traced: TracedPositions) -> list[Finding]:

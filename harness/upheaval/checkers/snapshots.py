@@ -2,8 +2,8 @@
 
 What a service writes in `on_take_snapshot` is its state at a known position of the log, on every member: the SHA-256 of
 these messages is its state hash. Equal logs must give equal hashes, whether a member replayed all of its log or began
-with an earlier snapshot. Of shipped services the state is also made again from the log alone. This module knows
-recordings and the snapshots' layout (Aeron Cluster: streams 106 and 107); it needs no cluster.
+with an earlier snapshot. Of shipped services the state is also made again from the log alone. What a snapshot holds
+beside the state is judged by `snapshot_fields`. This module knows recordings; it needs no cluster.
 """
 
 import hashlib
@@ -11,19 +11,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers import snapshot_fields
 from upheaval.checkers.divergence import first_divergence
-from upheaval.checkers.events import LogEvents
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, messages, snapshot_entries
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states
+from upheaval.checkers.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.verdict import Finding, Verdict
-from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders
+from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
 from upheaval_node.errors import DecodeError
-from upheaval_node.protocol import cluster_messages as cm
 
 _MODULE_ID: Final = -1
-_REPLAYED_SERVICE: Final = 0
-"""The service that a run's manifest names; others of a member are compared between members only."""
 _SHOWN_DIGITS: Final = 12
 
 
@@ -36,7 +34,7 @@ class ServiceSnapshot:
     """-1 of a standby."""
     position: int
     service_id: int
-    sessions: tuple[int, ...]
+    content: Content
     state: tuple[bytes, ...]
 
     @property
@@ -47,14 +45,12 @@ class ServiceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ModuleSnapshot:
-    """What one of them recorded of its module. `next_message` is by service: the number after its last one."""
+    """What one of them recorded of its module."""
 
     owner: str
     member_id: int
     position: int
-    sessions: tuple[int, ...]
-    timers: tuple[tuple[int, int], ...]
-    next_message: Mapping[int, int]
+    content: Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +70,7 @@ def state_hash(state: Sequence[bytes]) -> str:
     return whole.hexdigest()
 
 
-def check_snapshots(
-    run: RunFolder, manifest: Manifest, events: LogEvents, log_member: int, log_end: int
-) -> list[Finding]:
+def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Finding]:
     """A finding for each of the two promises; none for a run without snapshots.
 
     `log_member` is whose log is the witness, up to `log_end`.
@@ -88,7 +82,9 @@ def check_snapshots(
     can_run = can_replay(manifest.service or "")
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
     agree = _states_agree(found, expected, log, manifest.service)
-    return [agree, _equal_replay(found, events, expected, log_end)]
+    asked = {place.position: place for place in snapshot_fields.places(log)}
+    is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
+    return [agree, _equal_replay(found, _Given(asked, expected, log_end, is_copied))]
 
 
 # --- reading ---
@@ -102,11 +98,15 @@ def read_snapshots(run: RunFolder, manifest: Manifest) -> Snapshots:
     for folder in _folders(run, manifest.members):
         for recording_id, position, service_id in snapshot_entries(folder.recording_log):
             try:
-                content = list(_messages_of(RecordedLog(folder, recording_id)))
+                recorded = list(_messages_of(RecordedLog(folder, recording_id)))
                 if service_id == _MODULE_ID:
-                    modules.append(_module_snapshot(folder, position, content))
+                    content = snapshot_fields.module_content(recorded)
+                    modules.append(ModuleSnapshot(folder.name, folder.member_id, position, content))
                 else:
-                    services.append(_service_snapshot(folder, position, service_id, content))
+                    content, state = snapshot_fields.service_content(recorded)
+                    services.append(
+                        ServiceSnapshot(folder.name, folder.member_id, position, service_id, content, tuple(state))
+                    )
             except (LogMissing, DecodeError) as error:
                 what = "consensus module" if service_id == _MODULE_ID else f"service {service_id}"
                 unreadable = unreadable or f"{folder.name}, {what} at position {position}: {error}"
@@ -136,37 +136,16 @@ def _log_of(run: RunFolder, member_id: int) -> Iterator[LoggedMessage]:
             yield LoggedMessage(end, bytes(message))
 
 
-def _service_snapshot(owner: MemberFolder, position: int, service_id: int, content: Sequence[bytes]) -> ServiceSnapshot:
+def _service_snapshot(
+    owner: MemberFolder, position: int, service_id: int, recorded: Sequence[bytes]
+) -> ServiceSnapshot:
     """Marker, sessions, marker, then whatever the service wrote."""
-    sessions: list[int] = []
-    marks = 0
-    for index, message in enumerate(content):
-        decoded = cm.SCHEMA.decode(message)
-        marks += isinstance(decoded, cm.SnapshotMarker)
-        if isinstance(decoded, cm.ClientSession):
-            sessions.append(decoded.cluster_session_id)
-        if marks == 2:
-            state = tuple(content[index + 1 :])
-            open_ones = tuple(sorted(sessions))
-            return ServiceSnapshot(owner.name, owner.member_id, position, service_id, open_ones, state)
-    raise DecodeError("the snapshot of the service has no end")
+    content, state = snapshot_fields.service_content(recorded)
+    return ServiceSnapshot(owner.name, owner.member_id, position, service_id, content, tuple(state))
 
 
-def _module_snapshot(owner: MemberFolder, position: int, content: Sequence[bytes]) -> ModuleSnapshot:
-    sessions: list[int] = []
-    timers: list[tuple[int, int]] = []
-    next_message: dict[int, int] = {}
-    for message in content:
-        decoded = cm.SCHEMA.decode(message)
-        match decoded:
-            case cm.ClusterSession():
-                sessions.append(decoded.cluster_session_id)
-            case cm.Timer():
-                timers.append((decoded.correlation_id, decoded.deadline))
-            case cm.PendingMessageTracker():
-                next_message[decoded.service_id] = decoded.next_service_session_id
-    open_ones, pending = tuple(sorted(sessions)), tuple(sorted(timers))
-    return ModuleSnapshot(owner.name, owner.member_id, position, open_ones, pending, next_message)
+def _module_snapshot(owner: MemberFolder, position: int, recorded: Sequence[bytes]) -> ModuleSnapshot:
+    return ModuleSnapshot(owner.name, owner.member_id, position, snapshot_fields.module_content(recorded))
 
 
 # --- judging ---
@@ -185,7 +164,7 @@ def _states_agree(
             agreed = max(agreed, position)
             continue
         told = ", ".join(f"{each.owner} has {each.hash[:_SHOWN_DIGITS]}" for each in group)
-        right = expected.get(position) if service_id == _REPLAYED_SERVICE else None
+        right = expected.get(position) if service_id == REPLAYED_SERVICE else None
         wrong = next((each for each in group if right is not None and each.state != right.messages), group[-1])
         where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
         if right is not None:
@@ -206,26 +185,30 @@ def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, .
     return tuple(each.member_id for each in owners if each.member_id >= 0)
 
 
-def _equal_replay(found: Snapshots, events: LogEvents, expected: Mapping[int, ExpectedState], log_end: int) -> Finding:
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What the log gives: where it asks for snapshots, the replayed states there, where it ends.
+
+    `is_copied`: members may have begun with snapshots of others.
+    """
+
+    asked: Mapping[int, Place]
+    expected: Mapping[int, ExpectedState]
+    log_end: int
+    is_copied: bool
+
+
+def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     every: list[ServiceSnapshot | ModuleSnapshot] = [*found.services, *found.modules]
     for position in sorted({each.position for each in every}):
-        if position > log_end:
-            detail = f"there is a snapshot at position {position}, but the log ends at {log_end}"
-            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail, position=position)
-        if position not in events.snapshots:
-            detail = f"there is a snapshot at position {position}, where the log asks for none"
-            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, detail, position=position)
-        opened = tuple(sorted(facts.session_id for facts in events.sessions.values() if facts.is_open_at(position)))
-        for snapshot in every:
-            if snapshot.position == position:
-                broken = _difference(snapshot, opened, expected.get(position))
-                if broken:
-                    who = _members([snapshot])
-                    return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, broken, members=who, position=position)
+        broken = _broken_at(position, [each for each in every if each.position == position], given)
+        if broken:
+            what, who = broken
+            return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.INVALID, what, members=who, position=position)
     if found.unreadable:
         return Finding(Promise.SNAPSHOT_IS_REPLAY, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
-    whole = [each for each in found.services if expected and each.service_id == _REPLAYED_SERVICE]
-    how = "sessions, timers, messages and states" if whole else "sessions"
+    whole = [each for each in found.services if given.expected and each.service_id == REPLAYED_SERVICE]
+    how = "sessions, terms, timers, messages and states" if whole else "sessions and terms"
     others = len(found.services) - len(whole) if whole else 0
     count = len(found.services) + len(found.modules) - others
     rest = f", of {others} recordings of other services the sessions" if others else ""
@@ -234,31 +217,50 @@ def _equal_replay(found: Snapshots, events: LogEvents, expected: Mapping[int, Ex
     )
 
 
-def _difference(
-    snapshot: ServiceSnapshot | ModuleSnapshot, opened: tuple[int, ...], expected: ExpectedState | None
-) -> str:
-    """What the snapshot holds otherwise than the log gives it; empty when nothing."""
+def _broken_at(
+    position: int, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
+) -> tuple[str, tuple[int, ...]] | None:
+    """What is wrong with the snapshots at one position, and whose it is."""
+    if position > given.log_end:
+        return f"there is a snapshot at position {position}, but the log ends at {given.log_end}", ()
+    if position not in given.asked:
+        return f"there is a snapshot at position {position}, where the log asks for none", ()
+    for snapshot in group:
+        broken = _difference(snapshot, [each for each in group if each.owner == snapshot.owner], given)
+        if broken:
+            return f"{_where(snapshot)} {broken}", _members([snapshot])
+    modules = [each for each in group if isinstance(each, ModuleSnapshot)]
+    for one in modules[1:]:
+        broken = snapshot_fields.requests_difference(one.content, modules[0].content, modules[0].owner)
+        if broken:
+            return f"{_where(one)} {broken}", _members([modules[0], one])
+    return None
+
+
+def _where(snapshot: ServiceSnapshot | ModuleSnapshot) -> str:
     whose = f"service {snapshot.service_id}" if isinstance(snapshot, ServiceSnapshot) else "the consensus module"
-    where = f"the snapshot of {whose} of {snapshot.owner} at position {snapshot.position}"
-    missing, others = set(opened) - set(snapshot.sessions), set(snapshot.sessions) - set(opened)
-    if missing:
-        return f"{where} misses session {min(missing)}, which is open there"
-    if others:
-        return f"{where} has session {min(others)}, which is not open there"
-    if expected is None:
+    return f"the snapshot of {whose} of {snapshot.owner} at position {snapshot.position}"
+
+
+def _difference(
+    snapshot: ServiceSnapshot | ModuleSnapshot, group: Sequence[ServiceSnapshot | ModuleSnapshot], given: _Given
+) -> str:
+    """What it holds otherwise than the log gives it; empty when nothing. `group` is all that its owner has there."""
+    place, expected = given.asked[snapshot.position], given.expected.get(snapshot.position)
+    if isinstance(snapshot, ModuleSnapshot):
+        services = [each.service_id for each in group if isinstance(each, ServiceSnapshot)]
+        origin = Origin(snapshot.member_id, given.is_copied, 1 + max(services, default=-1))
+        broken = snapshot_fields.module_difference(snapshot.content, place, expected, origin)
+    else:
+        broken = snapshot_fields.service_difference(snapshot.content, place)
+    if broken:
+        return broken
+    version, first = snapshot_fields.app_version(snapshot.content), snapshot_fields.app_version(group[0].content)
+    if version != first:
+        return f"is of app version {version}, others of the same place of {first}"
+    if expected is None or isinstance(snapshot, ModuleSnapshot) or snapshot.service_id != REPLAYED_SERVICE:
         return ""
-    if isinstance(snapshot, ServiceSnapshot):
-        if snapshot.service_id != _REPLAYED_SERVICE or snapshot.state == expected.messages:
-            return ""
-        replayed = state_hash(expected.messages)[:_SHOWN_DIGITS]
-        return f"{where} has state {snapshot.hash[:_SHOWN_DIGITS]}, the replay {replayed}"
-    lost, extra = set(expected.timers) - set(snapshot.timers), set(snapshot.timers) - set(expected.timers)
-    if lost:
-        return f"{where} misses timer {min(lost)[0]} of deadline {min(lost)[1]}"
-    if extra:
-        return f"{where} has timer {min(extra)[0]} of deadline {min(extra)[1]}, which the log does not give"
-    first = -(1 << 63)
-    if snapshot.next_message.get(0, first + 1) != first + 1 + expected.offered:
-        number = snapshot.next_message[0] - first
-        return f"{where} goes on with message {number} of service 0, the log gives {expected.offered + 1}"
-    return ""
+    if snapshot.state == expected.messages:
+        return ""
+    replayed = state_hash(expected.messages)[:_SHOWN_DIGITS]
+    return f"has state {snapshot.hash[:_SHOWN_DIGITS]}, the replay {replayed}"

@@ -7,7 +7,8 @@ from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.positions import POSITIONS
 from support.bad_runs.protocol import PROTOCOL
 from support.bad_runs.sealed import SEALED
+from support.bad_runs.snapshots import SNAPSHOTS
 
-BAD_RUNS: tuple[BadRun, ...] = (*POSITIONS, *SEALED, *PROTOCOL)
+BAD_RUNS: tuple[BadRun, ...] = (*POSITIONS, *SEALED, *PROTOCOL, *SNAPSHOTS)
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

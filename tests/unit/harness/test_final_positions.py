@@ -205,3 +205,15 @@ def test_a_member_without_a_readable_log_may_have_had_it_all(tmp_path: Path) -> 
     (tmp_path / "member-2" / "cluster" / "recording.log").unlink()
     finding = verify_run(tmp_path).finding(Promise.ACKNOWLEDGED_NOT_LOST)
     assert finding.verdict is Verdict.VALID, finding
+
+
+@pytest.mark.parametrize("excuse", [replace_member, cut_power])
+def test_an_operation_that_a_member_may_have_lost_is_still_acknowledged(tmp_path: Path, excuse: Write) -> None:
+    built = good_run()
+    built.converged = False
+    for payloads in built.payloads[1:]:
+        del payloads[-40:]
+    built.write(tmp_path)
+    excuse(tmp_path)
+    finding = verify_run(tmp_path).finding(Promise.ACKNOWLEDGED_NOT_LOST)
+    assert finding.verdict is Verdict.VALID, finding
