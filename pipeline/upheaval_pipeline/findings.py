@@ -210,9 +210,9 @@ def _history(rows: _Rows, bounds: LogBounds) -> list[Finding]:
 def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
     """Sessions, messages of services, timers and money, of logs that are there from their beginning; what is aside."""
     if rows.all("log") and int(json.loads(str(_longest(rows).text))["log_start"]) == 0:
-        found = events_of(rows.all("session"), rows.all("event"))
+        found = events_of(rows.all("session"), rows.all("event"), rows.all("term times"))
         operations, entries = requests_of(rows.all("own request"))
-        yield from in_process.judge_events(found, operations, entries, lambda: _longest_stall(rows))
+        yield from in_process.judge_events(found, operations, entries, run.aside.clocks, lambda: _longest_stall(rows))
     yield from run.aside.snapshots
 
 

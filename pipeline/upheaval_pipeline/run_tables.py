@@ -20,6 +20,7 @@ from pyspark.sql import (
 
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
+from upheaval.checkers.log_time import LeaderClock, leader_clocks
 from upheaval.checkers.positions import TracedPositions, traced_positions
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_files, judge_identities, judge_snapshots
@@ -32,14 +33,15 @@ from upheaval_pipeline import sources, tables
 @dataclass(frozen=True)
 class Aside:
     """Findings on the commands of operators and what came of them; on snapshots, states, identities and backups; and on
-    what traces and small files say by themselves. And the positions that the traces tell.
+    what traces and small files say by themselves. What the traces say of the leaders' clocks and of positions.
     """
 
     commands: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
     files: tuple[Finding, ...] = ()
-    positions: TracedPositions = field(default_factory=TracedPositions)
     controls: tuple[ControlRecord, ...] = ()
+    clocks: tuple[LeaderClock, ...] = ()
+    positions: TracedPositions = field(default_factory=TracedPositions)
 
     def to_json(self) -> str:
         """As it stands in a column of the lake."""
@@ -53,7 +55,8 @@ def aside_of(run: RunFolder) -> Aside:
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
     traced = traced_positions(run, manifest)
     snapshots = (*judge_snapshots(run, traced), *judge_identities(run, traced), *judge_backups(run, traced))
-    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), traced, controls)
+    clocks = leader_clocks(run, manifest.members)
+    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls, clocks, traced)
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
@@ -62,10 +65,11 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
         raise _too_old(lake, run)
     try:
         commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
+        clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])
         positions = jsonfields.decode(TracedPositions, told["positions"])
     except KeyError:
         raise _too_old(lake, run) from None
-    return Aside(commands, snapshots, files, positions, tuple(map(parse_control, told["controls"])))
+    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])), clocks, positions)
 
 
 def _too_old(lake: str, run: str) -> UsageError:

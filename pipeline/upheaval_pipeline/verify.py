@@ -17,6 +17,7 @@ looked at one by one. Shared with the in-process checker is what judges one key.
 | every log reaches its final position | from_position, to_position, end_position | member |
 | the first three, of calls | value (digest of the payload), position | value |
 | one leader a term | leadership_term_id, leader_member_id | term |
+| time | type, fields, end_position | term, position range |
 | sessions | type, fields, end_position | session |
 | timers, money, messages of services | type, fields, f, key, value, result | none: one state machine, in this process |
 | admin commands, ends, snapshots, states, identities, backups | (files of the run, read once) | |
@@ -69,6 +70,7 @@ def judge(run: RunTables) -> Report:
         judged_history.calls(run, witness),
         judged_events.sessions(witness),
         judged_events.events(witness),
+        judged_events.times(witness),
         judged_events.own_requests(run, witness),
         judged_events.longest_stall(run),
     ]

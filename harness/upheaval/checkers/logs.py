@@ -39,6 +39,15 @@ OTHER_FRAME: Final = "another frame"
 _WHOLE: Final = FLAG_BEGIN | FLAG_END
 _FRAME_HEADER: Final = struct.Struct("<iiiiiiq")
 
+TIMED_EVENTS: Final = (
+    cm.NewLeadershipTermEvent,
+    cm.SessionOpenEvent,
+    cm.SessionCloseEvent,
+    cm.TimerEvent,
+    cm.ClusterActionRequest,
+)
+"""The cluster's own entries; each has the leadership term in which it was written, and the cluster's time."""
+
 
 @dataclass(slots=True)
 class WitnessLog:
@@ -319,6 +328,8 @@ def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = 
 
 
 def _read_event(event: object, end: int, events: LogEvents) -> None:
+    if isinstance(event, TIMED_EVENTS):
+        events.add_time(event.leadership_term_id, end, event.timestamp)
     match event:
         case cm.NewLeadershipTermEvent():
             events.time_unit = max(int(event.time_unit), 0)
@@ -337,7 +348,8 @@ def _read_event(event: object, end: int, events: LogEvents) -> None:
 
 def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) -> None:
     payload = message[session_header.LENGTH :]
-    _, session_id, timestamp = session_header.unpack_session_header(message)
+    term_id, session_id, timestamp = session_header.unpack_session_header(message)
+    witness.events.add_time(term_id, end, timestamp)
     if session_id < 0:
         credit = decode_credit(payload)
         witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))
