@@ -18,6 +18,7 @@ from upheaval.checkers.witness import LogEntry
 from upheaval.records import FinalPosition, RunFolder, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.protocol.codec import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,13 @@ Frame = LogEntry | CallEntry | TermEntry | str
 """What a frame of a log says; words for one that says none of this."""
 NO_FRAME: Final = "no frame"
 OTHER_FRAME: Final = "another frame"
+_OF_A_TERM: Final = (
+    cm.NewLeadershipTermEvent,
+    cm.SessionOpenEvent,
+    cm.SessionCloseEvent,
+    cm.TimerEvent,
+    cm.ClusterActionRequest,
+)
 
 
 @dataclass(slots=True)
@@ -214,10 +222,14 @@ def read_entries(segment: Segment, witness: WitnessLog) -> None:
             continue
         if isinstance(decoded, cm.NewLeadershipTermEvent):
             witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
-        _read_event(decoded, end, witness.events)
+        if decoded is not None:
+            _read_event(decoded, end, witness.events)
 
 
-def _read_event(event: object, end: int, events: LogEvents) -> None:
+def _read_event(event: Message, end: int, events: LogEvents) -> None:
+    if isinstance(event, _OF_A_TERM):
+        begins = isinstance(event, cm.NewLeadershipTermEvent)
+        events.add_term(type(event).__name__, end, event.leadership_term_id, begins=begins)
     match event:
         case cm.NewLeadershipTermEvent():
             events.time_unit = max(int(event.time_unit), 0)
@@ -236,7 +248,8 @@ def _read_event(event: object, end: int, events: LogEvents) -> None:
 
 def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) -> None:
     payload = message[session_header.LENGTH :]
-    _, session_id, timestamp = session_header.unpack_session_header(message)
+    term, session_id, timestamp = session_header.unpack_session_header(message)
+    witness.events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term)
     if session_id < 0:
         credit = decode_credit(payload)
         witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))
@@ -247,7 +260,7 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     except DecodeError:
         witness.calls.append(CallEntry(end, call_digest(payload)))
         return
-    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp))
+    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id))
 
 
 def completeness(

@@ -11,6 +11,7 @@ from typing import Final
 from upheaval.checkers import witness
 from upheaval.checkers.backups import check_backups
 from upheaval.checkers.calls import judge_calls
+from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
 from upheaval.checkers.faults import admin_commands_proved, faults_proved
@@ -167,7 +168,8 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
     if log is None or log.start_position > 0:
         return []
     by_id = {operation.id: operation for operation in operations}
-    found = judge_events(log.events, by_id, log.entries, lambda: longest_stall(run, manifest.members))
+    clients = clients_of(operations, log.entries)
+    found = judge_events(log.events, by_id, log.entries, clients, lambda: longest_stall(run, manifest.members))
     return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
@@ -209,6 +211,7 @@ def judge_events(
     events: LogEvents,
     operations: Mapping[int, Operation],
     entries: Sequence[LogEntry],
+    clients: Clients,
     stall: Callable[[], Stall | None],
 ) -> list[Finding]:
     """From what the longest log says beside the operations of clients, and from these.
@@ -217,6 +220,8 @@ def judge_events(
     """
     found = [
         *judge_sessions(events.sessions),
+        *judge_terms(events.with_term, events.stray),
+        *judge_clients(clients),
         *judge_service_messages(events.service_messages),
         *judge_timers(operations, entries, events.timers, events.time_unit),
         *judge_ledger(operations, entries, events.service_messages, events.time_unit),
