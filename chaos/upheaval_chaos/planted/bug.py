@@ -30,6 +30,8 @@ class PlantedBug:
     caught_by: str
     seed: int
     scenario: str | None = None
+    breaks_too: tuple[str, ...] = ()
+    """Ids of the other promises that the bug makes invalid in a run of `scenario`."""
 
     @property
     def name(self) -> str:
@@ -57,8 +59,9 @@ CATALOGUE: Final = (
         quorum.commit_without_a_quorum,
         "a leader commits, applies and answers what it alone has recorded",
         "acknowledged-not-lost",
-        10,
+        1,
         scenario="leader-left-alone",
+        breaks_too=("commits-kept",),
     ),
     PlantedBug(
         services.message_delivered_twice, "some messages reach the service of a member twice", "linearizable", 2

@@ -22,8 +22,8 @@ SHOWN_MAX: Final = 12
 POSSIBLE_MAX: Final = 4
 """Results of one operation."""
 
-_READS: Final = (Function.READ, Function.LIST)
-_WITH_RESULT: Final = (*_READS, Function.CAS)
+_CHANGES_NOTHING: Final = (Function.READ, Function.LIST, Function.ECHO)
+_WITH_RESULT: Final = (*_CHANGES_NOTHING, Function.CAS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _around(last: Operation, prefix: Sequence[Operation]) -> list[Operation]:
     answered = sorted((each for each in prefix if each.outcome is Outcome.OK), key=completion_of)
     effects: dict[str, Operation] = {}
     for each in sorted(prefix, key=lambda operation: operation.invoke_ns):
-        if each.outcome is not Outcome.OK and each.f not in _READS:
+        if each.outcome is not Outcome.OK and each.f not in _CHANGES_NOTHING:
             effects.setdefault(json.dumps([each.f, each.value]), each)
     unanswered = list(effects.values())
     room = max(SHOWN_MAX // 2, SHOWN_MAX - len(unanswered))

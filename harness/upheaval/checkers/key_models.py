@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.checkers.model import same
-from upheaval.records import FieldError, Function, Json, Operation, Outcome
+from upheaval.records import WORKBENCH, FieldError, Function, Json, Operation, Outcome
 
 State = tuple[Json, ...]
 """Of a register or text `(value,)`, or `()` before the first write; of a list its values."""
@@ -76,7 +76,7 @@ def _require_result(operation: Operation) -> None:
         raise FieldError(f"expected a list as the result of {operation.f}, got {shown}")
 
 
-def _register_or_list(function: Function, state: State, value: Json) -> tuple[State, Json]:
+def _register_list_or_echo(function: Function, state: State, value: Json) -> tuple[State, Json]:
     match function:
         case Function.READ:
             return state, state[0] if state else None
@@ -90,6 +90,8 @@ def _register_or_list(function: Function, state: State, value: Json) -> tuple[St
             return (*state, value), None
         case Function.LIST:
             return state, list(state)
+        case Function.ECHO:
+            return state, value
         case _:
             raise ValueError(f"{function} is no operation on one key")
 
@@ -117,15 +119,17 @@ def _own_names(*functions: Function) -> dict[str, Function]:
     return {function.value: function for function in functions}
 
 
-WORKBENCH_MODEL: Final = KeyModel("workbench", (_REGISTER, _LIST), _own_names(*_REGISTER, *_LIST), _register_or_list)
-"""The registers and lists of the service `workbench`."""
+WORKBENCH_MODEL: Final = KeyModel(
+    "workbench", (_REGISTER, _LIST, (Function.ECHO,)), _own_names(*WORKBENCH), _register_list_or_echo
+)
+"""The registers, lists and echoes of the service `workbench`."""
 
-REGISTER: Final = KeyModel("register", (_REGISTER,), _own_names(*_REGISTER), _register_or_list)
+REGISTER: Final = KeyModel("register", (_REGISTER,), _own_names(*_REGISTER), _register_list_or_echo)
 LIST: Final = KeyModel(
     "list",
     (_LIST,),
     {"append": Function.APPEND, "read": Function.LIST, "list": Function.LIST},
-    _register_or_list,
+    _register_list_or_echo,
 )
 KV: Final = KeyModel(
     "kv",

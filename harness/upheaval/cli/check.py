@@ -87,13 +87,13 @@ def _search_fields(
 
 
 def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: KeyModel) -> str:
-    """The prefix as a table: what was called, what it returned, what it could have returned, and when."""
+    """The prefix as a table: when it was, what was called, what it returned, and what it could have returned."""
     begin = min(each.invoke_ns for each in history.operations)
     moments = sorted(
         {each.operation.invoke_ns for each in prefix.shown}
         | {completion_of(each.operation) for each in prefix.shown} - {NEVER_NS}
     )
-    rows = [["operation", "process", "call", "returned", "possible", "from", "to", "order of events"]]
+    rows = [["operation", "process", "from", "to", "order of events", "call", "returned", "possible"]]
     for each in prefix.shown:
         operation = each.operation
         completion = completion_of(operation)
@@ -101,12 +101,12 @@ def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: KeyModel) 
             [
                 f"{operation.id}{' *' if operation is prefix.last else ''}",
                 str(operation.process),
-                model.shown(operation),
-                _returned(each),
-                _possible(each),
                 _moment(operation.invoke_ns, begin, history),
                 "-" if completion == NEVER_NS else _moment(completion, begin, history),
                 _line(moments.index(operation.invoke_ns), completion, moments),
+                model.shown(operation),
+                _returned(each),
+                _possible(each),
             ]
         )
     shortest = "the shortest illegal prefix" if prefix.is_shortest else "an illegal prefix"

@@ -18,6 +18,7 @@ Line = dict[str, Any]
 KILLED = "leader-killed"
 RESTARTED = "snapshot-and-restart"
 ALL_KILLED = "all-killed-and-restarted"
+FORGOTTEN = ("member 1 entered term 0", "after term 1", "its files were lost")
 CANDIDATE_TERM_OFFSET = 24
 """In `node-state.dat`."""
 
@@ -142,6 +143,22 @@ def an_earlier_term_is_entered(folder: Path) -> None:
         lines.append(lines[first(lines, event="leadership_term", leadership_term_id=0, source="election")])
 
     edit(folder, 1, change)
+
+
+def an_earlier_term_is_entered_on_a_new_host(folder: Path) -> None:
+    an_earlier_term_is_entered(folder)
+    edit(folder, 1, lambda lines: lines.insert(-1, lines[first(lines, event="process-start")]))
+    (folder / "member-1" / "replaced-1").mkdir()
+
+
+def an_earlier_term_is_entered_after_a_power_cut(folder: Path) -> None:
+    an_earlier_term_is_entered(folder)
+    edit(folder, 1, lambda lines: lines.insert(-1, lines[first(lines, event="process-start")]))
+    faults = folder / "faults.jsonl"
+    fault = json.loads(faults.read_text())
+    faults.write_text(json.dumps({**fault, "what": "power-cut", "members": [1]}) + "\n")
+    manifest = folder / "manifest.json"
+    manifest.write_text(json.dumps({**json.loads(manifest.read_text()), "sync_level": 0}))
 
 
 def an_earlier_leader_is_followed_after_a_vote(folder: Path) -> None:
@@ -280,6 +297,8 @@ PROTOCOL = (
     _votes(a_leader_without_an_election, "member 2 leads term 1", "nobody elected", "member-2/trace.jsonl:"),
     _votes(a_term_that_is_won_twice, "member 2 took term 1", "and again at", "member-2/trace.jsonl:"),
     _votes(an_earlier_term_is_entered, "member 1 entered term 0", "after term 1", "member-1/trace.jsonl:"),
+    BadRun(KILLED, an_earlier_term_is_entered_on_a_new_host, Promise.VOTES_KEPT, FORGOTTEN, Verdict.UNKNOWN),
+    BadRun(KILLED, an_earlier_term_is_entered_after_a_power_cut, Promise.VOTES_KEPT, FORGOTTEN, Verdict.UNKNOWN),
     _votes(an_earlier_leader_is_followed_after_a_vote, "member 1 follows the leader of term 0", "voted in term 1"),
     BadRun(KILLED, no_node_state, Promise.VOTES_KEPT, ("member-1/cluster/node-state.dat",), Verdict.UNKNOWN),
     BadRun(KILLED, no_trace_of_a_follower, Promise.VOTES_KEPT, ("member 1",), Verdict.UNKNOWN),

@@ -26,14 +26,13 @@ STALE = """\
 """
 LINES = [
     "the shortest illegal prefix has 5 of 5 operations and ends with the answer of operation 7 (*)",
-    "operation  process  call        returned  possible  from        to          order of events",
-    "---------  -------  ----------  --------  --------  ----------  ----------  -------------------",
-    "1          0        write 3                         0.000000 s  0.000100 s  |-|",
-    "3          1        write 4     ?                   0.000200 s  -               |------------->",
-    "4          2        read        4         3         0.000300 s  0.000500 s        |-|",
-    "7 *        2        read        3         5 or 4    0.000600 s  0.000700 s            |-----|",
-    "8          0        cas 4 to 5  true                0.000650 s  0.000670 s              |-|",
-    "possible: what it could have returned, all other answers as they are",
+    "operation  process  from        to          order of events      call        returned  possible",
+    "---------  -------  ----------  ----------  -------------------  ----------  --------  --------",
+    "1          0        0.000000 s  0.000100 s  |-|                  write 3",
+    "3          1        0.000200 s  -               |------------->  write 4     ?",
+    "4          2        0.000300 s  0.000500 s        |-|            read        4         3",
+    "7 *        2        0.000600 s  0.000700 s            |-----|    read        3         5 or 4",
+    "8          0        0.000650 s  0.000670 s              |-|      cas 4 to 5  true",
 ]
 DETAIL = "no order explains that operation 7, read, returned 3; it could have returned 5 or 4"
 
@@ -162,6 +161,14 @@ def test_lines_of_our_own_history_are_read(tmp_path: Path, capsys: pytest.Captur
     assert check(tmp_path, capsys, text, name="kv.jsonl")[0] == 1
 
 
+@pytest.mark.parametrize(("answer", "status"), [('"x"', 0), ('"y"', 1)])
+def test_an_echo_answers_what_it_was_sent(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], answer: str, status: int
+) -> None:
+    text = line("append", "1", "null", 1) + line("echo", '"x"', answer, 2) + line("list", "null", "[1]", 3)
+    assert check(tmp_path, capsys, text, name="history.jsonl")[0] == status
+
+
 def test_a_search_that_gives_up_says_what_it_tried(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "history.jsonl"
     with HistoryWriter(path) as writer:
@@ -191,7 +198,7 @@ BAD = [
     (
         READ.replace(":read", ":drain"),
         "HISTORY:1: unknown operation :drain of the model workbench: "
-        "expected one of :read, :write, :cas, :append, :list",
+        "expected one of :write, :read, :cas, :append, :list, :echo",
     ),
     (READ + "\n" + READ, "HISTORY:3: process 0 has not completed its operation of line 1"),
     (READ.replace(":invoke", ":ok"), "HISTORY:1: process 0 has not invoked what completes here"),
@@ -217,8 +224,9 @@ BAD = [
     (line("write", "1", "7"), "HISTORY:1: expected no result of write, got 7"),
     (line("cas", "[1,2]", "null"), "HISTORY:1: expected the result true or false of cas, got null"),
     (
-        line("read", "null", "1") + line("echo", '"x"', '"x"', 2),
-        "HISTORY:2: unknown operation 'echo' of the model workbench: expected read or write or cas or append or list",
+        line("read", "null", "1") + line("balances", "null", "[]", 2),
+        "HISTORY:2: unknown operation 'balances' of the model workbench: "
+        "expected write or read or cas or append or list or echo",
     ),
 ]
 

@@ -41,6 +41,8 @@ def operations(draw: st.DrawFn, number: int, functions: list[Function], model: K
             result = draw(st.lists(st.integers(0, 1), max_size=2))
         case Function.CAS:
             value, result = [draw(st.sampled_from([None, 0, 1])), draw(st.integers(0, 1))], draw(st.booleans())
+        case Function.ECHO:
+            value, result = draw(small), draw(small)
         case _:
             value = draw(small)
     outcome = draw(st.sampled_from([Outcome.OK, Outcome.OK, Outcome.UNKNOWN]))
