@@ -34,7 +34,7 @@ def said(operations: list[Operation], entries: list[LogEntry]) -> str:
     [
         ([op(1, 0, 10, 20), op(2, 0, 20, 30)], None),
         ([op(1, 0, 10, 20), op(2, 0, 19, 30)], 1),
-        ([op(2, 0, 19, 25), op(1, 0, 10, 26)], None),
+        ([op(2, 0, 19, 25), op(1, 0, 10, 26)], 1),
         ([op(1, 0, 10, None, UNKNOWN), op(2, 0, 90, 95)], 1),
         ([op(1, 0, 10, None, UNKNOWN), op(2, 1, 90, 95)], None),
         ([op(1, 0, 10, None, FAIL), op(2, 0, 11, 95)], None),
