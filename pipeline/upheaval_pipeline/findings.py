@@ -22,12 +22,15 @@ from upheaval.checkers.logs import (
     Frame,
     LogEnd,
     Missing,
+    Shown,
     TermEntry,
     completeness,
     differing_frames,
     equality,
+    header_facts,
 )
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.recordings import TYPE_DATA, TYPE_PAD
 from upheaval.checkers.stalls import Stall
 from upheaval.checkers.verdict import Finding, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
@@ -156,12 +159,20 @@ def _in_segments(rows: _Rows, row: Evidence) -> tuple[int, int]:
 
 def _difference(row: Evidence, told: Any) -> Difference:
     members = told["one"]["member"], row.key or 0
-    return differing_frames(members, row.number or 0, _frame(told.get("a")), _frame(told.get("b")))
+    return differing_frames(members, row.number or 0, shown_frame(told.get("a")), shown_frame(told.get("b")))
+
+
+def shown_frame(frame: Any) -> Shown:
+    """What a row of the recording says of a frame; None where a log has none there."""
+    if frame is None:
+        return Shown(NO_FRAME, {})
+    kind = TYPE_PAD if frame["kind"] == "padding" else TYPE_DATA
+    facts = header_facts(frame["length"], frame["flags"], kind, frame["stream_id"], frame["term_id"], frame["reserved"])
+    said = json.loads((frame.get("said") or {}).get("fields", "{}"))
+    return Shown(_frame(frame), {**facts, **said})
 
 
 def _frame(frame: Any) -> Frame:
-    if frame is None:
-        return NO_FRAME
     said = frame.get("said") or {}
     if said.get("operation_id") is not None:
         return _entry({**said, "id": said["operation_id"], "position": -1})

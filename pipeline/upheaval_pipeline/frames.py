@@ -8,7 +8,14 @@ from typing import Any, Final
 
 import numpy as np
 
-from upheaval.checkers.recordings import FLAG_BEGIN, FRAME_HEADER_LENGTH, TYPE_DATA, TYPE_PAD
+from upheaval.checkers.recordings import (
+    FLAG_BEGIN,
+    FRAME_HEADER_LENGTH,
+    TYPE_DATA,
+    TYPE_PAD,
+    header_fault,
+    length_fault,
+)
 
 ALIGNMENT: Final = 32
 _SEED: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -21,6 +28,7 @@ class Terms:
 
     initial_term_id: int
     term_length: int
+    start_position: int = 0
 
 
 @dataclass(frozen=True)
@@ -42,6 +50,11 @@ class Frames:
     """After the last frame."""
     is_broken: bool
     """Whether something lies after the last frame that is no frame of this log."""
+
+    @property
+    def reserved(self) -> Any:
+        """The last eight bytes of each header."""
+        return np.frombuffer(self.data, "<i8", len(self.data) >> 3)[(self.offsets >> 3) + 3]
 
     @property
     def aligned(self) -> Any:
@@ -103,10 +116,13 @@ def whole_frames(data: bytes, begin: int, terms: Terms) -> tuple[Frames, str | N
     )
     cut = np.flatnonzero(~fits)
     if len(cut):
-        frames = frames.first(int(cut[0]))
-        return frames, f"the frame at position {begin + frames.next_offset} is not whole"
+        first = int(cut[0])
+        position, length = int(frames.offsets[first]) + begin, int(frames.lengths[first])
+        is_too_long = position % terms.term_length + int(frames.aligned[first]) > terms.term_length
+        return frames.first(first), length_fault(position, length, terms.term_length if is_too_long else None)
     if frames.is_broken:
-        return frames, f"no valid frame at position {begin + frames.next_offset}"
+        words = np.frombuffer(frames.data, "<i4", FRAME_HEADER_LENGTH >> 2, frames.next_offset)
+        return frames, header_fault(begin + frames.next_offset, terms, words)
     return frames, None
 
 

@@ -21,6 +21,7 @@ from upheaval_pipeline.run_tables import RunTables
 POSITION_RANGE = 1 << 18
 _FRAMES = "kind IN ('frame', 'message', 'padding')"
 _UNFRAGMENTED = 0xC0
+_HEADER = ("length", "flags", "kind", "stream_id", "term_id", "reserved")
 
 
 def member_ends(recording: DataFrame) -> DataFrame:
@@ -124,7 +125,7 @@ def _compared(frames: DataFrame, ends: DataFrame) -> DataFrame:
     """Of each log the first frame that is not the one which the first log of that segment has at its position."""
     is_whole = F.col("flags").bitwiseAND(_UNFRAGMENTED) == _UNFRAGMENTED
     said = F.when(is_whole, F.struct("type", "operation_id", "f", "key", "value", "fields"))
-    here = F.struct("member", "digest", said.alias("said"))
+    here = F.struct("member", "digest", said.alias("said"), *_HEADER)
     log = F.struct("member", "log_end", "log_start", "segment_length")
     logs = ends.agg(F.sort_array(F.collect_list(log)).alias("logs"))
     held = frames.groupBy("position").agg(F.collect_list(here).alias("held")).crossJoin(F.broadcast(logs))

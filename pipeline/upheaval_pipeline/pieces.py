@@ -57,7 +57,7 @@ class Content:
 def pieces(folder: Path, run: str, member: int, piece_length: int | None) -> list[Piece]:
     """How a member's log is cut up. Raises `LogMissing` when there is no log to be found."""
     log = RecordedLog(RunFolder(folder).member(member))
-    terms = Terms(log.initial_term_id, log.term_length)
+    terms = Terms(log.initial_term_id, log.term_length, log.start_position)
     archive = RunFolder(folder).member(member).archive
     sizes: list[tuple[int, int]] = []
     base = log.start_position - log.start_position % log.term_length

@@ -8,16 +8,16 @@ cluster's own messages, values that are not plain) goes through Python one by on
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from upheaval.checkers.logs import message_facts
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA
 from upheaval.errors import HarnessError
-from upheaval.records import Function, call_digest, decode_credit, decode_operation
+from upheaval.records import Function, call_digest, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.service.services import encoding
@@ -78,6 +78,8 @@ def _batch(piece: Piece, frames: Frames, schema: pa.Schema) -> pa.RecordBatch:
         "session_id": frames.session_ids,
         "stream_id": frames.stream_ids,
         "flags": frames.flags,
+        "length": frames.lengths,
+        "reserved": frames.reserved,
         "kind": pa.DictionaryArray.from_arrays(pa.array(kinds), _KINDS).dictionary_decode(),
         "payload": payloads,
         "digest": fingerprints(frames),
@@ -239,12 +241,11 @@ def _header_fields(term: pa.Array, session: pa.Array, timestamp: pa.Array) -> pa
 
 def _said(message: bytes) -> _Said:
     """What one message says, whatever it is."""
+    facts = message_facts(message)
     if message[:8] == session_header.HEADER_BYTES and len(message) >= session_header.LENGTH:
-        term, session, timestamp = session_header.unpack_session_header(message)
-        header = f'{{"leadership_term_id":{term},"cluster_session_id":{session},"timestamp":{timestamp}}}'
-        payload = message[session_header.LENGTH :]
-        if session < 0:
-            return _service_message(term, session, timestamp, payload)
+        if "credit" in facts:
+            return "ServiceMessage", json.dumps(facts), None, None, None, None
+        header, payload = json.dumps(facts, separators=(",", ":")), message[session_header.LENGTH :]
         try:
             number, function, key, value = decode_operation(payload)
         except DecodeError:
@@ -254,26 +255,7 @@ def _said(message: bytes) -> _Said:
         decoded = cm.SCHEMA.decode(message)
     except DecodeError:
         return _NOTHING
-    if decoded is None:
-        return _NOTHING
-    shown = {field.name: getattr(decoded, field.name) for field in fields(cast(Any, decoded))}
-    return type(decoded).__name__, json.dumps(shown, default=_shown), None, None, None, None
-
-
-def _service_message(term: int, number: int, timestamp: int, payload: bytes) -> _Said:
-    """A message that a service offered; of one of the ledger also what it gives to whom."""
-    credit = decode_credit(payload)
-    told = {
-        "leadership_term_id": term,
-        "cluster_session_id": number,
-        "timestamp": timestamp,
-        "credit": None if credit is None else [credit.transfer_id, credit.account, credit.amount],
-    }
-    return "ServiceMessage", json.dumps(told), None, None, None, None
-
-
-def _shown(value: object) -> str:
-    return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)
+    return _NOTHING if decoded is None else (type(decoded).__name__, json.dumps(facts), None, None, None, None)
 
 
 def _extent(piece: Piece, begin: int, end: int, fault: str | None, schema: pa.Schema) -> pa.RecordBatch:

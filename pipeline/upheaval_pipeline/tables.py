@@ -37,9 +37,9 @@ PROTOCOL = (
 )
 RECORDING = (
     "run string, member int, recording_id long, start_position long, from_position long, to_position long, "
-    "position long, end_position long, term_id int, session_id int, stream_id int, flags int, kind string, "
-    "type string, fields string, payload binary, digest long, operation_id long, f string, key string, value string, "
-    "_reject string"
+    "position long, end_position long, term_id int, session_id int, stream_id int, flags int, length int, "
+    "reserved long, kind string, type string, fields string, payload binary, digest long, operation_id long, f string, "
+    "key string, value string, _reject string"
 )
 REJECTS = "run string, source string, member int, line long, reason string"
 

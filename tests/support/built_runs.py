@@ -5,7 +5,7 @@ a fault of the checkers.
 """
 
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
@@ -33,6 +33,7 @@ TERM_LENGTH = 64 * 1024
 SEGMENT_LENGTH = 128 * 1024
 INITIAL_TERM_ID = 0x7FFFFFFF  # the second term wraps around
 MAX_PAYLOAD = 1376
+NEW_TERM_TEMPLATE = b"\x18\0"
 
 
 class LogBuilder:
@@ -89,7 +90,9 @@ class BuiltRun:
                 log.append(payload)
             self.end_positions.append(log.position)
             folder = run.member(member_id)
-            write_log(folder.path, self.recording_ids[member_id], b"".join(log.blocks), session_id=100 + member_id)
+            content = b"".join(log.blocks)
+            terms = terms_of(payloads)
+            write_log(folder.path, self.recording_ids[member_id], content, session_id=100 + member_id, terms=terms)
             folder.trace.write_text("".join(line + "\n" for line in self.traces[member_id]))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
@@ -102,7 +105,20 @@ class BuiltRun:
         return run
 
 
-def write_log(folder: Path, recording_id: int, log: bytes, *, session_id: int) -> None:
+def terms_of(payloads: Sequence[bytes]) -> dict[int, int]:
+    """Where each leadership term begins, as the log says."""
+    found: dict[int, int] = {}
+    for payload in payloads:
+        if payload[2:4] == NEW_TERM_TEMPLATE:
+            event = cm.SCHEMA.decode(payload)
+            assert isinstance(event, cm.NewLeadershipTermEvent)
+            found.setdefault(event.leadership_term_id, event.term_base_log_position)
+    return found
+
+
+def write_log(
+    folder: Path, recording_id: int, log: bytes, *, session_id: int, terms: Mapping[int, int] | None = None
+) -> None:
     """Write catalog, segments and recording log of one member."""
     (folder / "archive").mkdir(parents=True)
     (folder / "cluster").mkdir()
@@ -115,8 +131,13 @@ def write_log(folder: Path, recording_id: int, log: bytes, *, session_id: int) -
     catalog = header + other + struct.pack("<ii24x", len(descriptor), 1) + descriptor
     (folder / "archive" / "archive.catalog").write_bytes(catalog.ljust(4096, b"\0"))
     snapshot = struct.pack("<qqqqqii16x", 55, 0, 0, 0, 1, -1, 1)
-    term = struct.pack("<qqqqqii16x", recording_id, 0, 0, -1, 1, -1, 0)
-    (folder / "cluster" / "recording.log").write_bytes(snapshot + term)
+    bases = sorted((terms or {0: 0}).items())
+    ends = [base for _, base in bases[1:]] + [-1]
+    records = [
+        struct.pack("<qqqqqii16x", recording_id, term, base, end, 1, -1, 0)
+        for (term, base), end in zip(bases, ends, strict=True)
+    ]
+    (folder / "cluster" / "recording.log").write_bytes(snapshot + b"".join(records))
     data = with_session(log, session_id)
     for base in range(0, len(data) + 1, SEGMENT_LENGTH):
         content = data[base : base + SEGMENT_LENGTH].ljust(SEGMENT_LENGTH, b"\0")
@@ -137,13 +158,13 @@ def session_message(payload: bytes, term: int = 0) -> bytes:
     return pack_session_header(term, 1, 1000) + payload
 
 
-def new_term(term: int, leader: int) -> bytes:
+def new_term(term: int, leader: int, base: int = 0) -> bytes:
     return cm.SCHEMA.encode(
         cm.NewLeadershipTermEvent(
             leadership_term_id=term,
-            log_position=0,
+            log_position=base,
             timestamp=1,
-            term_base_log_position=0,
+            term_base_log_position=base,
             leader_member_id=leader,
             log_session_id=1,
             time_unit=0,
@@ -183,7 +204,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
     processes = list(range(slots))
     for number in range(count):
         if number == count // 2:
-            messages.append(new_term(1, 2))
+            messages.append(new_term(1, 2, log.position))
             log.append(messages[-1])
         function, key, value = draw_operation(random, number)
         if echo_length and number % 7 == 0:

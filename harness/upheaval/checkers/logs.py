@@ -3,19 +3,21 @@
 This module knows the recordings and the cluster's log messages; it knows nothing of histories.
 """
 
+import json
+import struct
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import Final
+from typing import Any, Final, cast
 
 from upheaval.checkers.calls import CallEntry, shown_digest
 from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.recordings import LogMissing, RecordedLog, Segment, messages
+from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.checkers.witness import LogEntry
-from upheaval.records import FinalPosition, RunFolder, call_digest, decode_credit, decode_operation
+from upheaval.records import FinalPosition, Json, RunFolder, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import Message
@@ -41,6 +43,8 @@ _OF_A_TERM: Final = (
     cm.TimerEvent,
     cm.ClusterActionRequest,
 )
+_WHOLE: Final = FLAG_BEGIN | FLAG_END
+_FRAME_HEADER: Final = struct.Struct("<iiiiiiq")
 
 
 @dataclass(slots=True)
@@ -173,15 +177,82 @@ def _difference(left: tuple[_Reading, Segment], right: tuple[_Reading, Segment],
         length = int.from_bytes(a.data[offset : offset + 4], "little")
         frame_end = offset + (length + 31 & -32)
         if a.data[offset:frame_end] != b.data[offset:frame_end]:
-            return differing_frames(members, a.base + offset, frame_at(a, offset), frame_at(b, offset))
+            one, other = (Shown(frame_at(each, offset), frame_facts(each, offset)) for each in (a, b))
+            return differing_frames(members, a.base + offset, one, other)
     return Difference(members, a.base + end, f"differ after position {a.base + end}")
 
 
-def differing_frames(members: tuple[int, int], position: int, one: Frame, other: Frame) -> Difference:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a frame says, and for two that say the same the fields of its header and of its message, by their names."""
+
+    frame: Frame
+    facts: Mapping[str, Json]
+
+
+def differing_frames(members: tuple[int, int], position: int, one: Shown, other: Shown) -> Difference:
     """The difference of two members' frames at a position."""
-    operation = next((frame.id for frame in (one, other) if isinstance(frame, LogEntry)), None)
-    what = f"differ at position {position}: {described(one)} against {described(other)}"
-    return Difference(members, position, what, operation)
+    operation = next((each.frame.id for each in (one, other) if isinstance(each.frame, LogEntry)), None)
+    texts = described(one.frame), described(other.frame)
+    what = f"{texts[0]} against {texts[1]}"
+    if texts[0] == texts[1]:
+        what = f"{texts[0]}, {_differing_fact(one.facts, other.facts)}"
+    return Difference(members, position, f"differ at position {position}: {what}", operation)
+
+
+def _differing_fact(one: Mapping[str, Json], other: Mapping[str, Json]) -> str:
+    for name in one:
+        if one[name] != other.get(name):
+            return f"with {name} {one[name]} against {other.get(name)}"
+    return "with other bytes"
+
+
+def header_facts(length: int, flags: int, kind: int, stream_id: int, term_id: int, reserved: int) -> dict[str, Json]:
+    """What the header of a frame can say otherwise at one position; `kind` is its type."""
+    names = ("length", "flags", "type", "stream id", "term id", "reserved value")
+    return dict(zip(names, (length, flags, kind, stream_id, term_id, reserved), strict=True))
+
+
+def frame_facts(segment: Segment, offset: int) -> dict[str, Json]:
+    """Of the frame that lies at an offset; nothing where none does."""
+    if offset not in segment.offsets:
+        return {}
+    length, kind, _, _, stream_id, term_id, reserved = _FRAME_HEADER.unpack_from(segment.data, offset)
+    facts = header_facts(length, kind >> 8 & 0xFF, kind >> 16, stream_id, term_id, reserved)
+    if kind >> 8 & _WHOLE == _WHOLE:
+        for _, message in messages(Segment(segment.base, segment.data, [offset], segment.end)):
+            facts.update(message_facts(bytes(message)))
+    return facts
+
+
+def message_facts(message: bytes) -> dict[str, Json]:
+    """The fields of a message of the log, by the names of the schema. Of a session's message those of its header, and
+    of one that the ledger offered also what it gives to whom.
+    """
+    if message[:8] == session_header.HEADER_BYTES and len(message) >= session_header.LENGTH:
+        term_id, session_id, timestamp = session_header.unpack_session_header(message)
+        facts: dict[str, Json] = {
+            "leadership_term_id": term_id,
+            "cluster_session_id": session_id,
+            "timestamp": timestamp,
+        }
+        if session_id < 0:
+            credit = decode_credit(message[session_header.LENGTH :])
+            facts["credit"] = None if credit is None else [credit.transfer_id, credit.account, credit.amount]
+        return facts
+    try:
+        decoded = cm.SCHEMA.decode(message)
+    except DecodeError:
+        return {}
+    if decoded is None:
+        return {}
+    shown = {each.name: getattr(decoded, each.name) for each in fields(cast("Any", decoded))}
+    told: dict[str, Json] = json.loads(json.dumps(shown, default=_shown))
+    return told
+
+
+def _shown(value: object) -> str:
+    return bytes(value).hex() if isinstance(value, bytes | bytearray | memoryview) else str(value)
 
 
 def frame_at(segment: Segment, offset: int) -> Frame:

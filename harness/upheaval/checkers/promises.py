@@ -38,6 +38,7 @@ class Promise(StrEnum):
     MONEY_CONSERVED = "money-conserved", "money is conserved"
     STATES_AGREE = "states-agree", "members' states agree at equal positions"
     SNAPSHOT_IS_REPLAY = "snapshot-is-replay", "a snapshot equals the replay of the log"
+    EVIDENCE_BOUND = "evidence-bound", "the files of the run belong together"
     EVIDENCE_SEALED = "evidence-sealed", "nothing was changed after the run was collected"
     BACKED_UP = "backed-up", "nothing acknowledged before the backup's position is missing"
     ONLY_CREDENTIALS = "only-credentials", "only those with credentials were served"

@@ -9,15 +9,17 @@ import contextlib
 import errno
 import os
 import struct
-from collections.abc import Iterator
+import zlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval.errors import HarnessError
 from upheaval.records import MemberFolder
 
 FRAME_HEADER_LENGTH: Final = 32
+CATALOG_NAME: Final = "archive.catalog"
 TYPE_PAD: Final = 0
 TYPE_DATA: Final = 1
 FLAG_BEGIN: Final = 0x80
@@ -27,12 +29,21 @@ _ENTRY_TERM: Final = 0
 _ENTRY_SNAPSHOT: Final = 1
 _RECORDING_LOG_ENTRY: Final = struct.Struct("<qqqqqii")
 _RECORDING_LOG_ALIGNMENT: Final = 64
+_ENTRY_STANDBY_SNAPSHOT: Final = 2
+_ENTRY_KIND: Final = 0x7FFFFFFF
+_ENDPOINT_OFFSET: Final = 48
+# After a snapshot: the length of its recording, a mark, and the CRC-32 of the fields before its type and of the length.
+_SNAPSHOT_LENGTH: Final = struct.Struct("<qII")
+_SNAPSHOT_LENGTH_OFFSET: Final = 48
+_SNAPSHOT_LENGTH_MARK: Final = 0x4C485055
+_SNAPSHOT_FIELDS: Final = 44
 
 _CATALOG_HEADER_LENGTH: Final = 32
-_DESCRIPTOR_HEADER: Final = struct.Struct("<ii")
+_DESCRIPTOR_HEADER: Final = struct.Struct("<iii")
 _DESCRIPTOR_HEADER_LENGTH: Final = 32
 _DESCRIPTOR: Final = struct.Struct("<qqqqqqqiiiiii")
 _DESCRIPTOR_VALID: Final = 1
+_CASTAGNOLI: Final = 0x82F63B78
 
 
 class LogMissing(HarnessError):
@@ -61,10 +72,10 @@ class RecordedLog:
         """Of another recording than the log with its id."""
         self.member_id = folder.member_id
         self.recording_id = _log_recording_id(folder.recording_log) if recording_id is None else recording_id
-        catalog = folder.archive / "archive.catalog"
-        self.start_position, self.initial_term_id, self.segment_length, self.term_length = _descriptor(
-            catalog, self.recording_id
-        )
+        catalog = folder.archive / CATALOG_NAME
+        descriptor = _descriptor(catalog, self.recording_id)
+        self.start_position, self.initial_term_id = descriptor.start_position, descriptor.initial_term_id
+        self.segment_length, self.term_length = descriptor.segment_length, descriptor.term_length
         self.end_position = self.start_position
         self.fault: str | None = None
         """Why reading ended at `end_position`, when it ended at something that is no frame."""
@@ -73,7 +84,12 @@ class RecordedLog:
         first = self._segment_path(self._first_base)
         if not first.exists():
             what = "log" if recording_id is None else f"recording {recording_id}"
-            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive")
+            said = (
+                f" ({catalog.name} says that it starts at position {self.start_position})"
+                if self.start_position
+                else ""
+            )
+            raise LogMissing(f"{folder.name} has no {what}: {first.name} is missing in its archive{said}")
 
     def segments(self) -> Iterator[Segment]:
         """The segments from the start of the log."""
@@ -86,6 +102,45 @@ class RecordedLog:
                 return
             base += self.segment_length
             path = self._segment_path(base)
+
+    def message_at(self, position: int) -> bytes | None:
+        """The whole message whose frame begins there or after padding there; None where there is none.
+
+        For a message of one frame, of a position at which a frame begins or the log ends.
+        """
+        while (header := self._header_at(position)) is not None:
+            length, kind = header
+            if kind >> 16 == TYPE_DATA:
+                return self._bytes_at(position + FRAME_HEADER_LENGTH, length - FRAME_HEADER_LENGTH)
+            position += length + 31 & -32
+        return None
+
+    def has_frame_at(self, position: int) -> bool:
+        """Whether a frame of the log begins there."""
+        return self._header_at(position) is not None
+
+    def has_end_at(self, position: int) -> bool:
+        """Whether a frame of the log ends there, or the log begins there."""
+        term_base = max((position - 1) & -self.term_length, self.start_position)
+        at = term_base if position > self.start_position else self.start_position
+        while at < position and (header := self._header_at(at)) is not None:
+            at += header[0] + 31 & -32
+        return at == position
+
+    def _header_at(self, position: int) -> tuple[int, int] | None:
+        """Length of the frame that begins there, and its version, flags and type in one."""
+        words = memoryview(self._bytes_at(position, FRAME_HEADER_LENGTH)).cast("i")
+        if len(words) < FRAME_HEADER_LENGTH >> 2 or not self._follows(words, 0, position, words[0]):
+            return None
+        return words[0], words[1]
+
+    def _bytes_at(self, position: int, length: int) -> bytes:
+        base = position - (position - self._first_base) % self.segment_length
+        try:
+            with self._segment_path(base).open("rb", buffering=0) as stream:
+                return os.pread(stream.fileno(), length, position - base)
+        except OSError:
+            return b""
 
     def _segment_path(self, base: int) -> Path:
         return self._archive / f"{self.recording_id}-{base}.rec"
@@ -108,10 +163,11 @@ class RecordedLog:
             term_base = position & -self.term_length
             end = offset + (length + 31 & -32)
             if not self._follows(words, index, position, length):
-                self.fault = f"no valid frame at position {position}"
+                self.fault = header_fault(position, self, words[index : index + (FRAME_HEADER_LENGTH >> 2)])
                 break
             if end > len(data) or base + end > term_base + self.term_length:
-                self.fault = f"the frame at position {position} is not whole"
+                is_too_long = base + end > term_base + self.term_length
+                self.fault = length_fault(position, length, self.term_length if is_too_long else None)
                 break
             words[index + 3] = 0
             if words[index + 1] >> 16 == TYPE_PAD:
@@ -133,6 +189,52 @@ class RecordedLog:
             and words[index + 2] == position & (self.term_length - 1)
             and words[index + 5] == (term_id + 0x80000000 & 0xFFFFFFFF) - 0x80000000
         )
+
+
+class LogTerms(Protocol):
+    """What the catalog says of a log: by this, and its position, a frame has its term id and term offset."""
+
+    @property
+    def start_position(self) -> int:
+        """Where the log begins."""
+
+    @property
+    def initial_term_id(self) -> int:
+        """The term id of the frames before position `term_length`."""
+
+    @property
+    def term_length(self) -> int:
+        """Of the terms of the log's buffer, in bytes."""
+
+
+def header_fault(position: int, terms: LogTerms, words: Sequence[int]) -> str:
+    """Why the header of a frame, as 32-bit words, does not belong at this position, and which field says so."""
+    no_frame = f"no valid frame at position {position}"
+    if position == terms.start_position > 0:
+        no_frame += f", where the log starts by {CATALOG_NAME}"
+    length, kind, term_offset, term_id = int(words[0]), int(words[1]), int(words[2]), int(words[5])
+    if length < FRAME_HEADER_LENGTH:
+        return f"{no_frame}: its length is {length}"
+    if kind & 0xFF or kind >> 16 not in (TYPE_PAD, TYPE_DATA):
+        return f"{no_frame}: its version is {kind & 0xFF} and its type {kind >> 16}"
+    wanted_offset = position % terms.term_length
+    wanted_id = (terms.initial_term_id + position // terms.term_length + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+    said = (("term offset", term_offset, wanted_offset), ("term id", term_id, wanted_id))
+    wrong = ", ".join(f"its {name} is {found} and not {wanted}" for name, found, wanted in said if found != wanted)
+    return (
+        f"{no_frame}: {wrong} (by initial term id {terms.initial_term_id} "
+        f"and term length {terms.term_length} in {CATALOG_NAME})"
+    )
+
+
+def length_fault(position: int, length: int, term_length: int | None) -> str:
+    """Why a frame is not whole: its segment file ends before it, or, with `term_length`, its term."""
+    if term_length is None:
+        return f"the frame at position {position} is not whole"
+    return (
+        f"the frame at position {position} is not whole: {length} bytes reach beyond its term "
+        f"(by term length {term_length} in {CATALOG_NAME})"
+    )
 
 
 def _sparse_content(path: Path) -> bytearray:
@@ -194,14 +296,46 @@ def messages(segment: Segment) -> Iterator[tuple[int, memoryview | bytes]]:
             parts.clear()
 
 
+@dataclass(frozen=True, slots=True)
+class RecordingLogEntry:
+    """One valid term or snapshot of a recording log. `position` of a term is its end, -1 while that is not known."""
+
+    recording_id: int
+    term_id: int
+    term_base: int
+    position: int
+    service_id: int
+    is_term: bool
+    recorded_length: int
+    """Of the recording of a snapshot, -1 where it is not said."""
+    is_intact: bool
+    """False for a snapshot whose own checksum says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogEntry:
+    """What a catalog says of one valid recording. `stop_position` is -1 while it is active."""
+
+    recording_id: int
+    start_position: int
+    stop_position: int
+    initial_term_id: int
+    segment_length: int
+    term_length: int
+    session_id: int
+    stream_id: int
+    is_intact: bool
+    """False for a descriptor that has a checksum which is not its own."""
+
+
 def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
     """Recording id, log position and service id (-1: the module) of the valid snapshots that a recording log names."""
     with contextlib.suppress(LogMissing):
         # A snapshot is taken after the entry that asks for it, so never at the beginning of the log.
         return [
-            (recording_id, position, service_id)
-            for recording_id, _, _, position, _, service_id, kind in _recording_log_entries(path)
-            if kind == _ENTRY_SNAPSHOT and position > 0
+            (entry.recording_id, entry.position, entry.service_id)
+            for entry in recording_log_entries(path)
+            if not entry.is_term and entry.position > 0
         ]
     return []
 
@@ -209,24 +343,50 @@ def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
 def term_entries(path: Path) -> list[tuple[int, int, int]]:
     """Leadership term, begin and end position (-1: not known) of the valid terms that a recording log names."""
     with contextlib.suppress(LogMissing):
-        entries = _recording_log_entries(path)
-        return [(term_id, base, position) for _, term_id, base, position, _, _, kind in entries if kind == _ENTRY_TERM]
+        return [
+            (entry.term_id, entry.term_base, entry.position) for entry in recording_log_entries(path) if entry.is_term
+        ]
     return []
 
 
 def _log_recording_id(path: Path) -> int:
     """The recording that the recording log's term entries name."""
-    for recording_id, *_, kind in _recording_log_entries(path):
-        if kind == _ENTRY_TERM:
-            return recording_id
+    for entry in recording_log_entries(path):
+        if entry.is_term:
+            return entry.recording_id
     raise LogMissing(f"{path} names no recording of the log")
 
 
-def _recording_log_entries(path: Path) -> Iterator[tuple[int, ...]]:
-    """The numbers of each entry of a recording log. Raises `LogMissing` when it cannot be read."""
+def recording_log_entries(path: Path) -> Iterator[RecordingLogEntry]:
+    """The valid terms and snapshots, in the order of the file. Raises `LogMissing` when it cannot be read.
+
+    A record of zeros was never written, and what follows it is not relied on.
+    """
     content = _content(path)
-    for offset in range(0, len(content) - _RECORDING_LOG_ENTRY.size + 1, _RECORDING_LOG_ALIGNMENT):
-        yield _RECORDING_LOG_ENTRY.unpack_from(content, offset)
+    offset = 0
+    while offset + _RECORDING_LOG_ALIGNMENT <= len(content):
+        record = content[offset : offset + _RECORDING_LOG_ALIGNMENT]
+        if not any(record):
+            return
+        recording_id, term_id, base, position, _, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(record)
+        if kind in (_ENTRY_TERM, _ENTRY_SNAPSHOT):
+            recorded, is_intact = (-1, True) if kind == _ENTRY_TERM else _recorded_length(record)
+            is_term = kind == _ENTRY_TERM
+            yield RecordingLogEntry(recording_id, term_id, base, position, service_id, is_term, recorded, is_intact)
+        length = _RECORDING_LOG_ALIGNMENT
+        if kind & _ENTRY_KIND == _ENTRY_STANDBY_SNAPSHOT:
+            text_length = int.from_bytes(record[_ENDPOINT_OFFSET : _ENDPOINT_OFFSET + 4], "little")
+            length = max(_ENDPOINT_OFFSET + 4 + text_length + 63 & -64, length)
+        offset += length
+
+
+def _recorded_length(record: bytes) -> tuple[int, bool]:
+    """The length of a snapshot's recording, and whether the checksum is that of its fields and of this length."""
+    length, mark, checksum = _SNAPSHOT_LENGTH.unpack_from(record, _SNAPSHOT_LENGTH_OFFSET)
+    if mark != _SNAPSHOT_LENGTH_MARK:
+        return -1, True
+    covered = record[:_SNAPSHOT_FIELDS] + record[_SNAPSHOT_LENGTH_OFFSET : _SNAPSHOT_LENGTH_OFFSET + 8]
+    return length, zlib.crc32(covered) == checksum
 
 
 def _content(path: Path) -> bytes:
@@ -236,19 +396,61 @@ def _content(path: Path) -> bytes:
         raise LogMissing(f"cannot read {path}: {error.strerror}") from error
 
 
-def _descriptor(path: Path, recording_id: int) -> tuple[int, int, int, int]:
-    """Start position, initial term id, segment length and term length of a recording in the catalog."""
+def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
+    """The valid recordings of a catalog. Raises `LogMissing` when it cannot be read."""
     content = _content(path)
     offset = _CATALOG_HEADER_LENGTH
     while offset + _DESCRIPTOR_HEADER_LENGTH + _DESCRIPTOR.size <= len(content):
-        length, state = _DESCRIPTOR_HEADER.unpack_from(content, offset)
+        length, state, checksum = _DESCRIPTOR_HEADER.unpack_from(content, offset)
         if length <= 0:
-            break
-        fields = _DESCRIPTOR.unpack_from(content, offset + _DESCRIPTOR_HEADER_LENGTH)
-        _, _, found_id, _, _, start_position, _, initial_term_id, segment_length, term_length, *_ = fields
-        if state == _DESCRIPTOR_VALID and found_id == recording_id:
-            if not 0 < term_length <= segment_length or start_position < 0:
+            return
+        begin = offset + _DESCRIPTOR_HEADER_LENGTH
+        offset = begin + length
+        if state != _DESCRIPTOR_VALID:
+            continue
+        (
+            _,
+            _,
+            recording_id,
+            _,
+            _,
+            start,
+            stop,
+            initial_term_id,
+            segment_length,
+            term_length,
+            _,
+            session_id,
+            stream_id,
+        ) = _DESCRIPTOR.unpack_from(content, begin)
+        yield CatalogEntry(
+            recording_id,
+            start,
+            stop,
+            initial_term_id,
+            segment_length,
+            term_length,
+            session_id,
+            stream_id,
+            is_intact=checksum == 0 or checksum & 0xFFFFFFFF in _checksums(content[begin:offset]),
+        )
+
+
+def _checksums(data: bytes) -> tuple[int, int]:
+    """By the two algorithms that an archive may be set to: CRC-32 and CRC-32C."""
+    value = 0xFFFFFFFF
+    for byte in data:
+        value ^= byte
+        for _ in range(8):
+            value = value >> 1 ^ (_CASTAGNOLI if value & 1 else 0)
+    return zlib.crc32(data), value ^ 0xFFFFFFFF
+
+
+def _descriptor(path: Path, recording_id: int) -> CatalogEntry:
+    """What the catalog says of a recording."""
+    for entry in catalog_entries(path):
+        if entry.recording_id == recording_id:
+            if not 0 < entry.term_length <= entry.segment_length or entry.start_position < 0:
                 raise LogMissing(f"{path}: the descriptor of recording {recording_id} makes no sense")
-            return start_position, initial_term_id, segment_length, term_length
-        offset += _DESCRIPTOR_HEADER_LENGTH + length
+            return entry
     raise LogMissing(f"{path} has no recording {recording_id}")

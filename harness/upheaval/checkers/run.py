@@ -10,6 +10,7 @@ from typing import Final
 
 from upheaval.checkers import witness
 from upheaval.checkers.backups import check_backups
+from upheaval.checkers.binding import check_binding
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
@@ -52,7 +53,11 @@ _OF_HISTORY = (
     Promise.HISTORY_COMPLETE,
 )
 
-_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (check_seal, check_protocol)
+_OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
+    check_binding,
+    check_seal,
+    check_protocol,
+)
 
 ROLE_LEADER = "LEADER"
 # What only a leader sends to the other members, with its own member id in it.

@@ -19,6 +19,7 @@ from upheaval_chaos.record import FaultRecord, Proof
 
 SERVICES = 2
 TERM = 1
+RECORD, POSITION = 64, 24
 
 
 class Ended:
@@ -71,10 +72,9 @@ class Ended:
         lines = [json.dumps({"ts": 1, "component": "all", **fields}) for fields in self.traces[member_id]]
         with folder.trace.open("a") as stream:
             stream.writelines(line + "\n" for line in lines)
-        term = struct.pack(
-            "<qqqqqii16x", self.run.recording_ids[member_id], TERM, 64, self.recorded[member_id], 1, -1, 0
-        )
-        folder.recording_log.write_bytes(folder.recording_log.read_bytes() + term)
+        content = bytearray(folder.recording_log.read_bytes())
+        struct.pack_into("<q", content, len(content) - RECORD + POSITION, self.recorded[member_id])
+        folder.recording_log.write_bytes(content)
 
 
 def event(ended: Ended, member_id: int, name: str) -> dict[str, object]:
