@@ -203,10 +203,11 @@ def _history(rows: _Rows) -> list[Finding]:
 def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
     """Sessions, messages of services, timers and money, of logs that are there from their beginning; what is aside."""
     if rows.all("log") and int(json.loads(str(_longest(rows).text))["log_start"]) == 0:
-        found = events_of(rows.all("session"), rows.all("event"))
+        found = events_of(rows.all("session"), rows.all("event"), rows.all("term times"))
         found.with_term, found.stray = rows.one("terms").number or 0, _stray(rows)
         operations, entries = requests_of(rows.all("own request"))
-        yield from in_process.judge_events(found, operations, entries, _clients(rows), lambda: _longest_stall(rows))
+        clients, clocks = _clients(rows), run.aside.clocks
+        yield from in_process.judge_events(found, operations, entries, clients, clocks, lambda: _longest_stall(rows))
     yield from run.aside.snapshots
 
 

@@ -15,27 +15,20 @@ from pyspark.sql import (
 )
 from pyspark.sql.window import Window
 
-from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TimerFired
+from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TermTimes, TimerFired
+from upheaval.checkers.logs import TIMED_EVENTS
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import Evidence, evidence, first_of
-from upheaval_pipeline.judged_history import Witness
+from upheaval_pipeline.judged_history import POSITION_RANGE, Witness
 from upheaval_pipeline.run_tables import RunTables
 
 SERVICE_MESSAGE = "ServiceMessage"
 _OWN = tuple(function.value for function in (*LEDGER, *TIMERS))
 _SENT = ("f", "key", "value", "result", "position", "invoke_ns", "complete_ns")
 _TOLD = ("f", "key", "value", "outcome", "result", "position")
-_OF_A_TERM = (
-    "NewLeadershipTermEvent",
-    "SessionOpenEvent",
-    "SessionCloseEvent",
-    "TimerEvent",
-    "ClusterActionRequest",
-    "SessionMessage",
-    SERVICE_MESSAGE,
-)
+_TIMED = ("SessionMessage", SERVICE_MESSAGE, *(event.__name__ for event in TIMED_EVENTS))
 _EVENTS = ("TimerEvent", SERVICE_MESSAGE, "NewLeadershipTermEvent")
 
 
@@ -61,7 +54,7 @@ def sessions(witness: Witness) -> DataFrame:
 def terms(witness: Witness) -> DataFrame:
     """How many entries have a term, and the first one that is of another than its place."""
     of_term = F.get_json_object("fields", "$.leadership_term_id").cast("long")
-    rows = witness.recorded.where(F.col("type").isin(*_OF_A_TERM)).select("type", "end_position", of_term.alias("term"))
+    rows = witness.recorded.where(F.col("type").isin(*_TIMED)).select("type", "end_position", of_term.alias("term"))
     begins = F.col("type") == "NewLeadershipTermEvent"
     known = rows.where(begins).agg(F.collect_list(F.struct("end_position", "term")).alias("terms"))
     before = F.array_max(F.filter("terms", lambda each: each["end_position"] < F.col("end_position")))
@@ -108,6 +101,42 @@ def events(witness: Witness) -> DataFrame:
     return rows.select(*evidence("event", F.col("end_position"), told, F.col("end_position")))
 
 
+def times(witness: Witness) -> DataFrame:
+    """Of each term the earliest and the latest time of an entry, and the longest step back.
+
+    The latest time before an entry is that of the ranges before its own, and of the entries before it in there.
+    """
+    parsed = F.from_json("fields", "leadership_term_id LONG, timestamp LONG")
+    rows = (
+        witness.recorded.where(F.col("type").isin(*_TIMED))
+        .select(F.col("end_position").alias("position"), parsed.alias("told"))
+        .select("position", "told.leadership_term_id", "told.timestamp")
+        .withColumn("range", F.floor(F.col("position") / POSITION_RANGE))
+    )
+    ranges = rows.groupBy("leadership_term_id", "range").agg(F.max("timestamp").alias("latest"))
+    earlier = Window.partitionBy("leadership_term_id").orderBy("range").rowsBetween(Window.unboundedPreceding, -1)
+    ranges = ranges.select("leadership_term_id", "range", F.max("latest").over(earlier).alias("before_range"))
+    within = (
+        Window.partitionBy("leadership_term_id", "range").orderBy("position").rowsBetween(Window.unboundedPreceding, -1)
+    )
+    before = F.greatest(F.max("timestamp").over(within), F.col("before_range"))
+    stepped = rows.join(F.broadcast(ranges), ["leadership_term_id", "range"]).withColumn(
+        "back", F.greatest(before - F.col("timestamp"), F.lit(0))
+    )
+    # Of equal ones the first.
+    place = (-F.col("position")).alias("place")
+    found = stepped.groupBy("leadership_term_id").agg(
+        F.min(F.struct("timestamp", "position")).alias("earliest"),
+        F.max(F.struct("timestamp", place)).alias("latest"),
+        F.max(F.when(F.col("back") > 0, F.struct("back", place))).alias("step_back"),
+    )
+    return found.select(
+        *evidence(
+            "term times", None, F.to_json(F.struct("earliest", "latest", "step_back")), F.col("leadership_term_id")
+        )
+    )
+
+
 def own_requests(run: RunTables, witness: Witness) -> DataFrame:
     """Requests to ledger and timers with what was answered."""
     entries = witness.recorded.where(F.col("f").isin(*_OWN)).select(
@@ -136,8 +165,8 @@ def longest_stall(run: RunTables) -> DataFrame:
     return longest.where("s IS NOT NULL").select(*evidence("stall", F.col("s.duration"), F.col("s.place")))
 
 
-def events_of(sessions: Sequence[Evidence], events: Sequence[Evidence]) -> LogEvents:
-    """What the rows of the first two tell, in log order."""
+def events_of(sessions: Sequence[Evidence], events: Sequence[Evidence], times: Sequence[Evidence]) -> LogEvents:
+    """What the rows of the first three tell, in log order."""
     found = LogEvents()
     for row in sessions:
         told = json.loads(str(row.text))
@@ -147,6 +176,14 @@ def events_of(sessions: Sequence[Evidence], events: Sequence[Evidence]) -> LogEv
     for row in events:
         told = json.loads(str(row.text))
         _add(found, told["type"], json.loads(told["fields"]), row.number or 0)
+    for row in times:
+        told = json.loads(str(row.text))
+        earliest, latest, back = told["earliest"], told["latest"], told.get("step_back")
+        found.times[row.key or 0] = TermTimes(
+            (earliest["timestamp"], earliest["position"]),
+            (latest["timestamp"], -latest["place"]),
+            (0, -1) if back is None else (back["back"], -back["place"]),
+        )
     return found
 
 

@@ -20,6 +20,7 @@ from pyspark.sql import (
 
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
+from upheaval.checkers.log_time import LeaderClock, leader_clocks
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_files, judge_identities, judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
@@ -31,13 +32,14 @@ from upheaval_pipeline import sources, tables
 @dataclass(frozen=True)
 class Aside:
     """Findings on the commands of operators and what came of them; on snapshots, states, identities and backups; and on
-    what traces and small files say by themselves.
+    what traces and small files say by themselves. What the traces say of the leaders' clocks.
     """
 
     commands: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
     files: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
+    clocks: tuple[LeaderClock, ...] = ()
 
     def to_json(self) -> str:
         """As it stands in a column of the lake."""
@@ -50,7 +52,8 @@ def aside_of(run: RunFolder) -> Aside:
     manifest = run.read_manifest()
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
     snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
-    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls)
+    clocks = leader_clocks(run, manifest.members)
+    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls, clocks)
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
@@ -59,9 +62,10 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
         raise _too_old(lake, run)
     try:
         commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
+        clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])
     except KeyError:
         raise _too_old(lake, run) from None
-    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])))
+    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])), clocks)
 
 
 def _too_old(lake: str, run: str) -> UsageError:

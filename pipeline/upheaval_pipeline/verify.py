@@ -16,6 +16,7 @@ looked at one by one. Shared with the in-process checker is what judges one key.
 | every log reaches its final position | from_position, to_position, end_position | member |
 | the first three, of calls | value (digest of the payload), position | value |
 | one leader a term | leadership_term_id, leader_member_id | term |
+| time | type, fields, end_position | term, position range |
 | sessions | type, fields, end_position | session |
 | entries in their term | type, fields, end_position | none: terms are few and sent to all |
 | clients in order | process, session, invoke_ns, complete_ns, position | client slot, session |
@@ -67,6 +68,7 @@ def judge(run: RunTables) -> Report:
         judged_events.terms(witness),
         judged_events.clients(run, witness),
         judged_events.events(witness),
+        judged_events.times(witness),
         judged_events.own_requests(run, witness),
         judged_events.longest_stall(run),
     ]

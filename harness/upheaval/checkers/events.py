@@ -71,6 +71,32 @@ class StrayEntry:
 
 
 @dataclass(slots=True)
+class TermTimes:
+    """The cluster times of one leadership term's entries; each has the position at which the first such entry ends."""
+
+    earliest: tuple[int, int]
+    latest: tuple[int, int]
+    step_back: tuple[int, int] = (0, -1)
+    """The longest way back from the latest time before an entry to its own."""
+
+    @classmethod
+    def of(cls, position: int, timestamp: int) -> "TermTimes":
+        """Of a term whose first entry this is."""
+        return cls((timestamp, position), (timestamp, position))
+
+    def add(self, position: int, timestamp: int) -> None:
+        """Take the next entry."""
+        latest = self.latest[0]
+        if timestamp > latest:
+            self.latest = timestamp, position
+        elif timestamp < latest:
+            if latest - timestamp > self.step_back[0]:
+                self.step_back = latest - timestamp, position
+            if timestamp < self.earliest[0]:
+                self.earliest = timestamp, position
+
+
+@dataclass(slots=True)
 class LogEvents:
     """In log order. `snapshots` are the positions at which the log asks for one."""
 
@@ -78,6 +104,8 @@ class LogEvents:
     timers: list[TimerFired] = field(default_factory=list)
     service_messages: list[ServiceMessage] = field(default_factory=list)
     snapshots: list[int] = field(default_factory=list)
+    times: dict[int, TermTimes] = field(default_factory=dict)
+    """By leadership term."""
     time_unit: int = 0
     with_term: int = 0
     """How many entries say of which leadership term they are."""
@@ -99,6 +127,19 @@ class LogEvents:
         """What is known of a session; made when it is met for the first time."""
         return self.sessions.setdefault(session_id, SessionFacts(session_id))
 
+    def add_time(self, term_id: int, position: int, timestamp: int) -> None:
+        """Take the time of an entry of a leadership term; `position` is where it ends."""
+        times = self.times.get(term_id)
+        if times is None:
+            self.times[term_id] = TermTimes.of(position, timestamp)
+        else:
+            times.add(position, timestamp)
+
+
+def units_of_ms(time_unit: int) -> int:
+    """A millisecond in the unit of that code; of an unknown one as in the first."""
+    return MS_OF_UNIT[time_unit] if 0 <= time_unit < len(MS_OF_UNIT) else 1
+
 
 class Clock:
     """How long the log went on after a place of it. Pauses longer than GAP_MS count as that: nobody may have led.
@@ -107,7 +148,7 @@ class Clock:
     """
 
     def __init__(self, moments: Sequence[tuple[int, int]], time_unit: int) -> None:
-        self.unit = MS_OF_UNIT[time_unit] if 0 <= time_unit < len(MS_OF_UNIT) else 1
+        self.unit = units_of_ms(time_unit)
         self._moments = moments
         self._left = [0] * (len(moments) + 1)
         for index in range(len(moments) - 2, -1, -1):
@@ -120,6 +161,14 @@ class Clock:
         for index in range(low, len(self._moments)):
             if self._moments[index][1] > time:
                 return self._left[index] // self.unit
+        return 0
+
+    def ms_between(self, position: int, time: int, end_position: int) -> int:
+        """The same, up to the last entry that does not end after `end_position`."""
+        end = _first_past(self._moments, end_position) - 1
+        for index in range(_first_past(self._moments, position), end):
+            if self._moments[index][1] > time:
+                return (self._left[index] - self._left[end]) // self.unit
         return 0
 
     def late_ms(self, position: int, time: int) -> int:

@@ -20,7 +20,6 @@ from upheaval.checkers.witness import LogEntry
 from upheaval.records import FinalPosition, Json, RunFolder, call_digest, decode_credit, decode_operation
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
-from upheaval_node.protocol.codec import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +35,17 @@ Frame = LogEntry | CallEntry | TermEntry | str
 """What a frame of a log says; words for one that says none of this."""
 NO_FRAME: Final = "no frame"
 OTHER_FRAME: Final = "another frame"
-_OF_A_TERM: Final = (
+_WHOLE: Final = FLAG_BEGIN | FLAG_END
+_FRAME_HEADER: Final = struct.Struct("<iiiiiiq")
+
+TIMED_EVENTS: Final = (
     cm.NewLeadershipTermEvent,
     cm.SessionOpenEvent,
     cm.SessionCloseEvent,
     cm.TimerEvent,
     cm.ClusterActionRequest,
 )
-_WHOLE: Final = FLAG_BEGIN | FLAG_END
-_FRAME_HEADER: Final = struct.Struct("<iiiiiiq")
+"""The cluster's own entries; each has the leadership term in which it was written, and the cluster's time."""
 
 
 @dataclass(slots=True)
@@ -293,12 +294,12 @@ def read_entries(segment: Segment, witness: WitnessLog) -> None:
             continue
         if isinstance(decoded, cm.NewLeadershipTermEvent):
             witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
-        if decoded is not None:
-            _read_event(decoded, end, witness.events)
+        _read_event(decoded, end, witness.events)
 
 
-def _read_event(event: Message, end: int, events: LogEvents) -> None:
-    if isinstance(event, _OF_A_TERM):
+def _read_event(event: object, end: int, events: LogEvents) -> None:
+    if isinstance(event, TIMED_EVENTS):
+        events.add_time(event.leadership_term_id, end, event.timestamp)
         begins = isinstance(event, cm.NewLeadershipTermEvent)
         events.add_term(type(event).__name__, end, event.leadership_term_id, begins=begins)
     match event:
@@ -319,8 +320,9 @@ def _read_event(event: Message, end: int, events: LogEvents) -> None:
 
 def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) -> None:
     payload = message[session_header.LENGTH :]
-    term, session_id, timestamp = session_header.unpack_session_header(message)
-    witness.events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term)
+    term_id, session_id, timestamp = session_header.unpack_session_header(message)
+    witness.events.add_time(term_id, end, timestamp)
+    witness.events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term_id)
     if session_id < 0:
         credit = decode_credit(payload)
         witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))

@@ -35,6 +35,8 @@ class Promise(StrEnum):
     CLIENTS_IN_ORDER = "clients-in-order", "each client's operations are in its session and in its order"
     SERVICE_MESSAGES_ONCE = "service-messages-once", "each message of a service is in the log once"
     TIMERS_KEPT = "timers-kept", "timers fire once, in time, and not after a cancel"
+    TIME_KEPT = "time-kept", "the log's time is that of its leaders' clocks"
+    BOUNDS_KEPT = "bounds-kept", "leaders follow each other and let themselves be heard in time"
     MONEY_CONSERVED = "money-conserved", "money is conserved"
     STATES_AGREE = "states-agree", "members' states agree at equal positions"
     SNAPSHOT_IS_REPLAY = "snapshot-is-replay", "a snapshot equals the replay of the log"

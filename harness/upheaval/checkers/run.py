@@ -5,12 +5,14 @@ This module puts the checkers together; it needs no cluster, and none has to be 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Final
 
 from upheaval.checkers import witness
 from upheaval.checkers.backups import check_backups
 from upheaval.checkers.binding import check_binding
+from upheaval.checkers.bounds import check_bounds
 from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
@@ -19,6 +21,7 @@ from upheaval.checkers.faults import admin_commands_proved, faults_proved
 from upheaval.checkers.identities import SECURITY_FILE, check_identities
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
+from upheaval.checkers.log_time import LeaderClock, judge_time, leader_clocks
 from upheaval.checkers.logs import LogFindings, check_logs
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
@@ -57,6 +60,7 @@ _OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]]
     check_binding,
     check_seal,
     check_protocol,
+    check_bounds,
 )
 
 ROLE_LEADER = "LEADER"
@@ -168,13 +172,14 @@ def unjudgeable(log_start: int | None, has_history: bool) -> list[Finding]:
 
 
 def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation], logs: LogFindings) -> list[Finding]:
-    """What can be judged only of some runs: sessions, messages of services, timers, money, snapshots."""
+    """What can be judged only of some runs: time, sessions, messages of services, timers, money, snapshots."""
     log = logs.witness
     if log is None or log.start_position > 0:
         return []
     by_id = {operation.id: operation for operation in operations}
-    clients = clients_of(operations, log.entries)
-    found = judge_events(log.events, by_id, log.entries, clients, lambda: longest_stall(run, manifest.members))
+    clients, clocks = clients_of(operations, log.entries), leader_clocks(run, manifest.members)
+    stall = partial(longest_stall, run, manifest.members)
+    found = judge_events(log.events, by_id, log.entries, clients, clocks, stall)
     return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
@@ -217,6 +222,7 @@ def judge_events(
     operations: Mapping[int, Operation],
     entries: Sequence[LogEntry],
     clients: Clients,
+    clocks: Iterable[LeaderClock],
     stall: Callable[[], Stall | None],
 ) -> list[Finding]:
     """From what the longest log says beside the operations of clients, and from these.
@@ -224,6 +230,7 @@ def judge_events(
     What missed a bound on time by no more than the members' longest `stall` is unknown.
     """
     found = [
+        *judge_time(events.times, clocks, events.time_unit),
         *judge_sessions(events.sessions),
         *judge_terms(events.with_term, events.stray),
         *judge_clients(clients),

@@ -22,6 +22,9 @@ from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
 CROSSING_MS: Final = 100
 """How long a cancellation may take from a service to its consensus module after the client had its answer."""
 
+LATE_MS: Final = 500
+"""How long the log may go on after a timer's deadline before it fires."""
+
 
 @dataclass(slots=True)
 class _Timer:
@@ -48,9 +51,9 @@ class _Judge:
         self._clock = Clock((), time_unit)
         self._timers: dict[int, _Timer] = {}
         self._cancelled = self._crossed = self._judged = self._late = 0
-        # Of the answered entries so far: how late the latest was invoked, rising, and when it came into the log.
+        # Of the answered entries so far: how late the latest was invoked, rising, and itself.
         self._invoked: list[int] = []
-        self._entered: list[int] = []
+        self._entered: list[LogEntry] = []
 
     def request(self, entry: LogEntry) -> None:
         expected = self._apply(entry)
@@ -59,7 +62,7 @@ class _Judge:
             return
         if not self._invoked or operation.invoke_ns > self._invoked[-1]:
             self._invoked.append(operation.invoke_ns)
-            self._entered.append(entry.timestamp)
+            self._entered.append(entry)
         self._judged += 1
         require_answer(operation, expected, entry.position)
 
@@ -101,18 +104,18 @@ class _Judge:
             self._late = max(self._late, event.timestamp - timer.deadline)
             return
         self._crossed += 1
-        known_at = self._known_at(timer.cancelled_by)
-        late = 0 if known_at is None else event.timestamp - known_at - CROSSING_MS * self._clock.unit
-        if late > 0:
+        known = self._known_at(timer.cancelled_by)
+        late = 0 if known is None else event.timestamp - known.timestamp - CROSSING_MS * self._clock.unit
+        if known is not None and late > 0:
             raise _broken(
                 event,
                 f"{what} at time {event.timestamp}, but operation id={timer.cancelled_by} had cancelled it, "
-                f"and was answered before time {known_at}",
+                f"and was answered before time {known.timestamp}",
                 -(-late // self._clock.unit),
             )
 
-    def _known_at(self, operation_id: int) -> int | None:
-        """When the first entry came into the log that was sent after the answer to that operation."""
+    def _known_at(self, operation_id: int) -> LogEntry | None:
+        """The first entry that was sent after the answer to that operation."""
         operation = self._operations.get(operation_id)
         if operation is None or operation.outcome is not Outcome.OK or operation.complete_ns is None:
             return None
@@ -121,6 +124,8 @@ class _Judge:
 
     def require_none_lost(self, clock: Clock) -> None:
         for timer_id, timer in self._timers.items():
+            if timer.fired_at >= 0:
+                self._require_in_time(timer_id, timer, clock)
             is_over = timer.fired_position >= 0 or timer.cancelled_by is not None
             late_ms = 0 if is_over else clock.late_ms(timer.position, timer.deadline)
             if late_ms:
@@ -132,6 +137,20 @@ class _Judge:
                     operation=timer_id,
                     late_ms=late_ms,
                 )
+
+    def _require_in_time(self, timer_id: int, timer: _Timer, clock: Clock) -> None:
+        """Pauses of the log count little: nobody may have led. Nothing counts before the request was surely applied."""
+        known = self._known_at(timer_id)
+        ms = 0 if known is None else clock.ms_between(known.position - 1, timer.deadline, timer.fired_position)
+        if ms > LATE_MS:
+            raise Broken(
+                Verdict.INVALID,
+                f"timer {timer_id}, due at time {timer.deadline}, fired at position {timer.fired_position} at time "
+                f"{timer.fired_at}: the log had gone on for {ms} ms",
+                position=timer.fired_position,
+                operation=timer_id,
+                late_ms=ms - LATE_MS,
+            )
 
     def shown(self) -> str:
         fired = sum(timer.fired_at >= 0 for timer in self._timers.values())

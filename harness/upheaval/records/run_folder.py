@@ -72,6 +72,8 @@ class Manifest:
     version: str = ""
     planted: str | None = None
     """The bug that the members have, in a test build of the node."""
+    timeouts: Mapping[str, Json] = field(default_factory=dict)
+    """Time-outs of the members, by their names in the node's settings, that are not those of the profile."""
     workload: Mapping[str, Json] = field(default_factory=dict)
     converge: Converge | None = None
     sealed: str | None = None

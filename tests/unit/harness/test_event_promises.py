@@ -187,13 +187,23 @@ def never_fires(log: EventLog) -> str:
     return f"timer {timer}, scheduled at position"
 
 
+def fires_too_late(log: EventLog) -> str:
+    timer = log.ask(Function.SCHEDULE, "h", 100, log.time + 110)
+    for _ in range(20):
+        log.ask(Function.FIRED, "i", result=[])
+        log.tick(60)
+    log.fire(timer)
+    return f"timer {timer}, due at time {log.time - 1300}, fired at position"
+
+
 def reads_what_did_not_fire(log: EventLog) -> str:
     log.ask(Function.FIRED, "h", result=[[0, 1, 2, 1]])
     return "the log before it gives []"
 
 
 @pytest.mark.parametrize(
-    "damage", [fires_twice, nobody_scheduled, too_early, after_a_cancel, never_fires, reads_what_did_not_fire]
+    "damage",
+    [fires_twice, nobody_scheduled, too_early, after_a_cancel, never_fires, fires_too_late, reads_what_did_not_fire],
 )
 def test_what_a_timer_may_not_do_is_found(damage: Callable[[EventLog], str], tmp_path: Path) -> None:
     log = timers_log()
@@ -205,7 +215,9 @@ def test_what_a_timer_may_not_do_is_found(damage: Callable[[EventLog], str], tmp
 
 
 @pytest.mark.parametrize(
-    ("damage", "late_ms"), [(after_a_cancel, 2400), (never_fires, 1000)], ids=["after-a-cancel", "never-fires"]
+    ("damage", "late_ms"),
+    [(after_a_cancel, 2400), (never_fires, 1000), (fires_too_late, 800)],
+    ids=["after-a-cancel", "never-fires", "fires-too-late"],
 )
 @pytest.mark.parametrize("is_explained", [True, False])
 def test_a_stall_explains_what_a_timer_does_too_late(
@@ -223,6 +235,29 @@ def test_a_stall_explains_what_a_timer_does_too_late(
     assert expected in finding.detail
     assert ("a stall of 3000 ms (member-1/trace.jsonl:2) explains" in finding.detail) is is_explained
     assert 300 < finding.late_ms <= late_ms
+
+
+def test_a_timer_that_is_due_while_the_log_pauses_fires_when_it_goes_on(tmp_path: Path) -> None:
+    log = timers_log()
+    log.snapshots.clear()
+    timer = log.ask(Function.SCHEDULE, "h", 100, log.time + 110)
+    log.tick(10_000)
+    log.ask(Function.FIRED, "i", result=[])
+    log.fire(timer, at=log.time + 400)
+    assert judged(log, tmp_path, Promise.TIMERS_KEPT).verdict is Verdict.VALID
+
+
+def test_a_timer_that_a_leader_without_a_quorum_was_asked_for_may_fire_when_that_is_committed(tmp_path: Path) -> None:
+    log = timers_log()
+    log.snapshots.clear()
+    timer = log.ask(Function.SCHEDULE, "h", 100, log.time + 110)
+    for _ in range(20):
+        log.ask(Function.FIRED, "i", result=[])
+        log.tick(60)
+    log.fire(timer)
+    asked = log.operations[timer]
+    log.operations[timer] = replace(asked, complete_ns=log.operations[-1].invoke_ns + 1)
+    assert judged(log, tmp_path, Promise.TIMERS_KEPT).verdict is Verdict.VALID
 
 
 def test_an_expiry_on_its_way_when_the_timer_is_cancelled_breaks_nothing(tmp_path: Path) -> None:

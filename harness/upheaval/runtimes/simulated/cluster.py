@@ -6,6 +6,7 @@ passes inside the calls that wait.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -79,6 +80,12 @@ BYE_GRACE_NS: Final = 2 * S
 """How long a consensus module may go on past the time-out of a termination."""
 LAST_WORDS_NS: Final = S // 10
 """How long a member whose consensus module has ended goes on, so that what it said is sent."""
+
+
+def _own_timeouts(settings: MemberSettings) -> dict[str, int]:
+    """Those that are not the profile's."""
+    of_profile = asdict(profile_settings(settings.profile).cluster.timeouts)
+    return {name: ns for name, ns in asdict(settings.cluster.timeouts).items() if ns != of_profile[name]}
 
 
 def host_of(member_id: int) -> str:
@@ -524,6 +531,7 @@ class SimulatedCluster:
                 service=self.service,
                 seed=self.world.seed,
                 planted=self.planted,
+                timeouts=_own_timeouts(self.settings),
                 workload=self._workload,
                 converge=self.converged,
             )

@@ -1,0 +1,238 @@
+"""The promise about time-outs: a cluster that can has a new leader in time, and a leader lets itself be heard.
+
+Judged by the members' traces, whose monotonic times the processes of a host share, and by what the members were
+configured with. A bound counts only where nothing explains that it was missed: a quorum of members ran all the time,
+was in a term, had no fault, and nobody gave an admin command. This module knows nothing of logs.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.stalls import excused, longest_stall
+from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.errors import UsageError
+from upheaval.records import AdminCommand, Manifest, RunFolder, TraceEvent
+from upheaval_node.errors import UsageError as NodeUsageError
+from upheaval_node.member_config import apply_overrides
+from upheaval_node.settings import ClusterTimeouts, profile_settings
+from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS, NEVER_NS, S
+
+BALLOTS: Final = 4
+"""Ballots that an election may take: two members may ask for votes at the same time, and again."""
+
+MARGIN_NS: Final = S
+"""For all that has no time-out of its own: messages, files, the log of the new term."""
+
+SILENCE_NS: Final = 100 * MS
+"""Less than any heartbeat time-out."""
+
+_LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
+_HARMLESS: Final = frozenset(
+    {AdminCommand.SNAPSHOT, AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT}
+)
+
+
+@dataclass(slots=True)
+class _Leadership:
+    """A term that a member led, from the end of its election, and the times in which it sent no heartbeat."""
+
+    leadership_term_id: int
+    member_id: int
+    begin_ns: int
+    said_ns: int
+    silences: list[tuple[int, int, int]] = field(default_factory=list)
+    """Those that are worth a look: from when to when, and the line of the trace at which it ended."""
+
+    def say(self, event: TraceEvent) -> None:
+        """It sends a heartbeat, or ceases to lead."""
+        if event.ns - self.said_ns >= SILENCE_NS:
+            self.silences.append((self.said_ns, event.ns, event.line))
+        self.said_ns = event.ns
+
+
+@dataclass(slots=True)
+class _Member:
+    """What the trace of one member says."""
+
+    member_id: int
+    led: list[_Leadership] = field(default_factory=list)
+    heard_ns: dict[int, int] = field(default_factory=dict)
+    """By term, when the member heard last of another that leads it."""
+    ready: list[tuple[int, int]] = field(default_factory=list)
+    """From when to when a process of the member ran and had been in a term."""
+    _leads: _Leadership | None = None
+    _is_ready: bool = False
+
+    def add(self, event: TraceEvent) -> None:
+        """The next line of the trace."""
+        match event.event:
+            case TraceKind.PROCESS_START:
+                self._leads, self._is_ready = None, False
+            case TraceKind.LEADERSHIP_TERM if event.fields.get("source") == "election":
+                self._enter(event)
+            case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END:
+                self._leave(event)
+            case TraceKind.MODULE_STATE if event.fields.get("new") in ("TERMINATING", "CLOSED"):
+                self._leave(event)
+            case TraceKind.SEND if self._leads is not None and event.fields.get("message") == "CommitPosition":
+                self._leads.say(event)
+            case TraceKind.RECEIVE if event.fields.get("message") in _LEADER_SAYS:
+                term = event.fields.get("leadership_term_id")
+                if isinstance(term, int):
+                    self.heard_ns[term] = event.ns
+        if self._is_ready:
+            self.ready[-1] = self.ready[-1][0], event.ns
+
+    def _enter(self, event: TraceEvent) -> None:
+        if not self._is_ready:
+            self._is_ready = True
+            self.ready.append((event.ns, event.ns))
+        term = event.fields.get("leadership_term_id")
+        if event.fields.get("leader_member_id") == self.member_id and isinstance(term, int):
+            self._leads = _Leadership(term, self.member_id, event.ns, event.ns)
+            self.led.append(self._leads)
+
+    def _leave(self, event: TraceEvent) -> None:
+        if self._leads is not None and event.fields.get("state") != "CLOSED":
+            self._leads.say(event)
+            self._leads = None
+
+    def is_ready(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether it was all the time."""
+        return any(begin <= begin_ns and end_ns <= end for begin, end in self.ready)
+
+
+@dataclass(frozen=True, slots=True)
+class _Trouble:
+    """From when to when members had a fault; `members` None for all."""
+
+    begin_ns: int
+    end_ns: int
+    members: frozenset[int] | None
+
+    def hits(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
+        """Whether a member had it in that time."""
+        is_then = self.begin_ns <= end_ns and begin_ns <= self.end_ns
+        return is_then and (self.members is None or member_id in self.members)
+
+
+def check_bounds(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
+    """One finding; none for a cluster of which no trace tells who led, and for one of a single member."""
+    members = list(_read(run, manifest))
+    if manifest.members < 2 or not any(member.led for member in members):
+        return []
+    judge = _Judge(manifest, members, list(_troubles(run)))
+    try:
+        found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
+    except Broken as broken:
+        found = broken.finding(Promise.BOUNDS_KEPT)
+    return excused([found], lambda: longest_stall(run, manifest.members))
+
+
+def timeouts_of(manifest: Manifest) -> ClusterTimeouts:
+    """What the members were configured with. Raises `UsageError` for what no member can be."""
+    of_profile = profile_settings(manifest.profile).cluster.timeouts
+    try:
+        return apply_overrides(of_profile, manifest.timeouts, "timeouts")
+    except NodeUsageError as error:
+        raise UsageError(f"the manifest: {error}") from None
+
+
+def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        if folder.trace.exists():
+            member = _Member(member_id)
+            for event in folder.read_trace():
+                member.add(event)
+            yield member
+
+
+def _troubles(run: RunFolder) -> Iterator[_Trouble]:
+    for fault in run.read_faults():
+        end_ns = NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
+        yield _Trouble(fault.inject_begin_ns, end_ns, frozenset(fault.members) or None)
+    for control in run.read_controls():
+        if control.what not in _HARMLESS:
+            yield _Trouble(control.begin_ns, control.end_ns, None)
+
+
+class _Judge:
+    def __init__(self, manifest: Manifest, members: Sequence[_Member], troubles: Sequence[_Trouble]) -> None:
+        self._members = members
+        self._troubles = troubles
+        self._quorum = manifest.members // 2 + 1
+        timeouts = timeouts_of(manifest)
+        self._heartbeat_ns = timeouts.leader_heartbeat_ns
+        # Each ballot comes after a random delay of half its own time-out.
+        self._failover_ns = self._heartbeat_ns + BALLOTS * timeouts.election_ns * 3 // 2 + MARGIN_NS
+
+    def shown(self) -> str:
+        """What the verdict rests on. Raises `Broken`."""
+        led = [each for member in self._members for each in member.led]
+        silences = [ns for each in led for ns in self._silences(each)]
+        failovers = [ns for each in led for ns in self._failover(each)]
+        longest = f", the longest of {max(failovers) // MS} ms" if failovers else ""
+        return (
+            f"leaders of {len(led)} terms were never silent for more than {max(silences, default=SILENCE_NS) // MS} ms "
+            f"(allowed: {self._heartbeat_ns // MS} ms); "
+            f"{len(failovers)} failovers with a quorum{longest} (allowed: {self._failover_ns // MS} ms)"
+        )
+
+    def _silences(self, leadership: _Leadership) -> Iterator[int]:
+        """How long each was that nothing explains."""
+        member_id = leadership.member_id
+        for begin_ns, end_ns, line in leadership.silences:
+            if self._is_in_trouble(member_id, begin_ns, end_ns) or not self._has_quorum(begin_ns, end_ns):
+                continue
+            silence_ns = end_ns - begin_ns
+            if silence_ns > self._heartbeat_ns:
+                raise Broken(
+                    Verdict.INVALID,
+                    f"member {member_id} sent no heartbeat for {silence_ns // MS} ms while it led term "
+                    f"{leadership.leadership_term_id} (member-{member_id}/trace.jsonl:{line}; "
+                    f"allowed: {self._heartbeat_ns // MS} ms)",
+                    members=(member_id,),
+                    late_ms=_ms_over(silence_ns - self._heartbeat_ns),
+                )
+            yield silence_ns
+
+    def _failover(self, leadership: _Leadership) -> Iterator[int]:
+        """How long the members had heard nothing of a leader before this one; nothing where that is no failover."""
+        end_ns, term = leadership.begin_ns, leadership.leadership_term_id
+        heard = [ns for member in self._members for before, ns in member.heard_ns.items() if before < term]
+        if not heard or max(heard) > end_ns:
+            return
+        begin_ns = max(heard)
+        if not self._has_quorum(begin_ns, end_ns):
+            return
+        took_ns = end_ns - begin_ns
+        if took_ns > self._failover_ns:
+            raise Broken(
+                Verdict.INVALID,
+                f"member {leadership.member_id} led term {term} only {took_ns // MS} ms after a leader had been heard "
+                f"last, while a quorum was well (allowed: {self._failover_ns // MS} ms)",
+                members=(leadership.member_id,),
+                late_ms=_ms_over(took_ns - self._failover_ns),
+            )
+        yield took_ns
+
+    def _has_quorum(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether so many members were well all the time, and had got over what they had had before."""
+        well = [
+            member
+            for member in self._members
+            if member.is_ready(begin_ns, end_ns)
+            and not self._is_in_trouble(member.member_id, begin_ns - self._failover_ns, end_ns)
+        ]
+        return len(well) >= self._quorum
+
+    def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
+        return any(trouble.hits(member_id, begin_ns, end_ns) for trouble in self._troubles)
+
+
+def _ms_over(ns: int) -> int:
+    return -(-ns // MS)

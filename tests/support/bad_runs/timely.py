@@ -1,0 +1,92 @@
+"""Runs in which time does not pass as it should: the log's, and that of leaders who come too late or say nothing."""
+
+import json
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from support.bad_runs.bad_run import BadRun
+from upheaval.checkers.promises import Promise
+
+_SCENARIO = "leader-killed"
+_HOUR_MS = 3_600_000
+_MESSAGE = 1
+_NEW_TERM = 24
+_SESSION_OPENED = 21
+
+
+def _move(run: Path, by_ms: int, *, templates: tuple[int, ...], term: int, after: int = 0, count: int = 10**9) -> None:
+    """Move the times of a term's entries, in every member's recording, of the first `count` that begin at `after`."""
+    for path in run.glob("member-*/archive/*.rec"):
+        content = bytearray(path.read_bytes())
+        position = moved = 0
+        while position < len(content) and (length := struct.unpack_from("<i", content, position)[0]) > 0:
+            _, template, schema, _, its_term = struct.unpack_from("<HHHHq", content, position + 32)
+            if schema == 111 and template in templates and its_term == term and position >= after and moved < count:
+                offset = position + 32 + (32 if template == _SESSION_OPENED else 24)
+                struct.pack_into("<q", content, offset, struct.unpack_from("<q", content, offset)[0] + by_ms)
+                moved += 1
+            position += length + 31 & -32
+        path.write_bytes(content)
+
+
+def _rewrite(trace: Path, change: Callable[[dict[str, Any]], bool]) -> None:
+    """The lines that `change` says are to stay, as it has left them."""
+    events: Iterator[dict[str, Any]] = map(json.loads, trace.read_text().splitlines())
+    trace.write_text("".join(json.dumps(event) + "\n" for event in events if change(event)))
+
+
+def an_entry_is_a_second_earlier_than_those_before_it(run: Path) -> None:
+    _move(run, -1000, templates=(_MESSAGE,), term=1, after=30_000, count=1)
+
+
+def a_term_is_an_hour_too_early(run: Path) -> None:
+    _move(run, -_HOUR_MS, templates=(_MESSAGE, _NEW_TERM), term=1)
+
+
+def the_log_is_an_hour_ahead_from_the_middle_of_a_term_on(run: Path) -> None:
+    _move(run, _HOUR_MS, templates=(_MESSAGE,), term=1, after=30_000)
+
+
+def the_next_leader_comes_ten_seconds_later(run: Path) -> None:
+    killed_ns = json.loads((run / "faults.jsonl").read_text())["inject_end_ns"]
+
+    def later(event: dict[str, Any]) -> bool:
+        event["ts"] += 10**10 if event["ts"] > killed_ns + 500_000_000 else 0
+        return True
+
+    for trace in run.glob("member-*/trace.jsonl"):
+        _rewrite(trace, later)
+
+
+def the_leader_says_nothing_for_more_than_a_second(run: Path) -> None:
+    def is_kept(event: dict[str, Any]) -> bool:
+        is_silence = 3_400_000_000 < event["ts"] < 4_600_000_000
+        return not (is_silence and event["event"] == "send" and event["message"] == "CommitPosition")
+
+    _rewrite(run / "member-2" / "trace.jsonl", is_kept)
+
+
+def the_members_had_shorter_time_outs(run: Path) -> None:
+    path = run / "manifest.json"
+    shorter = {"leader_heartbeat_ns": 300_000_000, "election_ns": 20_000_000}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "timeouts": shorter}))
+
+
+def _late(damage: Callable[[Path], None], *says: str) -> BadRun:
+    return BadRun(_SCENARIO, damage, Promise.BOUNDS_KEPT, says)
+
+
+def _wrong(damage: Callable[[Path], None], *says: str) -> BadRun:
+    return BadRun(_SCENARIO, damage, Promise.TIME_KEPT, says)
+
+
+TIMELY = (
+    _wrong(an_entry_is_a_second_earlier_than_those_before_it, "term 1 at position 30", "earlier than an entry before"),
+    _wrong(a_term_is_an_hour_too_early, "term 1 at position 14", "before member 2 began to lead", "member-2/trace"),
+    _wrong(the_log_is_an_hour_ahead_from_the_middle_of_a_term_on, "term 1 at position", "member 2 had ceased to lead"),
+    _late(the_next_leader_comes_ten_seconds_later, "member 2 led term 1 only 1", "allowed: 5000 ms"),
+    _late(the_leader_says_nothing_for_more_than_a_second, "member 2 sent no heartbeat for 12", "member-2/trace.jsonl:"),
+    _late(the_members_had_shorter_time_outs, "member 2 led term 1 only 1567 ms", "allowed: 1420 ms"),
+)
