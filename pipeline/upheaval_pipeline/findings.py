@@ -11,6 +11,8 @@ from typing import Any
 
 from upheaval.checkers import run as in_process, witness
 from upheaval.checkers.calls import CallCount, CallEntry, judge_counts
+from upheaval.checkers.clients import Clients
+from upheaval.checkers.events import StrayEntry
 from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.logs import (
@@ -211,9 +213,41 @@ def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
     """Sessions, messages of services, timers and money, of logs that are there from their beginning; what is aside."""
     if rows.all("log") and int(json.loads(str(_longest(rows).text))["log_start"]) == 0:
         found = events_of(rows.all("session"), rows.all("event"), rows.all("term times"))
+        found.with_term, found.stray = rows.one("terms").number or 0, _stray(rows)
         operations, entries = requests_of(rows.all("own request"))
-        yield from in_process.judge_events(found, operations, entries, run.aside.clocks, lambda: _longest_stall(rows))
+        clients, clocks = _clients(rows), run.aside.clocks
+        yield from in_process.judge_events(found, operations, entries, clients, clocks, lambda: _longest_stall(rows))
     yield from run.aside.snapshots
+
+
+def _stray(rows: _Rows) -> StrayEntry | None:
+    told = rows.told("terms")
+    if told is None:
+        return None
+    stray = told["stray"]
+    return StrayEntry(stray["type"], stray["end_position"], stray["term"], stray.get("due"))
+
+
+def _clients(rows: _Rows) -> Clients:
+    again, elsewhere, overtaken = (rows.told(kind) for kind in ("again", "elsewhere", "overtaken"))
+    return Clients(
+        rows.one("again").number or 0,
+        rows.one("elsewhere").number or 0,
+        None if again is None else (_sent(again, again["earlier"]), _sent(again)),
+        None if elsewhere is None else (_sent(elsewhere), _placed(elsewhere)),
+        None if overtaken is None else (_sent(overtaken), _sent(overtaken, overtaken["later"]), overtaken["position"]),
+    )
+
+
+def _sent(told: Any, operation_id: int | None = None) -> Operation:
+    """The operation, or one of which only the id is shown."""
+    sent = replace(_operation(told), process=told.get("process", 0), session=told.get("sent_session"))
+    return sent if operation_id is None else replace(sent, id=operation_id)
+
+
+def _placed(told: Any) -> LogEntry:
+    sent = _operation(told)
+    return LogEntry(told["position"], sent.id, sent.f, sent.key, sent.value, session=told["session"])
 
 
 def _longest_stall(rows: _Rows) -> Stall | None:

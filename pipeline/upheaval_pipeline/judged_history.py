@@ -20,7 +20,7 @@ from upheaval_pipeline.run_tables import RunTables
 
 ECHO_GROUPS = 64
 POSITION_RANGE = 1 << 18
-_SENT = ("line", "f", "key", "value", "invoke_ns", "complete_ns", "outcome", "result", "position")
+_SENT = ("line", "f", "key", "value", "invoke_ns", "complete_ns", "outcome", "result", "position", "session")
 
 
 class Witness:
@@ -32,8 +32,9 @@ class Witness:
         whole = run.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
         self.recorded = whole.where(F.col("end_position") <= limit)
         self.past_commit = whole.where(F.col("end_position") > limit)
+        session = F.get_json_object("fields", "$.cluster_session_id").cast("long").alias("session")
         self.entries = self.recorded.where("operation_id IS NOT NULL").select(
-            F.col("operation_id").alias("id"), "f", "key", "value", F.col("end_position").alias("position")
+            F.col("operation_id").alias("id"), "f", "key", "value", F.col("end_position").alias("position"), session
         )
         sent = run.history.where(F.col("f") != Function.CALL.value)
         sent = sent.select("id", *(F.col(name).alias(f"sent_{name}") for name in _SENT))

@@ -19,6 +19,8 @@ looked at one by one. Shared with the in-process checker is what judges one key.
 | one leader a term | leadership_term_id, leader_member_id | term |
 | time | type, fields, end_position | term, position range |
 | sessions | type, fields, end_position | session |
+| entries in their term | type, fields, end_position | none: terms are few and sent to all |
+| clients in order | process, session, invoke_ns, complete_ns, position | client slot, session |
 | timers, money, messages of services | type, fields, f, key, value, result | none: one state machine, in this process |
 | admin commands, ends, snapshots, states, identities, backups | (files of the run, read once) | |
 """
@@ -69,6 +71,8 @@ def judge(run: RunTables) -> Report:
         judged_history.real_time(witness),
         judged_history.calls(run, witness),
         judged_events.sessions(witness),
+        judged_events.terms(witness),
+        judged_events.clients(run, witness),
         judged_events.events(witness),
         judged_events.times(witness),
         judged_events.own_requests(run, witness),

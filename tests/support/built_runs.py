@@ -212,6 +212,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
     messages = [new_term(0, 0)]
     log.append(messages[0])
     free_at = [0] * slots
+    processes = list(range(slots))
     for number in range(count):
         if number == count // 2:
             messages.append(new_term(1, 2, log.position))
@@ -229,7 +230,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
         result: Json = None
         if outcome is Outcome.OK or number % 40 == 19:
             payload = encode_operation(number, function, key, value)
-            messages.append(session_message(payload))
+            messages.append(session_message(payload, int(number >= count // 2)))
             position = log.append(messages[-1])
             result = model.apply(function, key, value)
             result = list(result) if isinstance(result, list) else result
@@ -237,7 +238,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
         run.operations.append(
             Operation(
                 id=number,
-                process=slot,
+                process=processes[slot],
                 f=function,
                 key=key,
                 value=value,
@@ -248,6 +249,8 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
                 position=position if known else None,
             )
         )
+        if not known:
+            processes[slot] += slots
     run.payloads = [list(messages) for _ in range(3)]
     run.traces = [
         [trace_line(0, 0), trace_line(0, 1, "FOLLOWER")],
@@ -268,7 +271,7 @@ def built_calls(count: int = 200, *, beside_operations: bool = False) -> BuiltRu
         payload = f"deposit {max(number, 1)}".encode()
         outcome = Outcome.UNKNOWN if number % 20 == 19 else Outcome.OK
         if outcome is Outcome.OK or number % 40 == 19:
-            messages.append(session_message(payload))
+            messages.append(session_message(payload, int(beside_operations)))
         begin = 10**9 + number * 1000
         end = begin + 500 if outcome is Outcome.OK else None
         digest = call_digest(payload)

@@ -330,6 +330,8 @@ def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = 
 def _read_event(event: object, end: int, events: LogEvents) -> None:
     if isinstance(event, TIMED_EVENTS):
         events.add_time(event.leadership_term_id, end, event.timestamp)
+        begins = isinstance(event, cm.NewLeadershipTermEvent)
+        events.add_term(type(event).__name__, end, event.leadership_term_id, begins=begins)
     match event:
         case cm.NewLeadershipTermEvent():
             events.time_unit = max(int(event.time_unit), 0)
@@ -350,6 +352,7 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     payload = message[session_header.LENGTH :]
     term_id, session_id, timestamp = session_header.unpack_session_header(message)
     witness.events.add_time(term_id, end, timestamp)
+    witness.events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term_id)
     if session_id < 0:
         credit = decode_credit(payload)
         witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))
@@ -360,7 +363,7 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     except DecodeError:
         witness.calls.append(CallEntry(end, call_digest(payload)))
         return
-    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp))
+    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id))
 
 
 def completeness(

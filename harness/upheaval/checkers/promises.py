@@ -32,6 +32,8 @@ class Promise(StrEnum):
     LINEARIZABLE = "linearizable", "linearizable"
     HISTORY_COMPLETE = "history-complete", "the history explains the log"
     SESSIONS_KEPT = "sessions-kept", "sessions open and close once and say nothing after"
+    ENTRIES_IN_TERM = "entries-in-term", "each entry of the log is of the term in which it lies"
+    CLIENTS_IN_ORDER = "clients-in-order", "each client's operations are in its session and in its order"
     SERVICE_MESSAGES_ONCE = "service-messages-once", "each message of a service is in the log once"
     TIMERS_KEPT = "timers-kept", "timers fire once, in time, and not after a cancel"
     TIME_KEPT = "time-kept", "the log's time is that of its leaders' clocks"

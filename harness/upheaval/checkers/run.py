@@ -5,6 +5,7 @@ This module puts the checkers together; it needs no cluster, and none has to be 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Final
 
@@ -13,6 +14,7 @@ from upheaval.checkers.backups import check_backups
 from upheaval.checkers.binding import check_binding
 from upheaval.checkers.bounds import check_bounds
 from upheaval.checkers.calls import judge_calls
+from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
 from upheaval.checkers.faults import admin_commands_proved, faults_proved
@@ -189,8 +191,9 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
     if log is None or log.start_position > 0:
         return []
     by_id = {operation.id: operation for operation in operations}
-    clocks = leader_clocks(run, manifest.members)
-    found = judge_events(log.events, by_id, log.entries, clocks, lambda: longest_stall(run, manifest.members))
+    clients, clocks = clients_of(operations, log.entries), leader_clocks(run, manifest.members)
+    stall = partial(longest_stall, run, manifest.members)
+    found = judge_events(log.events, by_id, log.entries, clients, clocks, stall)
     return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
@@ -233,6 +236,7 @@ def judge_events(
     events: LogEvents,
     operations: Mapping[int, Operation],
     entries: Sequence[LogEntry],
+    clients: Clients,
     clocks: Iterable[LeaderClock],
     stall: Callable[[], Stall | None],
 ) -> list[Finding]:
@@ -243,6 +247,8 @@ def judge_events(
     found = [
         *judge_time(events.times, clocks, events.time_unit),
         *judge_sessions(events.sessions),
+        *judge_terms(events.with_term, events.stray),
+        *judge_clients(clients),
         *judge_service_messages(events.service_messages),
         *judge_timers(operations, entries, events.timers, events.time_unit),
         *judge_ledger(operations, entries, events.service_messages, events.time_unit),

@@ -26,6 +26,8 @@ class LogEntry:
     value: Json
     timestamp: int = field(default=0, compare=False)
     """The cluster's time."""
+    session: int = field(default=-1, compare=False)
+    """The cluster session that it came from, -1 where that is not looked at."""
 
     def __str__(self) -> str:
         return f"operation id={self.id} {self.f} {self.key}"
