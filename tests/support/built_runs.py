@@ -93,7 +93,10 @@ class BuiltRun:
             content = b"".join(log.blocks)
             terms = terms_of(payloads)
             write_log(folder.path, self.recording_ids[member_id], content, session_id=100 + member_id, terms=terms)
-            folder.trace.write_text("".join(line + "\n" for line in self.traces[member_id]))
+        told = term_line(1, 2, min(self.end_positions))
+        for member_id, trace in enumerate(self.traces):
+            lines = trace if member_id else [*trace, told]
+            run.member(member_id).trace.write_text("".join(line + "\n" for line in lines))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
             run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
@@ -175,6 +178,14 @@ def new_term(term: int, leader: int, base: int = 0) -> bytes:
 
 def trace_line(member: int, term: int, role: str = "LEADER") -> str:
     return f'{{"ts":1,"member":{member},"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}}}'
+
+
+def term_line(term: int, leader: int, committed: int) -> str:
+    """The leader of a term tells the member also up to where the log is committed."""
+    return (
+        f'{{"ts":1,"event":"receive","message":"NewLeadershipTerm","leadership_term_id":{term},'
+        f'"leader_member_id":{leader},"term_base_log_position":0,"commit_position":{committed}}}'
+    )
 
 
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:

@@ -24,6 +24,7 @@ class Promise(StrEnum):
     ONE_LEADER_A_TERM = "one-leader-a-term", "one leader a term"
     VOTES_KEPT = "votes-kept", "members vote once a term and lead by a quorum's votes"
     COMMITS_KEPT = "commits-kept", "what is committed lies on a quorum and stays so"
+    FINAL_POSITIONS = "final-positions", "traces and recordings confirm the final positions"
     LOGS_COMPLETE = "logs-complete", "every log reaches its final position"
     LOGS_EQUAL = "logs-equal", "logs are equal up to the commit position"
     ACKNOWLEDGED_NOT_LOST = "acknowledged-not-lost", "acknowledged operations are not lost"
