@@ -93,7 +93,10 @@ class BuiltRun:
             content = b"".join(log.blocks)
             terms = terms_of(payloads)
             write_log(folder.path, self.recording_ids[member_id], content, session_id=100 + member_id, terms=terms)
-            folder.trace.write_text("".join(line + "\n" for line in self.traces[member_id]))
+        told = term_line(1, 2, min(self.end_positions))
+        for member_id, trace in enumerate(self.traces):
+            lines = trace if member_id else [*trace, told]
+            run.member(member_id).trace.write_text("".join(line + "\n" for line in lines))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
             run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
@@ -177,6 +180,14 @@ def trace_line(member: int, term: int, role: str = "LEADER") -> str:
     return f'{{"ts":1,"member":{member},"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}}}'
 
 
+def term_line(term: int, leader: int, committed: int) -> str:
+    """The leader of a term tells the member also up to where the log is committed."""
+    return (
+        f'{{"ts":1,"event":"receive","message":"NewLeadershipTerm","leadership_term_id":{term},'
+        f'"leader_member_id":{leader},"term_base_log_position":0,"commit_position":{committed}}}'
+    )
+
+
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:
     """An operation on one of four keys; written and appended values are unique, so that a wrong read shows."""
     key = f"k{random.randrange(4)}"
@@ -201,6 +212,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
     messages = [new_term(0, 0)]
     log.append(messages[0])
     free_at = [0] * slots
+    processes = list(range(slots))
     for number in range(count):
         if number == count // 2:
             messages.append(new_term(1, 2, log.position))
@@ -218,7 +230,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
         result: Json = None
         if outcome is Outcome.OK or number % 40 == 19:
             payload = encode_operation(number, function, key, value)
-            messages.append(session_message(payload))
+            messages.append(session_message(payload, int(number >= count // 2)))
             position = log.append(messages[-1])
             result = model.apply(function, key, value)
             result = list(result) if isinstance(result, list) else result
@@ -226,7 +238,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
         run.operations.append(
             Operation(
                 id=number,
-                process=slot,
+                process=processes[slot],
                 f=function,
                 key=key,
                 value=value,
@@ -237,6 +249,8 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
                 position=position if known else None,
             )
         )
+        if not known:
+            processes[slot] += slots
     run.payloads = [list(messages) for _ in range(3)]
     run.traces = [
         [trace_line(0, 0), trace_line(0, 1, "FOLLOWER")],
@@ -257,7 +271,7 @@ def built_calls(count: int = 200, *, beside_operations: bool = False) -> BuiltRu
         payload = f"deposit {max(number, 1)}".encode()
         outcome = Outcome.UNKNOWN if number % 20 == 19 else Outcome.OK
         if outcome is Outcome.OK or number % 40 == 19:
-            messages.append(session_message(payload))
+            messages.append(session_message(payload, int(beside_operations)))
         begin = 10**9 + number * 1000
         end = begin + 500 if outcome is Outcome.OK else None
         digest = call_digest(payload)

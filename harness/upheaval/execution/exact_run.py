@@ -131,7 +131,7 @@ class _Performer:
 
     def digest(self) -> str:
         cluster = self.cluster
-        history = [operation.to_json() for operation in cluster.history]
+        history = [replace(operation, session=None).to_json() for operation in cluster.history]
         return digest(cluster.journal, history, {member.host: member.disk for member in cluster.members})
 
     def do(self, step: ExactStep) -> None:

@@ -63,13 +63,16 @@ class Conditions:
     def converge(self, run: RunFolder, timeout_s: float) -> Converge:
         """Wait until all members stand at one committed position, and write it to the manifest."""
         seen: Sequence[MemberStatus] = ()
+        completed_ns = 0
 
         def stand_still() -> bool:
             # Members are read one after the other, so what counts is a second look: positions that were equal only by
             # chance have moved by then, and so has a log to which the end of a session was just added.
-            nonlocal seen
+            # Nothing is committed past the final positions before that look begins.
+            nonlocal seen, completed_ns
             self.raise_if_ended()
             first = seen = self.status()
+            completed_ns = time.monotonic_ns()
             if not _stand_at_one_position(first):
                 return False
             seen = self.status()
@@ -88,7 +91,7 @@ class Conditions:
         finals = tuple(
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
         )
-        converge = Converge(not why, time.monotonic_ns(), finals, why)
+        converge = Converge(not why, completed_ns, finals, why)
         run.write_manifest(replace(run.read_manifest(), converge=converge))
         return converge
 

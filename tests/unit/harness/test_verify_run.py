@@ -349,7 +349,7 @@ def test_no_readable_log_at_all_is_unknown(tmp_path: Path) -> None:
 def test_a_log_entry_that_no_client_sent_is_unknown_and_named(tmp_path: Path) -> None:
     built = good_run()
     for payloads in built.payloads:
-        payloads.append(session_message(encode_operation(5555, Function.WRITE, "k", 1)))
+        payloads.append(session_message(encode_operation(5555, Function.WRITE, "k", 1), 1))
     built.write(tmp_path)
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.UNKNOWN
