@@ -153,8 +153,10 @@ def _record(folder: Path, recording_id: int, position: int, service_id: int, mes
     content = b"".join(log.blocks).ljust(SEGMENT_LENGTH, b"\0")
     (folder / "archive" / f"{recording_id}-0.rec").write_bytes(content)
     catalog = folder / "archive" / "archive.catalog"
+    stream_id = 107 if service_id < 0 else 106
+    lengths = (SEGMENT_LENGTH, TERM_LENGTH, 1408)
     descriptor = struct.pack(
-        "<qqqqqqqiiiiii", 0, 0, recording_id, 1, -1, 0, -1, INITIAL_TERM_ID, SEGMENT_LENGTH, TERM_LENGTH, 1408, 1, 106
+        "<qqqqqqqiiiiii", 0, 0, recording_id, 1, -1, 0, -1, INITIAL_TERM_ID, *lengths, 1, stream_id
     )
     descriptor = (descriptor + struct.pack("<III", 0, 0, 0)).ljust(128 - 32, b"\0")
     known = bytearray(catalog.read_bytes())
