@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.checkers import run as in_process, witness
+from upheaval.checkers.absence import check_asked_snapshots
 from upheaval.checkers.calls import CallCount, CallEntry, judge_counts
+from upheaval.checkers.clients import Clients
+from upheaval.checkers.events import StrayEntry
 from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.logs import (
@@ -27,13 +30,14 @@ from upheaval.checkers.logs import (
     equality,
     header_facts,
 )
+from upheaval.checkers.positions import LogBounds, final_positions, finals_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import TYPE_DATA, TYPE_PAD
 from upheaval.checkers.stalls import Stall
 from upheaval.checkers.verdict import Finding, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
 from upheaval.errors import UsageError
-from upheaval.records import Function, Manifest, Outcome, parse_fault
+from upheaval.records import Function, Manifest, Operation, Outcome, parse_fault
 from upheaval_pipeline.evidence import Evidence
 from upheaval_pipeline.judged_events import events_of, operation_of, requests_of
 from upheaval_pipeline.run_tables import RunTables
@@ -56,7 +60,7 @@ class _Rows:
         return None if text is None else json.loads(text)
 
 
-def findings(run: RunTables, evidence: Sequence[Evidence]) -> Iterator[Finding]:
+def findings(run: RunTables, evidence: Sequence[Evidence], bounds: LogBounds) -> Iterator[Finding]:
     """The findings in the order of `upheaval verify`. Raises `UsageError` for a malformed line."""
     rows = _Rows(evidence)
     _require_readable(run, rows)
@@ -65,11 +69,19 @@ def findings(run: RunTables, evidence: Sequence[Evidence]) -> Iterator[Finding]:
     yield faults_proved((parse_fault(told) for _, told in _told(rows.all("fault"))), run.manifest)
     yield from run.aside.commands
     yield _leaders(run, rows)
+    yield _final_positions(run, rows, bounds)
     yield _complete(run.manifest, rows)
     yield _equal(run.manifest, rows)
-    yield from _history(rows)
+    yield from _history(rows, bounds)
     yield from _events(run, rows)
-    yield from run.aside.files
+    absent = check_asked_snapshots(_asked_snapshots(rows), run.manifest, lambda: run.aside.taken)
+    yield from in_process.merged(run.aside.files, absent)
+
+
+def _asked_snapshots(rows: _Rows) -> list[int]:
+    if not _has_whole_log(rows):
+        return []
+    return events_of([], rows.all("event"), []).snapshots
 
 
 def _require_readable(run: RunTables, rows: _Rows) -> None:
@@ -120,6 +132,13 @@ def _leaders(run: RunTables, rows: _Rows) -> Finding:
     return one_leader_a_term(claims)
 
 
+def _final_positions(run: RunTables, rows: _Rows, bounds: LogBounds) -> Finding:
+    ends = {row.key or 0: row.number or 0 for row in rows.all("log")}
+    told = rows.told("past the end")
+    past = None if told is None else operation_of(told)
+    return final_positions(run.manifest, run.aside.positions, ends, bounds, past, rows.one("past commit").number)
+
+
 def _complete(manifest: Manifest, rows: _Rows) -> Finding:
     told = {row.key or 0: each for row, each in _told(rows.all("log"))}
     ends = {row.key or 0: LogEnd(row.number or 0, told[row.key or 0].get("fault")) for row in rows.all("log")}
@@ -128,7 +147,7 @@ def _complete(manifest: Manifest, rows: _Rows) -> Finding:
         entry = told[member_id].get("next")
         return None if entry is None else (_longest(rows).key or 0, _entry({"value": "null", **entry}))
 
-    return completeness(ends, in_process.finals(manifest), _missing(manifest, rows), following)
+    return completeness(ends, finals_of(manifest), _missing(manifest, rows), following)
 
 
 def _longest(rows: _Rows) -> Evidence:
@@ -146,7 +165,7 @@ def _equal(manifest: Manifest, rows: _Rows) -> Finding:
     differences = _told(rows.all("difference"))
     first = min((_in_segments(rows, row) for row, _ in differences), default=None)
     difference = next((_difference(row, told) for row, told in differences if _in_segments(rows, row) == first), None)
-    return equality(len(rows.all("log")), in_process.finals(manifest), _missing(manifest, rows), difference)
+    return equality(len(rows.all("log")), finals_of(manifest), _missing(manifest, rows), difference)
 
 
 def _in_segments(rows: _Rows, row: Evidence) -> tuple[int, int]:
@@ -182,13 +201,13 @@ def _frame(frame: Any) -> Frame:
     return OTHER_FRAME
 
 
-def _history(rows: _Rows) -> list[Finding]:
+def _history(rows: _Rows, bounds: LogBounds) -> list[Finding]:
     logs, traffic = rows.all("log"), rows.all("traffic")
     start = int(json.loads(str(_longest(rows).text))["log_start"]) if logs else None
     unknown = in_process.unjudgeable(start, bool(traffic))
     if unknown:
         return unknown
-    of_shipped = [_acknowledged(rows), _applied_once(rows), _linearizable(rows), _explained(rows)]
+    of_shipped = [_acknowledged(rows, bounds), _applied_once(rows), _linearizable(rows), _explained(rows)]
     calls = rows.one("calls")
     if not calls.number:
         return of_shipped
@@ -200,23 +219,59 @@ def _history(rows: _Rows) -> list[Finding]:
 
 def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
     """Sessions, messages of services, timers and money, of logs that are there from their beginning; what is aside."""
-    if rows.all("log") and int(json.loads(str(_longest(rows).text))["log_start"]) == 0:
+    if _has_whole_log(rows):
         found = events_of(rows.all("session"), rows.all("event"), rows.all("term times"))
+        found.with_term, found.stray = rows.one("terms").number or 0, _stray(rows)
         operations, entries = requests_of(rows.all("own request"))
-        yield from in_process.judge_events(found, operations, entries, run.aside.clocks, lambda: _longest_stall(rows))
+        clients, clocks = _clients(rows), run.aside.clocks
+        yield from in_process.judge_events(found, operations, entries, clients, clocks, lambda: _longest_stall(rows))
     yield from run.aside.snapshots
+
+
+def _has_whole_log(rows: _Rows) -> bool:
+    return bool(rows.all("log")) and int(json.loads(str(_longest(rows).text))["log_start"]) == 0
+
+
+def _stray(rows: _Rows) -> StrayEntry | None:
+    told = rows.told("terms")
+    if told is None:
+        return None
+    stray = told["stray"]
+    return StrayEntry(stray["type"], stray["end_position"], stray["term"], stray.get("due"))
+
+
+def _clients(rows: _Rows) -> Clients:
+    again, elsewhere, overtaken = (rows.told(kind) for kind in ("again", "elsewhere", "overtaken"))
+    return Clients(
+        rows.one("again").number or 0,
+        rows.one("elsewhere").number or 0,
+        None if again is None else (_sent(again, again["earlier"]), _sent(again)),
+        None if elsewhere is None else (_sent(elsewhere), _placed(elsewhere)),
+        None if overtaken is None else (_sent(overtaken), _sent(overtaken, overtaken["later"]), overtaken["position"]),
+    )
+
+
+def _sent(told: Any, operation_id: int | None = None) -> Operation:
+    """The operation, or one of which only the id is shown."""
+    sent = replace(operation_of(told), process=told.get("process", 0), session=told.get("sent_session"))
+    return sent if operation_id is None else replace(sent, id=operation_id)
+
+
+def _placed(told: Any) -> LogEntry:
+    sent = operation_of(told)
+    return LogEntry(told["position"], sent.id, sent.f, sent.key, sent.value, session=told["session"])
 
 
 def _longest_stall(rows: _Rows) -> Stall | None:
     return next((Stall(row.number or 0, str(row.text)) for row in rows.all("stall")), None)
 
 
-def _acknowledged(rows: _Rows) -> Finding:
+def _acknowledged(rows: _Rows, bounds: LogBounds) -> Finding:
     row, told = rows.one("acknowledged"), rows.told("acknowledged")
     if told is None:
         return witness.all_found(row.number or 0)
     entries = {told["id"]: _entry(told)} if "position" in told else {}
-    found = witness.acknowledged_not_lost([operation_of(told)], entries)
+    found = witness.acknowledged_not_lost([operation_of(told)], entries, bounds)
     if found.verdict is not Verdict.VALID:
         return found
     # What was found broken by its text stays so, even where the values that the texts spell are equal.

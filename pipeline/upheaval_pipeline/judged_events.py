@@ -16,16 +16,19 @@ from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, Te
 from upheaval.checkers.logs import TIMED_EVENTS
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
+from upheaval_node.protocol.cluster_messages import ClusterAction
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_pipeline.evidence import Evidence, evidence
+from upheaval_pipeline.evidence import Evidence, evidence, first_of
 from upheaval_pipeline.judged_history import POSITION_RANGE, Witness
 from upheaval_pipeline.run_tables import RunTables
 
 SERVICE_MESSAGE = "ServiceMessage"
 _OWN = tuple(function.value for function in (*LEDGER, *TIMERS))
 _SENT = ("f", "key", "value", "result", "position", "invoke_ns", "complete_ns")
+_TOLD = ("f", "key", "value", "outcome", "result", "position")
 _TIMED = ("SessionMessage", SERVICE_MESSAGE, *(event.__name__ for event in TIMED_EVENTS))
-_EVENTS = ("TimerEvent", SERVICE_MESSAGE, "NewLeadershipTermEvent")
+CLUSTER_ACTION = "ClusterActionRequest"
+_EVENTS = ("TimerEvent", SERVICE_MESSAGE, "NewLeadershipTermEvent", CLUSTER_ACTION)
 
 
 def sessions(witness: Witness) -> DataFrame:
@@ -47,8 +50,51 @@ def sessions(witness: Witness) -> DataFrame:
     return found.select(*evidence("session", None, told, F.col("session")))
 
 
+def terms(witness: Witness) -> DataFrame:
+    """How many entries have a term, and the first one that is of another than its place."""
+    of_term = F.get_json_object("fields", "$.leadership_term_id").cast("long")
+    rows = witness.recorded.where(F.col("type").isin(*_TIMED)).select("type", "end_position", of_term.alias("term"))
+    begins = F.col("type") == "NewLeadershipTermEvent"
+    known = rows.where(begins).agg(F.collect_list(F.struct("end_position", "term")).alias("terms"))
+    before = F.array_max(F.filter("terms", lambda each: each["end_position"] < F.col("end_position")))
+    placed = rows.crossJoin(F.broadcast(known)).withColumn("due", before["term"])
+    later = F.coalesce(F.col("term") > F.col("due"), F.lit(True))
+    is_right = F.when(begins, later).otherwise(F.col("term").eqNullSafe(F.col("due")))
+    first = first_of(~is_right, F.col("end_position"), F.struct("type", "end_position", "term", "due").alias("stray"))
+    return placed.agg(F.count(F.lit(1)).alias("n"), first.alias("first")).select(
+        *evidence("terms", F.col("n"), F.col("first"))
+    )
+
+
+def clients(run: RunTables, witness: Witness) -> DataFrame:
+    """What `checkers.clients` wants to know of the operations of shipped services, a row for each kind."""
+    placed = witness.joined.where("position IS NOT NULL AND sent_session IS NOT NULL")
+    shown = ("id", "session", "sent_session", "position", *(f"sent_{name}" for name in _TOLD))
+    elsewhere = placed.agg(
+        F.count(F.lit(1)).alias("n"),
+        first_of(F.col("session") != F.col("sent_session"), F.col("position"), *shown).alias("first"),
+    ).select(*evidence("elsewhere", F.col("n"), F.col("first")))
+    before = F.lag(F.struct("id", "sent_invoke_ns")).over(Window.partitionBy("sent_session").orderBy("position"))
+    ordered = placed.withColumn("before", before).where("sent_invoke_ns < before.sent_invoke_ns")
+    late = first_of(F.lit(True), F.col("position"), F.col("before.id").alias("later"), *shown)
+    overtaken = ordered.agg(late.alias("first"))
+    shipped = run.history.where(F.col("f") != Function.CALL.value)
+    told = F.struct("id", "outcome", "complete_ns")
+    before = F.lag(told).over(Window.partitionBy("process").orderBy("invoke_ns", "line"))
+    free_ns = F.col("before.complete_ns")
+    is_outstanding = (F.col("before.outcome") != "fail") & (free_ns.isNull() | (F.col("invoke_ns") < free_ns))
+    sent = (F.col(name).alias(f"sent_{name}") for name in _TOLD)
+    both = first_of(is_outstanding, F.col("line"), "id", "process", F.col("before.id").alias("earlier"), *sent)
+    again = shipped.withColumn("before", before).agg(F.count_distinct("process").alias("n"), both.alias("first"))
+    return (
+        again.select(*evidence("again", F.col("n"), F.col("first")))
+        .union(elsewhere)
+        .union(overtaken.select(*evidence("overtaken", None, F.col("first"))))
+    )
+
+
 def events(witness: Witness) -> DataFrame:
-    """Timer events, messages of services and terms, as they are."""
+    """Timer events, messages of services, terms and actions of the cluster, as they are."""
     rows = witness.recorded.where(F.col("type").isin(*_EVENTS))
     told = F.to_json(F.struct("type", "fields"))
     return rows.select(*evidence("event", F.col("end_position"), told, F.col("end_position")))
@@ -149,6 +195,9 @@ def _add(found: LogEvents, kind: str, fields: Mapping[str, Any], position: int) 
             position, fields["cluster_session_id"], fields["timestamp"], None if credit is None else Credit(*credit)
         )
         found.service_messages.append(message)
+    elif kind == CLUSTER_ACTION:
+        if fields["action"] == ClusterAction.SNAPSHOT:
+            found.snapshots.append(position)
     else:
         found.time_unit = max(int(fields["time_unit"]), 0)
 

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
+from upheaval.checkers.positions import LogBounds, completed_ns, lowest_commit
 from upheaval.records import Function
 from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, OPEN, REGISTER, UNRECORDED
 from upheaval_pipeline.evidence import evidence, first_of
@@ -16,17 +17,21 @@ from upheaval_pipeline.run_tables import RunTables
 
 ECHO_GROUPS = 64
 POSITION_RANGE = 1 << 18
-_SENT = ("line", "f", "key", "value", "invoke_ns", "complete_ns", "outcome", "result", "position")
+_SENT = ("line", "f", "key", "value", "invoke_ns", "complete_ns", "outcome", "result", "position", "session")
 
 
 class Witness:
-    """The longest log, its operations, and each operation of the history beside its entry."""
+    """The longest log up to the commit position, its operations, and each operation of the history beside its entry."""
 
-    def __init__(self, run: RunTables, ends: DataFrame) -> None:
+    def __init__(self, run: RunTables, ends: DataFrame, commit_position: int | None = None) -> None:
         longest = ends.orderBy(F.desc("log_end"), "member").limit(1).select("member", "log_end")
-        self.recorded = run.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
+        limit = F.col("log_end") if commit_position is None else F.least("log_end", F.lit(commit_position))
+        whole = run.recording.join(F.broadcast(longest), "member").where("end_position <= log_end")
+        self.recorded = whole.where(F.col("end_position") <= limit)
+        self.past_commit = whole.where(F.col("end_position") > limit)
+        session = F.get_json_object("fields", "$.cluster_session_id").cast("long").alias("session")
         self.entries = self.recorded.where("operation_id IS NOT NULL").select(
-            F.col("operation_id").alias("id"), "f", "key", "value", F.col("end_position").alias("position")
+            F.col("operation_id").alias("id"), "f", "key", "value", F.col("end_position").alias("position"), session
         )
         sent = run.history.where(F.col("f") != Function.CALL.value)
         sent = sent.select("id", *(F.col(name).alias(f"sent_{name}") for name in _SENT))
@@ -67,8 +72,8 @@ def faults(run: RunTables) -> DataFrame:
     return run.faults.select(*evidence("fault", F.col("line"), F.to_json(F.struct(*FAULT)), F.col("line")))
 
 
-def by_operation(witness: Witness) -> DataFrame:
-    """Lost, applied twice, unexplained: each seen in one row of the join."""
+def by_operation(run: RunTables, witness: Witness, bounds: LogBounds) -> DataFrame:
+    """Lost, applied twice, unexplained, too late for the final positions: each seen in one row of the join."""
     is_recorded = F.col("position").isNotNull()
     acknowledged = (F.col("sent_outcome") == "ok") & F.coalesce(F.col("position") == F.col("last"), F.lit(True))
     kept = (
@@ -77,6 +82,12 @@ def by_operation(witness: Witness) -> DataFrame:
         & (F.col("key") == F.col("sent_key"))
         & (F.col("value") == F.col("sent_value"))
         & F.coalesce(F.col("sent_position") == F.col("position"), F.lit(True))
+        & (F.lit(True) if bounds.recorded is None else F.col("position") <= bounds.recorded)
+    )
+    is_past = (
+        (F.col("sent_outcome") == "ok")
+        & (F.col("sent_position") > lowest_commit(run.manifest))
+        & (F.col("sent_complete_ns") < completed_ns(run.manifest))
     )
     again = (F.coalesce(F.col("position") > F.col("first"), F.lit(False))) | (F.col("sent_outcome") == "fail")
     found = witness.joined.agg(
@@ -85,13 +96,21 @@ def by_operation(witness: Witness) -> DataFrame:
         first_of(acknowledged & ~kept, F.col("sent_line"), *_shown()).alias("lost"),
         first_of(is_recorded & again, F.col("position"), "first", *_shown()).alias("again"),
         first_of(is_recorded & F.col("sent_line").isNull(), F.col("position"), *_shown()).alias("unexplained"),
+        first_of(is_past, F.col("sent_line"), *_shown()).alias("past"),
     )
     rows = (
         F.struct(*evidence("acknowledged", F.col("acknowledged"), F.col("lost"))),
         F.struct(*evidence("applied once", F.col("entries"), F.col("again"))),
         F.struct(*evidence("explained", F.col("entries"), F.col("unexplained"))),
+        F.struct(*evidence("past the end", None, F.col("past"))),
     )
     return found.select(F.inline(F.array(*rows)))
+
+
+def past_commit(witness: Witness) -> DataFrame:
+    """Where the first message of a client past the commit position ends."""
+    first = witness.past_commit.where("f IS NOT NULL").agg(F.min("end_position").alias("first"))
+    return first.select(*evidence("past commit", F.col("first")))
 
 
 def results(witness: Witness) -> DataFrame:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
 from upheaval.checkers import run as in_process
+from upheaval.checkers.positions import LogBounds, finals_of
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import evidence
 from upheaval_pipeline.run_tables import RunTables
@@ -44,7 +45,7 @@ def member_ends(recording: DataFrame) -> DataFrame:
 
 def reaches(run: RunTables, ends: DataFrame, entries: DataFrame) -> DataFrame:
     """Where each log ends; of a log that ends too early also the operation that the longest one has after that."""
-    finals = in_process.finals(run.manifest)
+    finals = finals_of(run.manifest)
     short = [(F.col("member") == f.member_id) & (F.col("log_end") < f.append_position) for f in finals]
     too_short = ends.where(reduce(or_, short, F.lit(False))).select("member", "log_end")
     later = (
@@ -95,9 +96,9 @@ def _claims(rows: DataFrame, leader: Any, order: tuple[int, str, int], source: A
     return rows.select("term", claim.alias("claim"))
 
 
-def difference(run: RunTables, ends: DataFrame) -> DataFrame:
+def difference(run: RunTables, ends: DataFrame, bounds: LogBounds) -> DataFrame:
     """Frames of the ranges whose fingerprints do not add up to the same in all logs, compared one by one."""
-    limit = min((final.commit_position for final in in_process.finals(run.manifest)), default=None)
+    limit = bounds.commit_position if finals_of(run.manifest) else None
     frames = run.recording.where(_FRAMES).join(F.broadcast(ends), "member").where("position < log_end")
     if limit is not None:
         frames = frames.where(F.col("position") < limit)

@@ -6,7 +6,7 @@ Both have the same columns, so that what judges or measures a run does not know 
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -14,9 +14,11 @@ from urllib.parse import quote
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
+from upheaval.checkers.absence import TakenSnapshots, taken_snapshots
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
 from upheaval.checkers.log_time import LeaderClock, leader_clocks
+from upheaval.checkers.positions import TracedPositions, traced_positions
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_files, judge_identities, judge_snapshots
 from upheaval.checkers.verdict import Finding, Verdict
@@ -24,11 +26,13 @@ from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
 from upheaval_pipeline import sources, tables
 
+_NOTHING_TAKEN = TakenSnapshots((), -1, may_miss=True)
+
 
 @dataclass(frozen=True)
 class Aside:
     """Findings on the commands of operators and what came of them; on snapshots, states, identities and backups; and on
-    what traces and small files say by themselves. What the traces say of the leaders' clocks.
+    what traces and small files say by themselves. What the traces say of the leaders' clocks and of positions.
     """
 
     commands: tuple[Finding, ...] = ()
@@ -36,6 +40,9 @@ class Aside:
     files: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
     clocks: tuple[LeaderClock, ...] = ()
+    positions: TracedPositions = field(default_factory=TracedPositions)
+    taken: TakenSnapshots = _NOTHING_TAKEN
+    """What there is of the snapshots that the log may ask for."""
 
     def to_json(self) -> str:
         """As it stands in a column of the lake."""
@@ -47,9 +54,11 @@ def aside_of(run: RunFolder) -> Aside:
     controls = tuple(run.read_controls())
     manifest = run.read_manifest()
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
-    snapshots = (*judge_snapshots(run), *judge_identities(run), *judge_backups(run))
+    traced = traced_positions(run, manifest)
+    snapshots = (*judge_snapshots(run, traced), *judge_identities(run, traced), *judge_backups(run, traced))
     clocks = leader_clocks(run, manifest.members)
-    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls, clocks)
+    taken = taken_snapshots(run, manifest)
+    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls, clocks, traced, taken)
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
@@ -59,9 +68,11 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     try:
         commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
         clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])
+        positions = jsonfields.decode(TracedPositions, told["positions"])
+        taken = jsonfields.decode(TakenSnapshots, told["taken"], ("positions", "start", "may_miss"))
     except KeyError:
         raise _too_old(lake, run) from None
-    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])), clocks)
+    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])), clocks, positions, taken)
 
 
 def _too_old(lake: str, run: str) -> UsageError:

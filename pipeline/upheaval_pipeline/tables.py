@@ -18,7 +18,7 @@ Row = tuple[Any, ...]
 
 HISTORY = (
     "run string, line long, id long, process long, f string, key string, value string, invoke_ns long, "
-    "complete_ns long, outcome string, result string, position long, _reject string"
+    "complete_ns long, outcome string, result string, position long, session long, _reject string"
 )
 _PROOF = "struct<holds:boolean,evidence:string>"
 FAULTS = (
@@ -111,7 +111,7 @@ def history_rows(folder: Path, run: str, begin: int, end: int | None) -> Iterato
     for offset, line in read_lines(path, begin, end):
         try:
             o = parse_operation(_object(line))
-            _require_int64(o.id, o.process, o.invoke_ns, o.complete_ns, o.position)
+            _require_int64(o.id, o.process, o.invoke_ns, o.complete_ns, o.position, o.session)
         except FieldError as error:
             yield _reject(HISTORY, (run,), path, line_number(path, offset), error)
             continue
@@ -128,6 +128,7 @@ def history_rows(folder: Path, run: str, begin: int, end: int | None) -> Iterato
             o.outcome.value,
             canonical(o.result) if o.outcome is Outcome.OK else None,
             o.position,
+            o.session,
             None,
         )
 

@@ -13,11 +13,14 @@ looked at one by one. Shared with the in-process checker is what judges one key.
 | linearizable: results | id, f, key, value, result, position | key |
 | linearizable: real time | position, invoke_ns, complete_ns | position range |
 | logs are equal | position, digest | position |
+| final positions | position, complete_ns | none: ends, what traces tell, and one operation |
 | every log reaches its final position | from_position, to_position, end_position | member |
 | the first three, of calls | value (digest of the payload), position | value |
 | one leader a term | leadership_term_id, leader_member_id | term |
 | time | type, fields, end_position | term, position range |
 | sessions | type, fields, end_position | session |
+| entries in their term | type, fields, end_position | none: terms are few and sent to all |
+| clients in order | process, session, invoke_ns, complete_ns, position | client slot, session |
 | timers, money, messages of services | type, fields, f, key, value, result | none: one state machine, in this process |
 | admin commands, ends, snapshots, states, identities, backups | (files of the run, read once) | |
 """
@@ -27,6 +30,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from upheaval.checkers.positions import bounds_of, finals_of
 from upheaval.checkers.verdict import Report
 from upheaval_pipeline import judged_events, judged_history, judged_logs, run_tables
 from upheaval_pipeline.evidence import Evidence
@@ -49,7 +53,10 @@ def verify_lake(spark: SparkSession, lake: str, run: str) -> Report:
 def judge(run: RunTables) -> Report:
     """The findings on a run, wherever its tables lie."""
     ends = judged_logs.member_ends(run.recording).persist()
-    witness = Witness(run, ends)
+    positions = {row.member: row.log_end for row in ends.select("member", "log_end").collect()}  # a row each
+    manifest = run.manifest
+    bounds = bounds_of(finals_of(manifest), run.aside.positions, positions, manifest.members)
+    witness = Witness(run, ends, bounds.commit_position)
     parts = [
         *judged_history.bad_lines(run),
         judged_history.traffic(run),
@@ -57,12 +64,15 @@ def judge(run: RunTables) -> Report:
         judged_logs.reaches(run, ends, witness.entries),
         judged_logs.missing(run),
         judged_logs.leaders(run, ends),
-        judged_logs.difference(run, ends),
-        judged_history.by_operation(witness),
+        judged_logs.difference(run, ends, bounds),
+        judged_history.by_operation(run, witness, bounds),
+        judged_history.past_commit(witness),
         judged_history.results(witness),
         judged_history.real_time(witness),
         judged_history.calls(run, witness),
         judged_events.sessions(witness),
+        judged_events.terms(witness),
+        judged_events.clients(run, witness),
         judged_events.events(witness),
         judged_events.times(witness),
         judged_events.own_requests(run, witness),
@@ -74,4 +84,4 @@ def judge(run: RunTables) -> Report:
     finally:
         for kept in (ends, witness.joined):
             kept.unpersist()
-    return Report(run.name, tuple(findings(run, rows)))
+    return Report(run.name, tuple(findings(run, rows, bounds)))

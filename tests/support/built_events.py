@@ -8,7 +8,15 @@ import struct
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from support.built_runs import INITIAL_TERM_ID, SEGMENT_LENGTH, TERM_LENGTH, BuiltRun, LogBuilder, new_term
+from support.built_runs import (
+    INITIAL_TERM_ID,
+    SEGMENT_LENGTH,
+    TERM_LENGTH,
+    BuiltRun,
+    LogBuilder,
+    new_term,
+    trace_line,
+)
 from upheaval.checkers.replay import LoggedMessage, Replay
 from upheaval.records import Function, Json, Manifest, Operation, Outcome, RunFolder, encode_operation
 from upheaval_node.protocol import cluster_messages as cm
@@ -123,8 +131,7 @@ class EventLog:
     def write(self, path: Path) -> RunFolder:
         built = BuiltRun(operations=self.operations, payloads=[list(self.messages) for _ in range(3)])
         built.manifest = Manifest("run-1", "process", 3, "test", 0, service=self.service)
-        built.traces = [['{"ts":1,"event":"role","role":"LEADER","leadership_term_id":0}']] * 3
-        built.traces[1:] = [['{"ts":1,"event":"role","role":"FOLLOWER","leadership_term_id":0}']] * 2
+        built.traces = [[trace_line(0, 0)], [trace_line(1, 0, "FOLLOWER")], [trace_line(2, 0, "FOLLOWER")]]
         run = built.write(path)
         for member_id, snapshots in self.snapshots.items():
             for number, snapshot in enumerate(snapshots):
@@ -146,8 +153,10 @@ def _record(folder: Path, recording_id: int, position: int, service_id: int, mes
     content = b"".join(log.blocks).ljust(SEGMENT_LENGTH, b"\0")
     (folder / "archive" / f"{recording_id}-0.rec").write_bytes(content)
     catalog = folder / "archive" / "archive.catalog"
+    stream_id = 107 if service_id < 0 else 106
+    lengths = (SEGMENT_LENGTH, TERM_LENGTH, 1408)
     descriptor = struct.pack(
-        "<qqqqqqqiiiiii", 0, 0, recording_id, 1, -1, 0, -1, INITIAL_TERM_ID, SEGMENT_LENGTH, TERM_LENGTH, 1408, 1, 106
+        "<qqqqqqqiiiiii", 0, 0, recording_id, 1, -1, 0, -1, INITIAL_TERM_ID, *lengths, 1, stream_id
     )
     descriptor = (descriptor + struct.pack("<III", 0, 0, 0)).ljust(128 - 32, b"\0")
     known = bytearray(catalog.read_bytes())

@@ -93,7 +93,14 @@ class BuiltRun:
             content = b"".join(log.blocks)
             terms = terms_of(payloads)
             write_log(folder.path, self.recording_ids[member_id], content, session_id=100 + member_id, terms=terms)
-            folder.trace.write_text("".join(line + "\n" for line in self.traces[member_id]))
+        told = term_line(1, 2, min(self.end_positions), terms_of(self.payloads[0]).get(1, 0))
+        for member_id, trace in enumerate(self.traces):
+            lines = trace if member_id else [*trace, told]
+            if trace and "process-start" not in trace[0]:
+                lines = [START_LINE, *lines]
+            terms = terms_of(self.payloads[member_id])
+            ending = end_lines(self.end_positions[member_id], terms) if trace and self.converged else []
+            run.member(member_id).trace.write_text("".join(line + "\n" for line in [*lines, *ending]))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
             run.write_manifest(replace(self.manifest, converge=Converge(True, 10**12, members)))
@@ -173,8 +180,31 @@ def new_term(term: int, leader: int, base: int = 0) -> bytes:
     )
 
 
+START_LINE = '{"ts":1,"component":"all","event":"process-start"}'
+"""What the trace of each process begins with."""
+
+
+def end_lines(position: int, terms: Mapping[int, int]) -> list[str]:
+    """What the trace of a member tells of a run whose log ends there: each term, and that position."""
+    entered = [
+        f'"event":"leadership_term","leadership_term_id":{term},"term_base_log_position":{base},"log_position":{base}'
+        for term, base in sorted(terms.items())
+    ]
+    lines = [*entered, f'"event":"service-ack","log_position":{position}']
+    return [f'{{"ts":1,"component":"all",{line}}}' for line in lines]
+
+
 def trace_line(member: int, term: int, role: str = "LEADER") -> str:
-    return f'{{"ts":1,"member":{member},"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}}}'
+    told = f'"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}'
+    return f'{{"ts":1,"component":"all","member":{member},{told}}}'
+
+
+def term_line(term: int, leader: int, committed: int, base: int = 0) -> str:
+    """The leader of a term tells the member also up to where the log is committed."""
+    return (
+        f'{{"ts":1,"component":"all","event":"receive","message":"NewLeadershipTerm","leadership_term_id":{term},'
+        f'"leader_member_id":{leader},"term_base_log_position":{base},"commit_position":{committed}}}'
+    )
 
 
 def draw_operation(random: Random, number: int) -> tuple[Function, str, Json]:
@@ -201,6 +231,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
     messages = [new_term(0, 0)]
     log.append(messages[0])
     free_at = [0] * slots
+    processes = list(range(slots))
     for number in range(count):
         if number == count // 2:
             messages.append(new_term(1, 2, log.position))
@@ -218,7 +249,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
         result: Json = None
         if outcome is Outcome.OK or number % 40 == 19:
             payload = encode_operation(number, function, key, value)
-            messages.append(session_message(payload))
+            messages.append(session_message(payload, int(number >= count // 2)))
             position = log.append(messages[-1])
             result = model.apply(function, key, value)
             result = list(result) if isinstance(result, list) else result
@@ -226,7 +257,7 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
         run.operations.append(
             Operation(
                 id=number,
-                process=slot,
+                process=processes[slot],
                 f=function,
                 key=key,
                 value=value,
@@ -237,6 +268,8 @@ def good_run(count: int = 400, *, seed: int = 1, slots: int = 8, echo_length: in
                 position=position if known else None,
             )
         )
+        if not known:
+            processes[slot] += slots
     run.payloads = [list(messages) for _ in range(3)]
     run.traces = [
         [trace_line(0, 0), trace_line(0, 1, "FOLLOWER")],
@@ -257,7 +290,7 @@ def built_calls(count: int = 200, *, beside_operations: bool = False) -> BuiltRu
         payload = f"deposit {max(number, 1)}".encode()
         outcome = Outcome.UNKNOWN if number % 20 == 19 else Outcome.OK
         if outcome is Outcome.OK or number % 40 == 19:
-            messages.append(session_message(payload))
+            messages.append(session_message(payload, int(beside_operations)))
         begin = 10**9 + number * 1000
         end = begin + 500 if outcome is Outcome.OK else None
         digest = call_digest(payload)

@@ -60,6 +60,16 @@ class ServiceMessage:
     credit: Credit | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StrayEntry:
+    """An entry that is of another leadership term than its place in the log; `due` is None before the first term."""
+
+    kind: str
+    position: int
+    term: int
+    due: int | None
+
+
 @dataclass(slots=True)
 class TermTimes:
     """The cluster times of one leadership term's entries; each has the position at which the first such entry ends."""
@@ -97,6 +107,21 @@ class LogEvents:
     times: dict[int, TermTimes] = field(default_factory=dict)
     """By leadership term."""
     time_unit: int = 0
+    with_term: int = 0
+    """How many entries say of which leadership term they are."""
+    stray: StrayEntry | None = None
+    """The first one that is of another term than its place."""
+    _term: int | None = None
+
+    def add_term(self, kind: str, position: int, term: int, *, begins: bool = False) -> None:
+        """Take the term of an entry, in log order; of one that `begins` the term, it has to be later than the last."""
+        due = self._term
+        self.with_term += 1
+        is_right = (due is None or term > due) if begins else term == due
+        if not is_right and self.stray is None:
+            self.stray = StrayEntry(kind, position, term, due)
+        if begins:
+            self._term = term
 
     def session(self, session_id: int) -> SessionFacts:
         """What is known of a session; made when it is met for the first time."""

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from upheaval.checkers.calls import CallEntry, shown_digest
 from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired
+from upheaval.checkers.positions import LogBounds, TracedPositions, bounds_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
 from upheaval.checkers.verdict import Finding, Verdict
@@ -50,7 +51,7 @@ TIMED_EVENTS: Final = (
 
 @dataclass(slots=True)
 class WitnessLog:
-    """What the longest log of the run says, in log order."""
+    """What the longest log of the run says up to the commit position, in log order."""
 
     entries: list[LogEntry] = field(default_factory=list)
     calls: list[CallEntry] = field(default_factory=list)
@@ -60,6 +61,8 @@ class WitnessLog:
     member_id: int = -1
     start_position: int = 0
     end_position: int = 0
+    past_commit: int | None = None
+    """Where the first message of a client past the commit position ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,9 @@ class LogFindings:
     findings: tuple[Finding, ...]
     members_terms: Mapping[int, Sequence[TermEntry]]
     """The terms that each readable log announces: a suspect log can contradict the witness."""
+    ends: Mapping[int, int]
+    """Where the recording of each member ends, as far as there is one."""
+    bounds: LogBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,17 +117,25 @@ class _Reading:
     witness: WitnessLog = field(default_factory=WitnessLog)
 
 
-def check_logs(run: RunFolder, finals: Sequence[FinalPosition], members: int) -> LogFindings:
+def check_logs(
+    run: RunFolder, finals: Sequence[FinalPosition], members: int, traced: TracedPositions | None
+) -> LogFindings:
     """Read all logs side by side, segment by segment, so that memory does not grow with their length.
 
     `finals` are the positions of the manifest's converge phase; without them the logs are still read, and compared
-    as far as the shortest one reaches, but the findings are unknown at best.
+    as far as the shortest one reaches, but the findings are unknown at best. What lies past the commit position,
+    for which `traced` is needed, is not in the witness.
     """
     readings, missing = _open(run, members)
-    limit = min((final.commit_position for final in finals), default=-1)
-    difference = _compare(readings, limit)
+    bounds = bounds_of(finals, traced, {}, members)
+    if bounds.commit_position is None and traced is not None and not traced.is_lossy:
+        bounds = bounds_of(finals, traced, _ends(run, readings), members)
+    limit = bounds.commit_position
+    difference = _compare(readings, limit if finals else None, limit)
     longest = max(readings, key=lambda reading: reading.log.end_position, default=None)
     ends = {reading.log.member_id: LogEnd(reading.log.end_position, reading.log.fault) for reading in readings}
+    positions = {member_id: end.position for member_id, end in ends.items()}
+    bounds = bounds_of(finals, traced, positions, members)
     complete = completeness(ends, finals, missing, partial(_following, longest))
     equal = equality(len(readings), finals, missing, difference)
     if longest is not None:
@@ -129,7 +143,16 @@ def check_logs(run: RunFolder, finals: Sequence[FinalPosition], members: int) ->
         longest.witness.start_position = longest.log.start_position
         longest.witness.end_position = longest.log.end_position
     terms = {reading.log.member_id: reading.witness.terms for reading in readings}
-    return LogFindings(longest.witness if longest else None, (complete, equal), terms)
+    return LogFindings(longest.witness if longest else None, (complete, equal), terms, positions, bounds)
+
+
+def _ends(run: RunFolder, readings: Sequence[_Reading]) -> dict[int, int]:
+    """Where the logs end, found without a look at what they say."""
+    logs = [RecordedLog(run.member(reading.log.member_id)) for reading in readings]
+    for log in logs:
+        for _ in log.segments():
+            pass
+    return {log.member_id: log.end_position for log in logs}
 
 
 def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]:
@@ -144,8 +167,8 @@ def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]
     return readings, missing
 
 
-def _compare(readings: list[_Reading], limit: int) -> Difference | None:
-    """Read everything; return the first difference at or below `limit`."""
+def _compare(readings: list[_Reading], limit: int | None, committed: int | None) -> Difference | None:
+    """Read everything; return the first difference at or below `limit`. A witness is told what is `committed`."""
     difference: Difference | None = None
     pending = list(readings)
     while pending:
@@ -155,7 +178,7 @@ def _compare(readings: list[_Reading], limit: int) -> Difference | None:
             if segment is None:
                 pending.remove(reading)
                 continue
-            read_entries(segment, reading.witness)
+            read_entries(segment, reading.witness, committed)
             segments.append((reading, segment))
         for reading, segment in segments[1:]:
             if difference is None:
@@ -163,14 +186,16 @@ def _compare(readings: list[_Reading], limit: int) -> Difference | None:
     return difference
 
 
-def _difference(left: tuple[_Reading, Segment], right: tuple[_Reading, Segment], limit: int) -> Difference | None:
-    """The first frame at which two members' segments of one base differ, below `limit` (-1: as far as both reach)."""
+def _difference(
+    left: tuple[_Reading, Segment], right: tuple[_Reading, Segment], limit: int | None
+) -> Difference | None:
+    """The first frame at which two members' segments of one base differ, below `limit` (None: as far as both reach)."""
     (left_reading, a), (right_reading, b) = left, right
     members = (left_reading.log.member_id, right_reading.log.member_id)
     if a.base != b.base:
         return Difference(members, min(a.base, b.base), f"have segments at positions {a.base} and {b.base}")
     end = min(a.end, b.end)
-    if limit >= 0:
+    if limit is not None:
         end = min(end, max(limit - a.base, 0))
     if a.data[:end] == b.data[:end]:
         return None
@@ -282,11 +307,15 @@ def described(frame: Frame) -> str:
     return frame
 
 
-def read_entries(segment: Segment, witness: WitnessLog) -> None:
-    """Append what the messages of a segment say."""
+def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = None) -> None:
+    """Append what the messages of a segment say, past the commit position of terms alone."""
     for end, message in messages(segment):
+        is_proof = committed is None or end <= committed
         if message[:8] == session_header.HEADER_BYTES:
-            _read_operation(message, end, witness)
+            if is_proof:
+                _read_operation(message, end, witness)
+            elif witness.past_commit is None and session_header.unpack_session_header(message)[1] >= 0:
+                witness.past_commit = end
             continue
         try:
             decoded = cm.SCHEMA.decode(message)
@@ -294,12 +323,15 @@ def read_entries(segment: Segment, witness: WitnessLog) -> None:
             continue
         if isinstance(decoded, cm.NewLeadershipTermEvent):
             witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))
-        _read_event(decoded, end, witness.events)
+        if is_proof:
+            _read_event(decoded, end, witness.events)
 
 
 def _read_event(event: object, end: int, events: LogEvents) -> None:
     if isinstance(event, TIMED_EVENTS):
         events.add_time(event.leadership_term_id, end, event.timestamp)
+        begins = isinstance(event, cm.NewLeadershipTermEvent)
+        events.add_term(type(event).__name__, end, event.leadership_term_id, begins=begins)
     match event:
         case cm.NewLeadershipTermEvent():
             events.time_unit = max(int(event.time_unit), 0)
@@ -320,6 +352,7 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     payload = message[session_header.LENGTH :]
     term_id, session_id, timestamp = session_header.unpack_session_header(message)
     witness.events.add_time(term_id, end, timestamp)
+    witness.events.add_term("SessionMessage" if session_id >= 0 else "ServiceMessage", end, term_id)
     if session_id < 0:
         credit = decode_credit(payload)
         witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))
@@ -330,7 +363,7 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     except DecodeError:
         witness.calls.append(CallEntry(end, call_digest(payload)))
         return
-    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp))
+    witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id))
 
 
 def completeness(
@@ -383,13 +416,13 @@ def equality(
 
     Past the commit position logs may differ; without final positions it is not known where that is.
     """
+    low = min((final.commit_position for final in finals), default=-1)
     if difference is not None:
-        verdict = Verdict.INVALID if finals else Verdict.UNKNOWN
+        verdict = Verdict.INVALID if difference.position < low else Verdict.UNKNOWN
         about = difference.members, difference.position, difference.operation
         return Finding(Promise.LOGS_EQUAL, verdict, str(difference), *about)
     if missing or not finals:
         return _no_logs(Promise.LOGS_EQUAL, missing)
-    low = min(final.commit_position for final in finals)
     return Finding(Promise.LOGS_EQUAL, Verdict.VALID, f"{logs} logs compared frame by frame up to position {low}")
 
 

@@ -352,6 +352,17 @@ def snapshot_entries(path: Path) -> list[tuple[int, int, int]]:
     return []
 
 
+def named_snapshots(path: Path) -> set[int]:
+    """Log positions of all snapshots that a recording log names, also of those that were made invalid or that a standby
+    has.
+    """
+    snapshots = (_ENTRY_SNAPSHOT, _ENTRY_STANDBY_SNAPSHOT)
+    with contextlib.suppress(LogMissing):
+        entries = [_RECORDING_LOG_ENTRY.unpack_from(record) for record in _records(path)]
+        return {position for _, _, _, position, _, _, kind in entries if kind & _ENTRY_KIND in snapshots}
+    return set()
+
+
 def term_entries(path: Path) -> list[tuple[int, int, int]]:
     """Leadership term, begin and end position (-1: not known) of the valid terms that a recording log names."""
     with contextlib.suppress(LogMissing):
@@ -374,17 +385,24 @@ def recording_log_entries(path: Path) -> Iterator[RecordingLogEntry]:
 
     A record of zeros was never written, and what follows it is not relied on.
     """
+    for record in _records(path):
+        recording_id, term_id, base, position, _, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(record)
+        if kind in (_ENTRY_TERM, _ENTRY_SNAPSHOT):
+            recorded, is_intact = (-1, True) if kind == _ENTRY_TERM else _recorded_length(record)
+            is_term = kind == _ENTRY_TERM
+            yield RecordingLogEntry(recording_id, term_id, base, position, service_id, is_term, recorded, is_intact)
+
+
+def _records(path: Path) -> Iterator[bytes]:
+    """The first 64 bytes of each, valid or not."""
     content = _content(path)
     offset = 0
     while offset + _RECORDING_LOG_ALIGNMENT <= len(content):
         record = content[offset : offset + _RECORDING_LOG_ALIGNMENT]
         if not any(record):
             return
-        recording_id, term_id, base, position, _, service_id, kind = _RECORDING_LOG_ENTRY.unpack_from(record)
-        if kind in (_ENTRY_TERM, _ENTRY_SNAPSHOT):
-            recorded, is_intact = (-1, True) if kind == _ENTRY_TERM else _recorded_length(record)
-            is_term = kind == _ENTRY_TERM
-            yield RecordingLogEntry(recording_id, term_id, base, position, service_id, is_term, recorded, is_intact)
+        yield record
+        kind = _RECORDING_LOG_ENTRY.unpack_from(record)[-1]
         length = _RECORDING_LOG_ALIGNMENT
         if kind & _ENTRY_KIND == _ENTRY_STANDBY_SNAPSHOT:
             text_length = int.from_bytes(record[_ENDPOINT_OFFSET : _ENDPOINT_OFFSET + 4], "little")

@@ -5,14 +5,17 @@ This module puts the checkers together; it needs no cluster, and none has to be 
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from typing import Final
 
 from upheaval.checkers import witness
+from upheaval.checkers.absence import check_absence, check_asked_snapshots, taken_snapshots
 from upheaval.checkers.backups import check_backups
 from upheaval.checkers.binding import check_binding
 from upheaval.checkers.bounds import check_bounds
 from upheaval.checkers.calls import judge_calls
+from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
 from upheaval.checkers.faults import admin_commands_proved, faults_proved
@@ -21,6 +24,13 @@ from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.log_time import LeaderClock, judge_time, leader_clocks
 from upheaval.checkers.logs import LogFindings, check_logs
+from upheaval.checkers.positions import (
+    TracedPositions,
+    acknowledged_past_the_end,
+    final_positions,
+    finals_of,
+    traced_positions,
+)
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
 from upheaval.checkers.sealing import check_seal
@@ -28,10 +38,11 @@ from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.stalls import Stall, excused, longest_stall
 from upheaval.checkers.timers import judge_timers
+from upheaval.checkers.trace_facts import facts_of
+from upheaval.checkers.unexplained import check_ends
 from upheaval.checkers.verdict import Finding, Report, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import (
-    FinalPosition,
     Function,
     Manifest,
     Operation,
@@ -54,11 +65,19 @@ _OF_HISTORY = (
     Promise.HISTORY_COMPLETE,
 )
 
+
+def _of_traces(run: RunFolder, manifest: Manifest) -> list[Finding]:
+    """What rests on the same facts, which are read once."""
+    traces = [facts_of(run.member(member_id)) for member_id in range(manifest.members)]
+    return [check_absence(run, manifest, traces), check_ends(run, manifest, traces)]
+
+
 _OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
     check_binding,
     check_seal,
     check_protocol,
     check_bounds,
+    _of_traces,
 )
 
 ROLE_LEADER = "LEADER"
@@ -74,28 +93,31 @@ def verify_run(path: str | PathLike[str]) -> Report:
     run = RunFolder(path)
     manifest = run.read_manifest()
     operations = list(run.read_history()) if run.history_file.exists() else []
-    logs = check_logs(run, finals(manifest), manifest.members)
-    findings = [converged(manifest), _enough_traffic(operations), faults_proved(run.read_faults(), manifest)]
+    faults = faults_proved(run.read_faults(), manifest)
+    traced = traced_positions(run, manifest)
+    logs = check_logs(run, finals_of(manifest), manifest.members, traced)
+    findings = [converged(manifest), _enough_traffic(operations), faults]
     controls = list(run.read_controls())
     findings += [*admin_commands_proved(controls), *check_endings(run, manifest, controls)]
-    findings += [_leaders(run, manifest, logs), *logs.findings]
+    findings += [_leaders(run, manifest, logs)]
+    past = acknowledged_past_the_end(operations, manifest)
+    past_commit = None if logs.witness is None else logs.witness.past_commit
+    findings.append(final_positions(manifest, traced, logs.ends, logs.bounds, past, past_commit))
+    findings += logs.findings
     findings.extend(_judge_history(operations, logs))
     findings.extend(_judge_events(run, manifest, operations, logs))
     findings.extend(check_identities(run, manifest, _whole_sessions(logs)))
     witness_id = -1 if logs.witness is None else logs.witness.member_id
-    findings.extend(check_backups(run, manifest, finals(manifest), operations, witness_id))
-    findings.extend(judge_files(run, manifest))
+    findings.extend(check_backups(run, manifest, finals_of(manifest), operations, witness_id))
+    asked = () if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.snapshots
+    absent = check_asked_snapshots(asked, manifest, lambda: taken_snapshots(run, manifest))
+    findings.extend(merged(judge_files(run, manifest), absent))
     return Report(str(run.path), tuple(findings))
 
 
 def judge_files(run: RunFolder, manifest: Manifest) -> list[Finding]:
     """The findings that rest on traces and small files of the run alone."""
     return [finding for judge in _OF_FILES for finding in judge(run, manifest)]
-
-
-def finals(manifest: Manifest) -> tuple[FinalPosition, ...]:
-    """The members' final positions; none when the run did not converge."""
-    return manifest.converge.members if manifest.converge is not None and manifest.converge.reached else ()
 
 
 def converged(manifest: Manifest) -> Finding:
@@ -107,13 +129,20 @@ def converged(manifest: Manifest) -> Finding:
         seen = converge.why or ", ".join(f"{final.member_id}: {final.commit_position}" for final in converge.members)
         detail = f"the members did not reach one position in time: {seen}"
         return Finding(Promise.RUN_CONVERGED, Verdict.TIMEOUT, detail)
-    missing = set(range(manifest.members)) - {final.member_id for final in converge.members}
+    ids = [final.member_id for final in converge.members]
+    missing = set(range(manifest.members)) - set(ids)
     if missing:
         detail = f"no final position of member {min(missing)}"
         return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, detail, members=tuple(sorted(missing)))
+    if len(ids) > manifest.members:
+        detail = f"expected one final position of each of {manifest.members} members, got those of members {ids}"
+        return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, detail)
     positions = {final.commit_position for final in converge.members}
     if len(positions) > 1:
         return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, f"the final positions differ: {sorted(positions)}")
+    terms = {final.leadership_term_id for final in converge.members}
+    if len(terms) > 1:
+        return Finding(Promise.RUN_CONVERGED, Verdict.UNKNOWN, f"the final leadership terms differ: {sorted(terms)}")
     return Finding(Promise.RUN_CONVERGED, Verdict.VALID, f"{manifest.members} members at position {min(positions)}")
 
 
@@ -145,7 +174,7 @@ def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Findi
     shipped = operations if not calls else [operation for operation in operations if operation.f is not Function.CALL]
     by_id = {entry.id: entry for entry in entries}
     of_shipped = [
-        witness.acknowledged_not_lost(shipped, by_id),
+        witness.acknowledged_not_lost(shipped, by_id, logs.bounds),
         witness.applied_once(shipped, entries),
         witness.linearizable(shipped, entries),
         witness.history_complete(shipped, entries),
@@ -175,28 +204,30 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
     if log is None or log.start_position > 0:
         return []
     by_id = {operation.id: operation for operation in operations}
-    clocks = leader_clocks(run, manifest.members)
-    found = judge_events(log.events, by_id, log.entries, clocks, lambda: longest_stall(run, manifest.members))
+    clients, clocks = clients_of(operations, log.entries), leader_clocks(run, manifest.members)
+    stall = partial(longest_stall, run, manifest.members)
+    found = judge_events(log.events, by_id, log.entries, clients, clocks, stall)
     return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
-def judge_snapshots(run: RunFolder) -> list[Finding]:
+def judge_snapshots(run: RunFolder, traced: TracedPositions) -> list[Finding]:
     """The findings on snapshots and states alone; none, and nothing is read, where there are no snapshots."""
     manifest = run.read_manifest()
     if not has_snapshots(run, manifest):
         return []
-    log = check_logs(run, finals(manifest), manifest.members).witness
+    log = check_logs(run, finals_of(manifest), manifest.members, traced).witness
     if log is None or log.start_position > 0:
         return []
     return check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
-def judge_identities(run: RunFolder) -> list[Finding]:
+def judge_identities(run: RunFolder, traced: TracedPositions) -> list[Finding]:
     """The findings on who was let in alone; none, and nothing is read, where everybody is."""
     if not (run.path / SECURITY_FILE).exists():
         return []
     manifest = run.read_manifest()
-    return check_identities(run, manifest, _whole_sessions(check_logs(run, finals(manifest), manifest.members)))
+    logs = check_logs(run, finals_of(manifest), manifest.members, traced)
+    return check_identities(run, manifest, _whole_sessions(logs))
 
 
 def _whole_sessions(logs: LogFindings) -> Mapping[int, SessionFacts] | None:
@@ -204,20 +235,21 @@ def _whole_sessions(logs: LogFindings) -> Mapping[int, SessionFacts] | None:
     return None if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.sessions
 
 
-def judge_backups(run: RunFolder) -> list[Finding]:
+def judge_backups(run: RunFolder, traced: TracedPositions) -> list[Finding]:
     """The finding on backups and on what was restored alone; none, and nothing is read, where there are neither."""
     if not (companion_folders(run.path) or load_companions(run.path) or read_origin(run.path)):
         return []
     manifest = run.read_manifest()
-    log = check_logs(run, finals(manifest), manifest.members).witness
+    log = check_logs(run, finals_of(manifest), manifest.members, traced).witness
     operations = list(run.read_history()) if run.history_file.exists() else []
-    return check_backups(run, manifest, finals(manifest), operations, -1 if log is None else log.member_id)
+    return check_backups(run, manifest, finals_of(manifest), operations, -1 if log is None else log.member_id)
 
 
 def judge_events(
     events: LogEvents,
     operations: Mapping[int, Operation],
     entries: Sequence[LogEntry],
+    clients: Clients,
     clocks: Iterable[LeaderClock],
     stall: Callable[[], Stall | None],
 ) -> list[Finding]:
@@ -228,6 +260,8 @@ def judge_events(
     found = [
         *judge_time(events.times, clocks, events.time_unit),
         *judge_sessions(events.sessions),
+        *judge_terms(events.with_term, events.stray),
+        *judge_clients(clients),
         *judge_service_messages(events.service_messages),
         *judge_timers(operations, entries, events.timers, events.time_unit),
         *judge_ledger(operations, entries, events.service_messages, events.time_unit),

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from upheaval.checkers.model import Model, same
+from upheaval.checkers.positions import UNBOUNDED, LogBounds
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import WORKBENCH, Function, Json, Operation, Outcome
@@ -25,19 +26,32 @@ class LogEntry:
     value: Json
     timestamp: int = field(default=0, compare=False)
     """The cluster's time."""
+    session: int = field(default=-1, compare=False)
+    """The cluster session that it came from, -1 where that is not looked at."""
 
     def __str__(self) -> str:
         return f"operation id={self.id} {self.f} {self.key}"
 
 
-def acknowledged_not_lost(operations: Iterable[Operation], log: Mapping[int, LogEntry]) -> Finding:
-    """Every operation that was answered is in the log, says what was sent, and lies where the service said."""
+def acknowledged_not_lost(
+    operations: Iterable[Operation], log: Mapping[int, LogEntry], bounds: LogBounds = UNBOUNDED
+) -> Finding:
+    """Every operation that was answered is in the log, says what was sent, and lies where the service said: at a
+    position that is committed and that the recordings of a quorum reach.
+    """
     acknowledged = 0
     for operation in operations:
         if operation.outcome is not Outcome.OK:
             continue
         acknowledged += 1
         entry = log.get(operation.id)
+        committed, recorded = bounds.commit_position, bounds.recorded
+        if committed is not None and operation.position is not None and operation.position > committed:
+            return _invalid(
+                Promise.ACKNOWLEDGED_NOT_LOST,
+                f"{operation} was acknowledged at {_at(operation)}, past the commit position {committed}",
+                operation,
+            )
         if entry is None:
             return _invalid(
                 Promise.ACKNOWLEDGED_NOT_LOST,
@@ -55,6 +69,13 @@ def acknowledged_not_lost(operations: Iterable[Operation], log: Mapping[int, Log
             return _invalid(
                 Promise.ACKNOWLEDGED_NOT_LOST,
                 f"{operation} was reported at position {operation.position} and lies at position {entry.position}",
+                entry,
+            )
+        if recorded is not None and entry.position > recorded:
+            return _invalid(
+                Promise.ACKNOWLEDGED_NOT_LOST,
+                f"{operation} was acknowledged at position {entry.position}, a quorum of recordings reaches position "
+                f"{recorded} only",
                 entry,
             )
     return all_found(acknowledged)

@@ -87,9 +87,10 @@ def _run(run: RunFolder, way: _Way, function: Function, key: str, value: Json, t
     complete_ns: int | None = None
     result: Json = None
     position: int | None = None
+    session: int | None = None
     error = ""
     try:
-        response = _request(way, operation_id, payload, deadline)
+        response, session = _request(way, operation_id, payload, deadline)
         complete_ns = time.monotonic_ns()
         _, position, result, error = decode_result(response)
         outcome = Outcome.OK
@@ -109,6 +110,7 @@ def _run(run: RunFolder, way: _Way, function: Function, key: str, value: Json, t
             outcome,
             {"error": error} if error else result,
             position,
+            session,
         )
         _record(run, operation)
     if error:
@@ -116,8 +118,8 @@ def _run(run: RunFolder, way: _Way, function: Function, key: str, value: Json, t
     return result
 
 
-def _request(way: _Way, operation_id: int, payload: bytes, deadline: float) -> Buffer:
-    """Send once, on whichever session takes it. Raises `NotSent`, or `UnknownOutcome` once it was sent."""
+def _request(way: _Way, operation_id: int, payload: bytes, deadline: float) -> tuple[Buffer, int]:
+    """Send once; the answer, and whichever session took it. Raises `NotSent`, or `UnknownOutcome` once it was sent."""
     endpoints, given = way
     while True:
         left = deadline - time.monotonic()
@@ -125,7 +127,8 @@ def _request(way: _Way, operation_id: int, payload: bytes, deadline: float) -> B
             raise NotSent("no leader took the operation in time: it has no effect (see `upheaval status`)")
         try:
             with BlockingClient(endpoints, left, **given) as session:
-                return session.request(payload, lambda received: is_response_to(operation_id, received))
+                response = session.request(payload, lambda received: is_response_to(operation_id, received))
+                return response, session.session_id
         except OutcomeUnknown as error:
             raise UnknownOutcome(str(error)) from error
         except NotSent:

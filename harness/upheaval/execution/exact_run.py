@@ -31,6 +31,8 @@ from upheaval.runtimes.simulated.single_client import SingleClient
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import SIMULATED, ExactScript, ExactStep, Expected, exact_script as script, is_exact, parse_exact
 from upheaval.system import is_caught_up
+from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_node.protocol.constants import LOG_STREAM_ID
 from upheaval_node.protocol.describe import describe
 from upheaval_node.protocol_trace import Observation
@@ -126,7 +128,7 @@ class _Performer:
 
     def digest(self) -> str:
         cluster = self.cluster
-        history = [operation.to_json() for operation in cluster.history]
+        history = [replace(operation, session=None).to_json() for operation in cluster.history]
         return digest(cluster.journal, history, {member.host: member.disk for member in cluster.members})
 
     def do(self, step: ExactStep) -> None:
@@ -136,7 +138,7 @@ class _Performer:
                 self._start(members, leader)
             case script.Kill(members):
                 for member_id in members:
-                    cluster.members[member_id].kill()
+                    self._kill(member_id)
             case script.ClientOpen():
                 cluster.wait_until_leader(STEP_TIMEOUT_S)
                 self._tell(SingleClient.open)
@@ -168,6 +170,16 @@ class _Performer:
                 cluster.own_settings[other] = replace(cluster.settings, cluster=settings)
         for member_id in members:
             cluster.members[member_id].start()
+
+    def _kill(self, member_id: int) -> None:
+        """At this very moment, and written down as a fault that shows at once."""
+        member, now_ns = self.cluster.members[member_id], self.cluster.world.now_ns
+        names = ", ".join(sorted(member.incarnation()))
+        member.kill()
+        proof = Proof(not member.incarnation(), f"gone: {names}")
+        self.cluster.faults.append(
+            FaultRecord(MemberFaultKind.KILL, member.host, now_ns, now_ns, inject_proof=proof, members=(member_id,))
+        )
 
     def finish(self) -> None:
         self.cluster.converge(STEP_TIMEOUT_S)

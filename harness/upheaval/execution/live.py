@@ -24,6 +24,7 @@ class LiveStage:
         self._spec = replace(scenario.cluster, planted=planted)
         self._runtime = runtime
         self._workload = replace(scenario.workload, seed=seed)
+        self._planned_faults, self._planned_commands = scenario.planned_faults, scenario.planned_commands
         self._seed = seed
         self._means = next((fault.means for fault in scenario.link_faults), None)
         self._cluster: AnyCluster | None = None
@@ -49,7 +50,13 @@ class LiveStage:
         self._stack.callback(cluster.close)
         if cluster.note:
             say(f"containers: {cluster.note}")
-        manifest = replace(self.run.read_manifest(), seed=self._seed, workload=self._workload.to_json())
+        manifest = replace(
+            self.run.read_manifest(),
+            seed=self._seed,
+            workload=self._workload.to_json(),
+            planned_faults=self._planned_faults,
+            planned_commands=self._planned_commands,
+        )
         self.run.write_manifest(manifest)
         if self._means is not None:
             open_links(cluster, self._seed, self._means)

@@ -43,7 +43,6 @@ from upheaval.scenario import (
     WaitTime,
     parse_scenario,
 )
-from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import Fault
 from upheaval_chaos.record import Proof
@@ -179,18 +178,12 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
         _wait_leader(target, None)
         counts = stage.end_load()
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
-        if _wants_closing_snapshot(scenario):
+        if scenario.has_closing_snapshot:
             target.wait_until(lambda: _all_follow(target), STEP_TIMEOUT_S, "leader that all members follow")
             say(f"closing snapshot: {perform(target, AdminCommand.SNAPSHOT, STEP_TIMEOUT_S).proof}")
         stage.converge()
     finally:
         driver.give_up()
-
-
-def _wants_closing_snapshot(scenario: Scenario) -> bool:
-    """Where states are judged, that at the end is, too."""
-    has_commands = any(isinstance(step, GiveCommand) for step in scenario.steps)
-    return has_commands or scenario.cluster.service != WORKBENCH_SERVICE
 
 
 def _all_follow(target: Steered) -> bool:

@@ -290,6 +290,7 @@ class SimulatedStage(SimulatedTarget):
             planted=planted,
             traces_protocol=traces_protocol,
         )
+        cluster.planned_faults, cluster.planned_commands = scenario.planned_faults, scenario.planned_commands
         super().__init__(cluster)
 
     # --- the run ---
@@ -325,8 +326,8 @@ class SimulatedStage(SimulatedTarget):
         self.cluster.write()
 
     def digest(self) -> str:
-        """SHA-256 over traces, history and disks: the same for the same seed, to the byte."""
-        history = [operation.to_json() for operation in self.cluster.history]
+        """SHA-256 over traces, history (sessions are in the logs) and disks: one for a seed, to the byte."""
+        history = [replace(operation, session=None).to_json() for operation in self.cluster.history]
         return digest(self.cluster.journal, history, {member.host: member.disk for member in self.cluster.members})
 
     def _required_load(self) -> Load:

@@ -74,6 +74,7 @@ class _Attempt:
     answer: bytes | None = None
     result: Json = None
     position: int | None = None
+    session: int | None = None
     invoke_ns: int = 0
     complete_ns: int | None = None
     error: BaseException | None = None
@@ -192,6 +193,7 @@ class ClusterUser(User):  # type: ignore[misc]
                 outcome=attempt.outcome,
                 result=attempt.result,
                 position=attempt.position,
+                session=attempt.session,
             )
         )
         self._fire(attempt)
@@ -209,6 +211,7 @@ class ClusterUser(User):  # type: ignore[misc]
             if attempt.f is Function.CALL:
                 _require_opaque(attempt.payload)
             self._require_session(client)
+            attempt.session = client.session_id
             return client.request(attempt.payload, attempt.accepts)
         finally:
             self.load.in_flight -= 1

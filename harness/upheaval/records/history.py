@@ -73,7 +73,8 @@ class Operation:
     `[name, balance]` of each account (name empty: in flight), the deadline of a timer, `[id, deadline, fired at, how
     often]` of each timer of a group that has fired, None otherwise. Times are nanoseconds of the host's monotonic
     clock: `invoke_ns` right before the first offer, `complete_ns` after the response was decoded (None without one).
-    `position` is the log position that the service reported (None without a response).
+    `position` is the log position that the service reported (None without a response), `session` the cluster session
+    that took the request (None when none did, or it was not written down).
     """
 
     id: int
@@ -86,10 +87,14 @@ class Operation:
     outcome: Outcome
     result: Json = None
     position: int | None = None
+    session: int | None = None
 
     def to_json(self) -> str:
         """The line of the history file, without its newline."""
-        return _ENCODER.encode({field.name: getattr(self, field.name) for field in fields(self)})
+        told = {field.name: getattr(self, field.name) for field in fields(self)}
+        if self.session is None:
+            del told["session"]
+        return _ENCODER.encode(told)
 
     def __str__(self) -> str:
         shown = {"id": self.id, "f": self.f.value, "key": self.key, "value": self.value, "result": self.result}

@@ -75,6 +75,10 @@ class Manifest:
     timeouts: Mapping[str, Json] = field(default_factory=dict)
     """Time-outs of the members, by their names in the node's settings, that are not those of the profile."""
     workload: Mapping[str, Json] = field(default_factory=dict)
+    planned_faults: tuple[str, ...] = ()
+    """The names of the faults that its scenario puts in whatever happens."""
+    planned_commands: tuple[str, ...] = ()
+    """The admin commands that its scenario gives, as they stand in `controls.jsonl`."""
     converge: Converge | None = None
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""

@@ -85,13 +85,16 @@ class Conditions(ABC):
         The load must have ended. When the time-out passes, what was seen last is written as not reached.
         """
         seen: Sequence[MemberStatus] = ()
+        completed_ns = 0
 
         def stand_still() -> bool:
             # Members are read one after the other, so what counts is a second look: positions that were equal only by
             # chance have moved by then, and so has a log to which the end of a session was just added.
-            nonlocal seen
+            # Nothing is committed past the final positions before that look begins.
+            nonlocal seen, completed_ns
             self.raise_if_ended()
             first = seen = self.status()
+            completed_ns = time.monotonic_ns()
             if not _stand_at_one_position(first):
                 return False
             seen = self.status()
@@ -110,7 +113,7 @@ class Conditions(ABC):
         finals = tuple(
             FinalPosition(s.member_id, s.append_position, s.commit_position, s.leadership_term_id) for s in seen
         )
-        converge = Converge(not why, time.monotonic_ns(), finals, why)
+        converge = Converge(not why, completed_ns, finals, why)
         self.run.write_manifest(replace(self.run.read_manifest(), converge=converge))
         return converge
 

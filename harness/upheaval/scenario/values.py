@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from upheaval.errors import UsageError
-from upheaval.records import AdminCommand
+from upheaval.records import BACKUP, AdminCommand
 from upheaval.system import ClusterSpec
-from upheaval.workload import WorkloadSettings
+from upheaval.workload import WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
@@ -176,6 +176,23 @@ class Scenario:
         )
 
     @property
+    def has_closing_snapshot(self) -> bool:
+        """Where states are judged, that at the end is, too."""
+        has_commands = any(isinstance(step, GiveCommand) for step in self.steps)
+        return has_commands or self.cluster.service != WORKBENCH_SERVICE
+
+    @property
+    def planned_faults(self) -> tuple[str, ...]:
+        """The names of the faults that are put in whatever happens."""
+        return tuple(step.name for step in self.steps if isinstance(step, Inject))
+
+    @property
+    def planned_commands(self) -> tuple[str, ...]:
+        """The commands that are given whatever happens, as they are written down, without options."""
+        given = [_command_of(step) for step in self.steps if isinstance(step, GiveCommand | KeepBackup)]
+        return (*given, AdminCommand.SNAPSHOT.value) if self.has_closing_snapshot else tuple(given)
+
+    @property
     def runtimes(self) -> tuple[str, ...]:
         """Where it can run: the simulated runtime runs components together, and only it has hosts of its own to break;
         only containers filter packets.
@@ -185,3 +202,7 @@ class Scenario:
         if any(fault.means is Means.PACKETS for fault in self.link_faults):
             return (DOCKER,)
         return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)
+
+
+def _command_of(step: GiveCommand | KeepBackup) -> str:
+    return step.command if isinstance(step, GiveCommand) else f"{BACKUP} {step.action}"

@@ -17,7 +17,7 @@ from upheaval.records import Function, Json, Operation, Outcome, decode_result, 
 from upheaval.workload.draws import LedgerDraw, TimersDraw
 from upheaval_node.errors import DecodeError
 from upheaval_node.ports import Bell, Buffer
-from upheaval_node.types import MS, NEVER_NS, Now, S, TermId
+from upheaval_node.types import MS, NEVER_NS, Now, S, SessionId, TermId
 
 # Operation ids of one load stay below this; the next load of a run starts above it.
 IDS_A_LOAD: Final = 1 << 40
@@ -55,6 +55,7 @@ class Session(Protocol):
         """Whether it has ended; then another one is opened."""
 
     leadership_term_id: TermId
+    session_id: SessionId
 
     def do_work(self, now: Now) -> int:
         """A duty cycle: connect, follow the leader, keep the session alive."""
@@ -157,7 +158,7 @@ class _Slot:
 
 @dataclass(slots=True)
 class _Pending:
-    """An operation that was invoked. `sent_term` is None while the session has not taken it."""
+    """An operation that was invoked. `sent_term` and `session` are None while no session has taken it."""
 
     id: int
     f: Function
@@ -167,6 +168,7 @@ class _Pending:
     invoke_ns: int
     slot: _Slot
     sent_term: int | None = None
+    session: int | None = None
 
 
 @dataclass(slots=True)
@@ -313,6 +315,7 @@ class Load:
                 break
             lane.unsent.popleft()
             pending.sent_term = session.leadership_term_id
+            pending.session = session.session_id
             lane.outstanding[pending.id] = pending
             work += 1
         return work
@@ -371,6 +374,7 @@ class Load:
                 outcome=outcome,
                 result=result,
                 position=position,
+                session=pending.session,
             )
         )
 

@@ -3,14 +3,28 @@
 Each module has those of one part of the verdict and imports nothing of the check that finds them.
 """
 
+from support.bad_runs.absent import ABSENT, UNEXPLAINED
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.binding import BINDING
+from support.bad_runs.clients import CLIENTS
 from support.bad_runs.named import NAMED
+from support.bad_runs.positions import POSITIONS
 from support.bad_runs.protocol import PROTOCOL
 from support.bad_runs.sealed import SEALED
 from support.bad_runs.snapshots import SNAPSHOTS
 from support.bad_runs.timely import TIMELY
 
-BAD_RUNS: tuple[BadRun, ...] = (*BINDING, *NAMED, *SEALED, *PROTOCOL, *SNAPSHOTS, *TIMELY)
+BAD_RUNS: tuple[BadRun, ...] = (
+    *POSITIONS,
+    *BINDING,
+    *NAMED,
+    *SEALED,
+    *PROTOCOL,
+    *SNAPSHOTS,
+    *TIMELY,
+    *CLIENTS,
+    *ABSENT,
+    *UNEXPLAINED,
+)
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

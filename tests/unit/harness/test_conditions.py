@@ -1,5 +1,7 @@
 """Waiting: convergence takes two looks in a row that agree, and a leader of old has not caught up."""
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +71,19 @@ def test_equal_looks_at_different_positions_are_not_the_end(tmp_path: Path) -> N
     converge = Looks(run, members(96, 96, 96), members(128, 128, 128), members(160, 160, 160)).converge(10)
     assert converge.reached
     assert {final.commit_position for final in converge.members} == {160}
+
+
+def test_the_end_is_before_the_look_that_found_nothing_more(tmp_path: Path) -> None:
+    """What was committed before that has to be within the final positions; later than that it need not."""
+    looked_ns: list[int] = []
+
+    def look() -> Sequence[MemberStatus]:
+        looked_ns.append(time.monotonic_ns())
+        return members(96, 96, 96)
+
+    converge = Conditions(look, raise_if_ended=lambda: None).converge(run_folder(tmp_path), 10)
+    first, second = looked_ns
+    assert first <= converge.completed_ns <= second
 
 
 def test_members_that_never_agree_are_written_as_they_were_seen_last(tmp_path: Path) -> None:

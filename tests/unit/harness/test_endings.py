@@ -47,15 +47,20 @@ class Ended:
             order = self.order
             run.add_control(ControlRecord(order.what, 1, 2, 0, dict(self.seen), order.proof))  # type: ignore[arg-type]
         report = verify_run(path)
-        asked = (Promise.ENDS_AT_ONE_POSITION, Promise.ONE_LEADER_A_TERM)
+        asked = (
+            Promise.ENDS_AT_ONE_POSITION,
+            Promise.ONE_LEADER_A_TERM,
+            Promise.EVIDENCE_COMPLETE,
+            Promise.NO_UNEXPLAINED_END,
+        )
         others = [finding for finding in report.findings if finding.promise not in asked]
         assert {finding.verdict for finding in others} == {Verdict.VALID}, others
         return report.finding(Promise.ENDS_AT_ONE_POSITION)
 
     def _trace(self) -> list[dict[str, object]]:
+        """What follows the trace of a good run."""
         at = self.position
         return [
-            {"event": "process-start"},
             *({"event": "service-terminate", "service_id": n, "log_position": at} for n in range(SERVICES)),
             {
                 "event": "cluster-end",

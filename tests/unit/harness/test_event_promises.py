@@ -233,7 +233,7 @@ def test_a_stall_explains_what_a_timer_does_too_late(
     finding = verify_run(tmp_path).finding(Promise.TIMERS_KEPT)
     assert finding.verdict is (Verdict.UNKNOWN if is_explained else Verdict.INVALID)
     assert expected in finding.detail
-    assert ("a stall of 3000 ms (member-1/trace.jsonl:2) explains" in finding.detail) is is_explained
+    assert ("a stall of 3000 ms (member-1/trace.jsonl:5) explains" in finding.detail) is is_explained
     assert 300 < finding.late_ms <= late_ms
 
 

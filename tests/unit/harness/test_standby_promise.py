@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.built_events import EventLog, ledger_log, timers_log, workbench_log
+from upheaval.checkers.positions import traced_positions
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_snapshots, verify_run
 from upheaval.checkers.verdict import Verdict
@@ -75,4 +76,5 @@ def test_snapshots_of_a_standby_alone_are_judged(tmp_path: Path) -> None:
     finding = verify_run(run).finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert STANDBY in finding.detail
-    assert finding in judge_snapshots(RunFolder(run))
+    folder = RunFolder(run)
+    assert finding in judge_snapshots(folder, traced_positions(folder, folder.read_manifest()))

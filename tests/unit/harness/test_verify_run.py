@@ -215,7 +215,7 @@ def test_two_leaders_of_a_term_in_the_traces_are_invalid_and_named(tmp_path: Pat
     finding = verify_run(tmp_path).finding(Promise.ONE_LEADER_A_TERM)
     assert finding.verdict is Verdict.INVALID
     assert "term 0 has leader 0" in finding.detail
-    assert "member-1/trace.jsonl:2" in finding.detail
+    assert "member-1/trace.jsonl:3" in finding.detail
     assert finding.members == (0, 1)
 
 
@@ -230,7 +230,7 @@ def test_a_leaders_message_of_another_member_in_the_same_term_is_invalid(
     built.write(tmp_path)
     finding = verify_run(tmp_path).finding(Promise.ONE_LEADER_A_TERM)
     assert finding.verdict is Verdict.INVALID
-    assert "leader 0 (member-2/trace.jsonl:3)" in finding.detail
+    assert "leader 0 (member-2/trace.jsonl:4)" in finding.detail
 
 
 def test_a_member_that_entered_a_term_under_another_leader_is_invalid(tmp_path: Path) -> None:
@@ -349,7 +349,7 @@ def test_no_readable_log_at_all_is_unknown(tmp_path: Path) -> None:
 def test_a_log_entry_that_no_client_sent_is_unknown_and_named(tmp_path: Path) -> None:
     built = good_run()
     for payloads in built.payloads:
-        payloads.append(session_message(encode_operation(5555, Function.WRITE, "k", 1)))
+        payloads.append(session_message(encode_operation(5555, Function.WRITE, "k", 1), 1))
     built.write(tmp_path)
     report = verify_run(tmp_path)
     assert report.verdict is Verdict.UNKNOWN

@@ -9,7 +9,7 @@ from upheaval.records import WORKBENCH, Function, Operation, Outcome, decode_ope
 from upheaval.workload import APPENDS_A_LIST, Load, OperationDraw, WorkloadSettings
 from upheaval_node.ports import Buffer
 from upheaval_node.service.services.workbench import Workbench
-from upheaval_node.types import NEVER_NS, Now
+from upheaval_node.types import NEVER_NS, Now, SessionId, TermId
 
 BACK_PRESSURED = -2
 
@@ -21,7 +21,8 @@ class DirectSession:
         self.service = service
         self.is_connected = True
         self.is_closed = False
-        self.leadership_term_id = 0
+        self.leadership_term_id = TermId(0)
+        self.session_id = SessionId(1)
         self.accepts = True
         self.answers = True
         self.offered: list[bytes] = []

@@ -232,6 +232,8 @@ class SimulatedCluster:
         self.history: list[Operation] = []
         self.first_id = 0
         """Of the load's operations: above those of what the cluster was restored from."""
+        self.planned_faults: tuple[str, ...] = ()
+        self.planned_commands: tuple[str, ...] = ()
         self.faults: list[FaultRecord] = []
         self.controls: list[ControlRecord] = []
         self.converged: Converge | None = None
@@ -426,6 +428,8 @@ class SimulatedCluster:
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),
                 workload=self._workload,
+                planned_faults=self.planned_faults,
+                planned_commands=self.planned_commands,
                 converge=self.converged,
             )
         )

@@ -86,6 +86,6 @@ class SingleClient:
         _, value, invoke_ns = self._wanted
         self._wanted = None
         settled: Json = {"error": error} if error else result
-        self._record(
-            Operation(number, 0, Function.ECHO, "", value, invoke_ns, self._clock_ns(), Outcome.OK, settled, position)
-        )
+        times = (invoke_ns, self._clock_ns())
+        session = None if self._session is None else self._session.session_id
+        self._record(Operation(number, 0, Function.ECHO, "", value, *times, Outcome.OK, settled, position, session))

@@ -1,0 +1,211 @@
+"""The promise that a run left all its evidence: what must be there by what the run says of itself elsewhere.
+
+The manifest says how many members there were, what faults and commands were planned and where the run ended; recording
+logs and the log say which terms and snapshots there were. This module knows what is there and what is not; what it
+says is judged elsewhere.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.recordings import named_snapshots, term_entries
+from upheaval.checkers.trace_facts import TraceFacts, facts_of
+from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.records import SPLIT, STANDBY, FinalPosition, Manifest, RunFolder, companion_folders, read_origin
+from upheaval_node.files import layout
+
+_MEMBER: Final = re.compile(r"member-(\d+)")
+_TOGETHER: Final = frozenset({"all"})
+_SPLIT: Final = frozenset({"archive", "consensus", "service-0"})
+_REPLACED: Final = "replaced-*"
+"""What a member had on the host before the one that it has now: nothing reads it."""
+_POWER_LOST: Final = ("power-cut", "power-lost-in-change")
+
+
+def check_absence(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
+    """One finding; unknown when something is not there."""
+    try:
+        _require_folders(run, manifest)
+        for facts in traces:
+            _require_trace(facts, manifest)
+        _require_terms(run, manifest, traces)
+        _require_planned(run, manifest)
+        _require_snapshots(run, manifest, traces)
+    except Broken as broken:
+        return broken.finding(Promise.EVIDENCE_COMPLETE)
+    detail = f"{manifest.members} members with traces up to the end of the run"
+    return Finding(Promise.EVIDENCE_COMPLETE, Verdict.VALID, detail)
+
+
+def _missing(detail: str, *members: int, position: int | None = None) -> Broken:
+    return Broken(Verdict.UNKNOWN, detail, members=members, position=position)
+
+
+def _finals(manifest: Manifest) -> Sequence[FinalPosition]:
+    return manifest.converge.members if manifest.converge is not None and manifest.converge.reached else ()
+
+
+def _require_folders(run: RunFolder, manifest: Manifest) -> None:
+    of_manifest = f"the manifest has {manifest.members} members"
+    for member_id in range(manifest.members):
+        if not run.member(member_id).path.is_dir():
+            raise _missing(f"member-{member_id} is missing: {of_manifest}", member_id)
+    found = (_MEMBER.fullmatch(path.name) for path in run.path.iterdir())
+    others = [int(match[1]) for match in found if match and int(match[1]) >= manifest.members]
+    if others:
+        raise _missing(f"member-{min(others)} is there: {of_manifest}", min(others))
+
+
+def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
+    who = facts.member_id
+    if not facts.is_there:
+        raise _missing(f"{facts.name} is missing: every member leaves one", who)
+    if facts.unstarted is not None:
+        event = facts.unstarted
+        component = event.fields.get("component", "")
+        detail = f"{facts.name}:{event.line} is {event.event!r} of {component!r}, of whose start nothing is told before"
+        raise _missing(detail, who)
+    started = facts.components
+    absent = (_SPLIT if manifest.components == SPLIT else _TOGETHER) - started
+    if absent:
+        raise _missing(f"{facts.name} tells of no start of {min(absent)!r}", who)
+
+
+def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """Of a run that converged: each trace goes on to the last term and position, and no term is in none of them."""
+    finals = _finals(manifest)
+    by_member = {facts.member_id: facts for facts in traces}
+    for final in finals:
+        facts = by_member.get(final.member_id)
+        if facts is None:
+            continue
+        last = f"the run ended at {final.commit_position} in term {final.leadership_term_id}"
+        if final.leadership_term_id not in facts.entered:
+            detail = f"{facts.name} tells nothing of term {final.leadership_term_id}: {last}"
+            raise _missing(detail, final.member_id, position=final.commit_position)
+        # A lone member sends nobody its positions.
+        if manifest.members > 1 and facts.position < final.commit_position:
+            detail = f"{facts.name} ends at position {facts.position}: {last}"
+            raise _missing(detail, final.member_id, position=final.commit_position)
+    if finals:
+        told = {term for facts in traces for term in facts.entered}
+        for term, base in sorted(_named_terms(run, manifest, min(final.commit_position for final in finals))):
+            if term not in told:
+                detail = f"no trace tells of term {term}, which recording logs have from position {base}"
+                raise _missing(detail, position=base)
+
+
+def _named_terms(run: RunFolder, manifest: Manifest, end: int) -> Iterator[tuple[int, int]]:
+    """Terms that the recording logs of most members have, each with its first position, after what was restored."""
+    origin = read_origin(run.path)
+    start = -1 if origin is None else origin.position
+    counts: Counter[tuple[int, int]] = Counter()
+    for member_id in range(manifest.members):
+        entries = term_entries(run.member(member_id).recording_log)
+        # A term that ends where it begins may be one that nobody ever led.
+        counts.update({(term, base) for term, base, term_end in entries if base != term_end})
+    for (term, base), count in counts.items():
+        if 2 * count > manifest.members and start <= base < end:
+            yield term, base
+
+
+def _require_planned(run: RunFolder, manifest: Manifest) -> None:
+    """What was planned by name is in the file of what was done."""
+    planned = Counter(manifest.planned_faults) - Counter(fault.name for fault in run.read_faults())
+    if planned:
+        raise _missing(f"{run.faults_file.name} does not have fault {min(planned)!r}, which was planned")
+    planned = Counter(manifest.planned_commands) - Counter(
+        _without_options(control.what) for control in run.read_controls()
+    )
+    if planned:
+        raise _missing(f"{run.controls_file.name} does not have {min(planned)!r}, which was planned")
+
+
+def _without_options(command: str) -> str:
+    """`backup start` of `backup start source=LEADER`."""
+    return " ".join(word for word in command.split() if "=" not in word)
+
+
+def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
+    """A snapshot that a member says it took, or that was seen on it when it was ordered, is in its recording log."""
+    forgetful = _forgetful(run, manifest)
+    for facts in traces:
+        folder = run.member(facts.member_id)
+        if facts.member_id in forgetful or any(folder.path.glob(_REPLACED)):
+            continue
+        expected = {position: f"{facts.name}:{line}" for position, line in facts.snapshots.items()}
+        expected |= _ordered_snapshots(run, facts.member_id)
+        for position in sorted(expected.keys() - named_snapshots(folder.recording_log)):
+            file = f"{folder.path.name}/{layout.RECORDING_LOG}"
+            detail = f"{file} has no snapshot at position {position}, where one was taken ({expected[position]})"
+            raise _missing(detail, facts.member_id, position=position)
+
+
+def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
+    """Positions of those that were seen on the member, each with where it stands."""
+    found = {}
+    for number, control in enumerate(run.read_controls(), 1):
+        seen = control.members.get(str(member_id))
+        position = seen.get("snapshot_position") if isinstance(seen, dict) else None
+        if control.proof.holds and type(position) is int and position > 0:
+            found[position] = f"{run.controls_file.name}:{number}"
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class TakenSnapshots:
+    """At which positions a recording log names a snapshot, of a member or a standby.
+
+    What was restored reaches up to `start`. `may_miss` is whether every member was started again, or may have lost or
+    not got done what it took: then a snapshot that the log asks for may be nobody's.
+    """
+
+    positions: tuple[int, ...]
+    start: int
+    may_miss: bool
+
+
+def taken_snapshots(run: RunFolder, manifest: Manifest) -> TakenSnapshots:
+    """Raises `UsageError` for a malformed trace."""
+    members = [run.member(member_id) for member_id in range(manifest.members)]
+    standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
+    files = [each.recording_log for each in members] + [path / layout.RECORDING_LOG for path in standbys]
+    positions = sorted({position for file in files for position in named_snapshots(file)})
+    origin = read_origin(run.path)
+    forgetful = _forgetful(run, manifest)
+    may_miss = all(
+        each.member_id in forgetful or any(each.path.glob(_REPLACED)) or _may_have_missed(facts_of(each))
+        for each in members
+    )
+    return TakenSnapshots(tuple(positions), -1 if origin is None else origin.position, may_miss)
+
+
+def _may_have_missed(facts: TraceFacts) -> bool:
+    has_failed = any("snapshot" in error.kind for error in facts.errors)
+    return has_failed or any(life.next_ns is not None for life in facts.lives)
+
+
+def check_asked_snapshots(
+    asked: Iterable[int], manifest: Manifest, taken: Callable[[], TakenSnapshots]
+) -> list[Finding]:
+    """A finding when the log of a run that converged asks for a snapshot that nobody has; `taken` is asked at need."""
+    end = min((final.commit_position for final in _finals(manifest)), default=-1)
+    positions = sorted(position for position in asked if position <= end)
+    found = taken() if positions else None
+    for position in positions:
+        if found is None or found.may_miss or position <= found.start or position in found.positions:
+            continue
+        detail = f"no {layout.RECORDING_LOG} has a snapshot at position {position}, where the log asks for one"
+        return [_missing(detail, position=position).finding(Promise.EVIDENCE_COMPLETE)]
+    return []
+
+
+def _forgetful(run: RunFolder, manifest: Manifest) -> set[int]:
+    """Members that may have lost what they had written: without power, nothing of which was synced."""
+    if manifest.sync_level > 0:
+        return set()
+    return {member for fault in run.read_faults() if fault.what in _POWER_LOST for member in fault.members}

@@ -1,0 +1,167 @@
+"""What the trace of a member tells of its processes, of how far it goes, and of errors: read once, judged elsewhere.
+
+Pure facts; this module knows no promise.
+"""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from upheaval.records import MemberFolder, TraceEvent
+from upheaval_node.trace_kinds import TraceKind
+
+_BEFORE_START: Final = (TraceKind.CERTIFICATES_READ, TraceKind.ERROR)
+"""What a process may tell before it tells that it has started: certificates are read first."""
+_POSITIONS: Final = ("log_position", "commit_position", "append_position")
+_ENDS_WITH_CLUSTER: Final = (TraceKind.CLUSTER_END, TraceKind.SERVICE_TERMINATE)
+_TAKING: Final = "SNAPSHOT"
+_TERMINATING: Final = "TERMINATING"
+_NO_POSITION: Final = 1 << 62
+"""From here on a number stands for no position."""
+
+
+@dataclass(slots=True)
+class ProcessLife:
+    """One process of a member. `next_ns` is when the next one of its component began, None when none did."""
+
+    member_id: int
+    component: str
+    line: int
+    last_ns: int
+    is_told_to_end: bool = False
+    """Whether its cluster was ending."""
+    end_line: int = 0
+    status: int | None = None
+    """None for one that did not tell its end."""
+    next_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TracedError:
+    """The first error of a kind that a process reported."""
+
+    member_id: int
+    line: int
+    ns: int
+    kind: str
+    is_in_term: bool
+    """Whether the member had ever been in a term."""
+
+
+@dataclass(slots=True)
+class TraceFacts:
+    """Of one member."""
+
+    member_id: int
+    is_there: bool
+    lives: list[ProcessLife] = field(default_factory=list)
+    unstarted: TraceEvent | None = None
+    """The first event of a process of whose start nothing is told."""
+    entered: set[int] = field(default_factory=set)
+    """The terms that it says the member has entered."""
+    position: int = -1
+    """The highest position of the log that it names."""
+    snapshots: dict[int, int] = field(default_factory=dict)
+    """Positions at which it says that a snapshot was taken, each with the line."""
+    errors: list[TracedError] = field(default_factory=list)
+    stall_ns: int = 0
+    """When the first stall was told; 0 without one."""
+
+    @property
+    def name(self) -> str:
+        """For people: where it lies."""
+        return f"member-{self.member_id}/trace.jsonl"
+
+    @property
+    def components(self) -> set[str]:
+        """Whose start it tells."""
+        return {life.component for life in self.lives}
+
+
+def facts_of(folder: MemberFolder) -> TraceFacts:
+    """Read the trace. Raises `UsageError` for a malformed line."""
+    facts = TraceFacts(folder.member_id, folder.trace.exists())
+    if not facts.is_there:
+        return facts
+    running: dict[str, ProcessLife] = {}
+    snapshots = _SnapshotsTold(facts)
+    for event in folder.read_trace():
+        component = str(event.fields.get("component", ""))
+        if event.event == TraceKind.PROCESS_START:
+            before = running.get(component)
+            if before is not None:
+                before.next_ns = event.ns
+            running[component] = ProcessLife(facts.member_id, component, event.line, event.ns)
+            facts.lives.append(running[component])
+            continue
+        life = running.get(component)
+        if life is None or life.status is not None:
+            if facts.unstarted is None and event.event not in _BEFORE_START:
+                facts.unstarted = event
+        else:
+            _add_to_life(life, event)
+        _add(facts, event)
+        snapshots.add(event)
+    return facts
+
+
+def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
+    life.last_ns = event.ns
+    if event.event == TraceKind.PROCESS_END:
+        status = event.fields.get("status")
+        life.status = status if type(status) is int else -1
+        life.end_line = event.line
+    elif event.event in _ENDS_WITH_CLUSTER or event.fields.get("new") == _TERMINATING:
+        life.is_told_to_end = True
+
+
+def _add(facts: TraceFacts, event: TraceEvent) -> None:
+    fields = event.fields
+    term = fields.get("leadership_term_id")
+    if event.event == TraceKind.LEADERSHIP_TERM and type(term) is int:
+        facts.entered.add(term)
+    for name in _POSITIONS:
+        position = fields.get(name)
+        if type(position) is int and facts.position < position < _NO_POSITION:
+            facts.position = position
+    if event.event == TraceKind.ERROR:
+        kind = str(fields.get("kind", ""))
+        facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, bool(facts.entered)))
+    elif event.event == TraceKind.LOOP_STALL and not facts.stall_ns:
+        facts.stall_ns = event.ns
+
+
+@dataclass(slots=True)
+class _SnapshotsTold:
+    """Follows the states of one module: it leaves SNAPSHOT when all is written, or when it gives the snapshot up."""
+
+    facts: TraceFacts
+    acked: int | None = None
+    """Where the services took theirs."""
+    ended: TraceEvent | None = None
+    has_failed: bool = False
+    """Only the first failure of a process is told: what is told later may have failed, too."""
+
+    def add(self, event: TraceEvent) -> None:
+        fields = event.fields
+        if event.event == TraceKind.ERROR and "snapshot" in str(fields.get("kind")):
+            self.has_failed = True
+        elif event.event in (TraceKind.ELECTION_STATE, TraceKind.ROLE):
+            self._give_up(event)
+        elif event.event == TraceKind.SERVICE_ACK:
+            position = fields.get("log_position")
+            self.acked = position if type(position) is int else None
+        elif event.event == TraceKind.MODULE_STATE and fields.get("new") == _TAKING:
+            self.acked = None
+        elif event.event == TraceKind.MODULE_STATE and fields.get("old") == _TAKING:
+            self._end(event)
+
+    def _end(self, event: TraceEvent) -> None:
+        if self.acked is not None and not self.has_failed:
+            self.ended = event
+            self.facts.snapshots[self.acked] = event.line
+
+    def _give_up(self, event: TraceEvent) -> None:
+        """An election takes the module back to where it began, at once."""
+        if self.acked is not None and self.ended is not None and self.ended.ns == event.ns:
+            self.facts.snapshots.pop(self.acked, None)
+        self.acked = None

@@ -1,0 +1,176 @@
+"""The promise that no process ended and no error was reported that nothing done to the cluster explains.
+
+From the traces, the faults and commands of the run, and what the members' processes printed. Errors are told apart by
+their kinds, never by their words. This module knows no cluster.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.trace_facts import ProcessLife, TracedError, TraceFacts
+from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.records import Manifest, RunFolder, companion_folders
+from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import S
+
+_SIMULATED: Final = "simulated"
+_FAILED: Final = 1
+"""With which a simulated process ends by whatever failure, and a real one by a defect."""
+_IN_ORDER: Final = frozenset({0, 8})
+"""Told to end; 8 took too long and was cut short."""
+_OF_ENVIRONMENT: Final = frozenset({2, 3, 4, 5})
+"""Ends that the machine explains, or who configured the member: no configuration, address, disk or place for it."""
+_OF_MEMBER: Final = frozenset({6, 7, 9})
+"""Ends by what became of other parts of the member or of its cluster."""
+
+_DEADLY: Final = frozenset({"kill", "stop", "restart", "power-cut", "die-in-change", "power-lost-in-change"})
+"""The kinds of faults that end processes; an orderly stop that takes too long is a kill."""
+_BREAKING: Final = _DEADLY | {"pause", "disk-full", "disk-slow"}
+"""The kinds of faults that take a member what it needs to go on."""
+_GRACE_NS: Final = 10 * S
+"""How long after a fault its members may still find out that they cannot go on."""
+
+_ORDINARY: Final = frozenset({"election", "commit position", "session", "node control", "tools"})
+"""Kinds of errors that members report of what they are there to live with, and of what operators get wrong."""
+_ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not read", "credentials ", "backup")
+"""Of strangers, who may send anything, and of operators."""
+_SERVICE_OWN: Final = re.compile(r"service-\d+-service")
+"""A service raised: nothing that is done to a cluster makes its code do so."""
+_SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
+_STORED: Final = frozenset({"catalog", "recovery", "delete", "log entry"})
+"""What a member finds wrong in its own files."""
+
+_TRACEBACK: Final = b"Traceback (most recent call last)"
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """When a fault did what it does, to whom."""
+
+    what: str
+    members: tuple[int, ...]
+    begin_ns: int
+    end_ns: int
+
+
+def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
+    """One finding: the worst of what is not explained."""
+    windows = [_window(fault) for fault in run.read_faults()]
+    disturbed_ns = _disturbed_ns(run, traces, windows)
+    found = [
+        *_tracebacks(run, manifest),
+        *(broken for facts in traces for life in facts.lives if (broken := _unexplained_end(life, manifest, windows))),
+        *(
+            broken
+            for facts in traces
+            for error in facts.errors
+            if (broken := _unexplained(error, facts, windows, disturbed_ns))
+        ),
+    ]
+    findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in found]
+    if findings:
+        return max(findings, key=lambda finding: finding.verdict)
+    ends = sum(life.status is not None or life.next_ns is not None for facts in traces for life in facts.lives)
+    errors = sum(len(facts.errors) for facts in traces)
+    detail = f"{ends} ends of processes and {errors} kinds of errors are explained"
+    return Finding(Promise.NO_UNEXPLAINED_END, Verdict.VALID, detail)
+
+
+def _window(fault: FaultRecord) -> _Window:
+    end_ns = fault.inject_end_ns if fault.heal_end_ns is None else fault.heal_end_ns
+    # Links are tried before they are cut, by connections that members see.
+    asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
+    return _Window(fault.what, fault.members, asked_ns, end_ns)
+
+
+# --- ends ---
+
+
+def _unexplained_end(life: ProcessLife, manifest: Manifest, windows: Iterable[_Window]) -> Broken | None:
+    who = f"member-{life.member_id}/trace.jsonl"
+    whose = f"process {life.component!r} of member {life.member_id}"
+    hits = [window for window in windows if life.member_id in window.members]
+    if life.status is None:
+        if life.next_ns is None or life.next_ns < life.last_ns:
+            # It runs, or the machine was started anew: its clock begins anew.
+            return None
+        if any(_covers(hit, life.last_ns, life.next_ns) for hit in hits if hit.what in _DEADLY):
+            return None
+        detail = f"{who}:{life.line}: {whose} did not tell its end and was started again, and no fault ended it"
+        return Broken(Verdict.INVALID, detail, members=(life.member_id,))
+    if life.status in _IN_ORDER:
+        return None
+    detail = f"{who}:{life.end_line}: {whose} ended with status {life.status}, and no fault explains it"
+    verdict = Verdict.UNKNOWN if life.status in _OF_ENVIRONMENT else Verdict.INVALID
+    is_simulated = manifest.runtime == _SIMULATED and life.status == _FAILED
+    can_be_explained = is_simulated or life.status in _OF_ENVIRONMENT | _OF_MEMBER
+    if can_be_explained and (life.is_told_to_end or any(_lasts(hit, life.last_ns) for hit in hits)):
+        return None
+    return Broken(verdict, detail, members=(life.member_id,))
+
+
+def _covers(window: _Window, last_ns: int, next_ns: int) -> bool:
+    """Whether it was there between the last word of a process and the start of the next one."""
+    return window.begin_ns <= next_ns and last_ns <= window.end_ns
+
+
+def _lasts(window: _Window, ns: int) -> bool:
+    return window.what in _BREAKING and window.begin_ns <= ns <= window.end_ns + _GRACE_NS
+
+
+# --- errors ---
+
+
+def _disturbed_ns(run: RunFolder, traces: Iterable[TraceFacts], windows: Iterable[_Window]) -> int | None:
+    """From when on something had been done to the cluster, or its machine had held it up. None for never."""
+    moments = [window.begin_ns for window in windows]
+    moments += [control.begin_ns for control in run.read_controls()]
+    moments += [facts.stall_ns for facts in traces if facts.stall_ns]
+    moments += [life.last_ns for facts in traces for life in facts.lives if life.next_ns is not None]
+    return min(moments, default=None)
+
+
+def _unexplained(
+    error: TracedError, facts: TraceFacts, windows: Iterable[_Window], disturbed_ns: int | None
+) -> Broken | None:
+    kind = error.kind
+    if kind in _ORDINARY or kind.startswith(_ORDINARY_PREFIXES) or _SERVICE_EGRESS.fullmatch(kind):
+        return None
+    if kind in _STORED:
+        is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
+        is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
+    elif _SERVICE_OWN.fullmatch(kind):
+        is_explained = False
+    else:
+        # At a start the others may not be there yet.
+        is_explained = not error.is_in_term or (disturbed_ns is not None and disturbed_ns <= error.ns)
+    if is_explained:
+        return None
+    detail = (
+        f"{facts.name}:{error.line}: member {error.member_id} reported an error of kind {kind!r} that no fault explains"
+    )
+    return Broken(Verdict.UNKNOWN, detail, members=(error.member_id,))
+
+
+# --- output ---
+
+
+def _tracebacks(run: RunFolder, manifest: Manifest) -> Iterator[Broken]:
+    members = [(run.member(member_id).path, (member_id,)) for member_id in range(manifest.members)]
+    others = [(path, ()) for path in companion_folders(run.path)]
+    for folder, ids in (*members, *others):
+        for path in sorted(folder.glob("*.log")):
+            line = _line_with_traceback(path)
+            if line:
+                detail = f"{folder.name}/{path.name}:{line}: a traceback: something failed that nobody foresaw"
+                yield Broken(Verdict.INVALID, detail, members=ids)
+
+
+def _line_with_traceback(path: Path) -> int:
+    """The number of the first line with one; 0 without any."""
+    with path.open("rb") as stream:
+        return next((number for number, line in enumerate(stream, 1) if _TRACEBACK in line), 0)

@@ -1,0 +1,235 @@
+"""Runs that did not leave all that they should have, and runs in which something ended or failed for no known reason.
+
+In `leader-killed` member 0 is killed and started again, nothing else ends. In `snapshot-and-restart` member 1 is
+killed, snapshots are taken, and all members end by an admin command. In `backup-loses-its-source` snapshots are taken,
+and two members are never started again.
+"""
+
+import json
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+from support.bad_runs.bad_run import BadRun
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Verdict
+
+KILLED, ORDERED, BACKED_UP = "leader-killed", "snapshot-and-restart", "backup-loses-its-source"
+_ENTRY = 64
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines(keepends=True)
+
+
+def _trace(run: Path, member: int) -> Path:
+    return run / f"member-{member}" / "trace.jsonl"
+
+
+def _keep(path: Path, is_kept: Callable[[int, str], bool]) -> None:
+    path.write_text("".join(line for number, line in enumerate(_lines(path)) if is_kept(number, line)))
+
+
+def _add(run: Path, member: int, before: str, **fields: object) -> None:
+    """An event before the first one with that text, or at the end."""
+    lines = _lines(_trace(run, member))
+    at = next((number for number, line in enumerate(lines) if before in line), len(lines))
+    near = json.loads(lines[at - 1])
+    head = {name: near[name] for name in ("ts", "epoch_ms", "member", "component", "pid")}
+    lines.insert(at, json.dumps({**head, **fields}, separators=(",", ":")) + "\n")
+    _trace(run, member).write_text("".join(lines))
+
+
+# --- what is not there ---
+
+
+def a_trace_is_gone(run: Path) -> None:
+    _trace(run, 1).unlink()
+
+
+def a_trace_is_empty(run: Path) -> None:
+    _trace(run, 1).write_text("")
+
+
+def a_trace_lost_its_beginning(run: Path) -> None:
+    _keep(_trace(run, 2), lambda number, _: number > 100)
+
+
+def a_trace_lost_its_end(run: Path) -> None:
+    lines = len(_lines(_trace(run, 2)))
+    _keep(_trace(run, 2), lambda number, _: number < lines - 300)
+
+
+def a_trace_does_not_say_that_the_last_term_was_entered(run: Path) -> None:
+    _leave_term_out(run, 1, 1)
+
+
+def nobody_entered_the_first_term(run: Path) -> None:
+    for member in range(3):
+        _keep(
+            _trace(run, member), lambda _, line: not ('"leadership_term"' in line and '"leadership_term_id":0' in line)
+        )
+
+
+def _leave_term_out(run: Path, member: int, term: int) -> None:
+    told = f'"event":"leadership_term","leadership_term_id":{term}'
+    _keep(_trace(run, member), lambda _, line: told not in line)
+
+
+def a_member_is_gone(run: Path) -> None:
+    shutil.rmtree(run / "member-2")
+
+
+def there_is_one_member_more(run: Path) -> None:
+    shutil.copytree(run / "member-2", run / "member-3")
+
+
+def nobody_wrote_down_the_faults(run: Path) -> None:
+    (run / "faults.jsonl").unlink()
+
+
+def nobody_wrote_down_the_commands(run: Path) -> None:
+    (run / "controls.jsonl").unlink()
+
+
+def a_command_is_not_written_down(run: Path) -> None:
+    _keep(run / "controls.jsonl", lambda _, line: '"what":"resume"' not in line)
+
+
+def a_member_has_no_snapshots(run: Path) -> None:
+    """Neither the recordings nor the entries that name them."""
+    _without_snapshots(run, 2)
+
+
+def nobody_has_snapshots_and_nobody_ordered_any(run: Path) -> None:
+    for member in range(3):
+        _without_snapshots(run, member)
+    (run / "controls.jsonl").write_text("")
+    _plan(run, [])
+
+
+def only_the_commands_tell_of_snapshots(run: Path) -> None:
+    _without_snapshots(run, 0)
+    _keep(_trace(run, 0), lambda _, line: '"SNAPSHOT"' not in line)
+
+
+def only_the_log_asks_for_snapshots(run: Path) -> None:
+    for member in range(3):
+        _without_snapshots(run, member)
+        _keep(_trace(run, member), lambda _, line: '"SNAPSHOT"' not in line)
+    (run / "controls.jsonl").unlink()
+    _plan(run, [])
+
+
+def _without_snapshots(run: Path, member: int) -> None:
+    path = run / f"member-{member}" / "cluster" / "recording.log"
+    content = path.read_bytes()
+    entries = [content[at : at + _ENTRY] for at in range(0, len(content), _ENTRY)]
+    path.write_bytes(b"".join(each for each in entries if struct.unpack_from("<i", each, 44)[0] == 0))
+
+
+def _plan(run: Path, commands: list[str]) -> None:
+    path = run / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "planned_commands": commands}))
+
+
+# --- what nothing explains ---
+
+
+def a_member_crashed_and_was_started_again(run: Path) -> None:
+    _add(run, 1, "@end", event="process-start", version="0")
+
+
+def a_process_ended_with_a_signal(run: Path) -> None:
+    _add(run, 1, "@end", event="process-end", status=139, reason="")
+
+
+def a_process_ended_by_a_defect_long_before_the_fault(run: Path) -> None:
+    _add(run, 0, '"leadership_term"', event="process-end", status=1, reason="")
+    _add(run, 0, '"leadership_term"', event="process-start", version="0")
+
+
+def the_kill_was_of_another_member(run: Path) -> None:
+    path = run / "faults.jsonl"
+    path.write_text("".join(json.dumps({**json.loads(line), "members": [2]}) + "\n" for line in _lines(path)))
+
+
+def a_member_crashed_before_it_was_killed(run: Path) -> None:
+    _add(run, 0, '"leadership_term"', event="process-start", version="0")
+
+
+def a_killed_member_died_of_a_signal_when_it_was_back(run: Path) -> None:
+    _add(run, 0, "@end", event="process-end", status=139, reason="")
+
+
+def an_isolated_member_failed(run: Path) -> None:
+    """Links that are cut explain no end of a process."""
+    _add(run, 0, "@end", event="process-end", status=1, reason="")
+
+
+def a_member_printed_a_traceback(run: Path) -> None:
+    text = "member 1: begins\nTraceback (most recent call last):\n  File ...\nKeyError: 5\n"
+    (run / "member-1" / "member.log").write_text(text)
+
+
+def a_service_raised(run: Path) -> None:
+    _add(run, 2, "@end", event="error", kind="service-0-service", text="entry ending at 96: KeyError")
+
+
+def a_member_found_its_catalog_damaged(run: Path) -> None:
+    """No fault ever hit member 2."""
+    _add(run, 2, "@end", event="error", kind="catalog", text="descriptor 3 makes no sense")
+
+
+def a_peer_sent_nonsense_before_anything_happened(run: Path) -> None:
+    lines = _lines(_trace(run, 2))
+    at = next(number for number, line in enumerate(lines) if '"leadership_term"' in line)
+    _add(run, 2, lines[at + 3], event="error", kind="media-peer-1", text="member-1: frame of type 9")
+
+
+def _absent(damage: Callable[[Path], None], *says: str, scenario: str = KILLED) -> BadRun:
+    return BadRun(scenario, damage, Promise.EVIDENCE_COMPLETE, says, Verdict.UNKNOWN)
+
+
+def _unexplained(
+    damage: Callable[[Path], None], *says: str, verdict: Verdict = Verdict.INVALID, scenario: str = KILLED
+) -> BadRun:
+    return BadRun(scenario, damage, Promise.NO_UNEXPLAINED_END, says, verdict)
+
+
+ABSENT = (
+    _absent(a_trace_is_gone, "member-1/trace.jsonl is missing"),
+    _absent(a_trace_is_empty, "member-1/trace.jsonl", "start of 'all'"),
+    _absent(a_trace_lost_its_beginning, "member-2/trace.jsonl:1"),
+    _absent(a_trace_lost_its_end, "member-2/trace.jsonl ends at position"),
+    _absent(a_trace_does_not_say_that_the_last_term_was_entered, "member-1/trace.jsonl", "term 1"),
+    _absent(nobody_entered_the_first_term, "no trace tells of term 0"),
+    _absent(a_member_is_gone, "member-2 is missing", "3 members"),
+    _absent(there_is_one_member_more, "member-3", "3 members"),
+    _absent(nobody_wrote_down_the_faults, "faults.jsonl", "'dead'"),
+    _absent(nobody_wrote_down_the_commands, "controls.jsonl", "planned", scenario=ORDERED),
+    _absent(a_command_is_not_written_down, "controls.jsonl", "'resume'", scenario=ORDERED),
+    _absent(a_member_has_no_snapshots, "member-2/cluster/recording.log", "position", scenario=ORDERED),
+    _absent(
+        nobody_has_snapshots_and_nobody_ordered_any,
+        "member-0/cluster/recording.log",
+        "trace.jsonl:",
+        scenario=ORDERED,
+    ),
+    _absent(only_the_log_asks_for_snapshots, "no cluster/recording.log", "the log asks for one", scenario=BACKED_UP),
+    _absent(only_the_commands_tell_of_snapshots, "member-0/cluster/recording.log", "controls.jsonl", scenario=ORDERED),
+)
+UNEXPLAINED = (
+    _unexplained(a_member_crashed_and_was_started_again, "member-1/trace.jsonl:1", "member 1", "started again"),
+    _unexplained(a_process_ended_with_a_signal, "member-1/trace.jsonl:", "status 139"),
+    _unexplained(a_process_ended_by_a_defect_long_before_the_fault, "member-0/trace.jsonl:", "status 1"),
+    _unexplained(a_member_crashed_before_it_was_killed, "member-0/trace.jsonl:1", "started again"),
+    _unexplained(a_killed_member_died_of_a_signal_when_it_was_back, "member-0/trace.jsonl:", "status 139"),
+    _unexplained(an_isolated_member_failed, "member-0/trace.jsonl:", "status 1", scenario="leader-isolated-reset"),
+    _unexplained(the_kill_was_of_another_member, "member-0/trace.jsonl:1", "started again"),
+    _unexplained(a_member_printed_a_traceback, "member-1/member.log:2", "traceback"),
+    _unexplained(a_service_raised, "member-2/trace.jsonl:", "'service-0-service'", verdict=Verdict.UNKNOWN),
+    _unexplained(a_member_found_its_catalog_damaged, "member-2/trace.jsonl:", "'catalog'", verdict=Verdict.UNKNOWN),
+    _unexplained(a_peer_sent_nonsense_before_anything_happened, "'media-peer-1'", verdict=Verdict.UNKNOWN),
+)

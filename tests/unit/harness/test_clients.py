@@ -1,0 +1,108 @@
+"""Each entry is of its term; each operation is in the session that took it, in its order, one at a time a slot."""
+
+from dataclasses import replace
+
+import pytest
+
+from upheaval.checkers.clients import clients_of, judge_clients, judge_terms
+from upheaval.checkers.events import LogEvents
+from upheaval.checkers.verdict import Verdict
+from upheaval.checkers.witness import LogEntry
+from upheaval.records import Function, Operation, Outcome
+
+OK, FAIL, UNKNOWN = Outcome.OK, Outcome.FAIL, Outcome.UNKNOWN
+
+
+def op(
+    number: int, process: int, invoke: int, complete: int | None, outcome: Outcome = OK, session: int = 7
+) -> Operation:
+    return Operation(number, process, Function.READ, "k", None, invoke, complete, outcome, None, None, session)
+
+
+def at(number: int, position: int, session: int = 7) -> LogEntry:
+    return LogEntry(position, number, Function.READ, "k", None, session=session)
+
+
+def said(operations: list[Operation], entries: list[LogEntry]) -> str:
+    """What is wrong; empty when nothing is."""
+    (finding,) = judge_clients(clients_of(operations, entries))
+    return finding.detail if finding.verdict is Verdict.INVALID else ""
+
+
+@pytest.mark.parametrize(
+    ("operations", "earlier"),
+    [
+        ([op(1, 0, 10, 20), op(2, 0, 20, 30)], None),
+        ([op(1, 0, 10, 20), op(2, 0, 19, 30)], 1),
+        ([op(2, 0, 19, 25), op(1, 0, 10, 26)], 1),
+        ([op(1, 0, 10, None, UNKNOWN), op(2, 0, 90, 95)], 1),
+        ([op(1, 0, 10, None, UNKNOWN), op(2, 1, 90, 95)], None),
+        ([op(1, 0, 10, None, FAIL), op(2, 0, 11, 95)], None),
+        ([op(1, 0, 10, 20), op(2, 0, 15, None, FAIL)], 1),
+    ],
+)
+def test_a_slot_has_one_operation_outstanding(operations: list[Operation], earlier: int | None) -> None:
+    wrong = said(operations, [])
+    if earlier is None:
+        assert wrong == ""
+    else:
+        assert f"was invoked while operation id={earlier} of client slot 0 was outstanding" in wrong
+
+
+def test_of_several_the_first_line_is_named_and_calls_are_left_out() -> None:
+    both = [op(1, 0, 10, 20), op(2, 1, 10, 20), op(4, 1, 12, 40), op(3, 0, 11, 50)]
+    assert "operation id=2 of client slot 1" in said(both, [])
+    calls = [replace(each, f=Function.CALL, value="0" * 64) for each in both]
+    assert judge_clients(clients_of(calls, [])) == []
+
+
+def test_an_operation_is_in_the_session_that_took_it() -> None:
+    operations = [op(1, 0, 10, 20), op(2, 1, 11, 20, session=8)]
+    assert said(operations, [at(1, 64), at(2, 128, 8)]) == ""
+    assert "was sent in session 8 and lies in session 7 at position 128" in said(operations, [at(1, 64), at(2, 128)])
+
+
+def test_a_session_keeps_the_order_in_which_its_operations_were_invoked() -> None:
+    operations = [op(1, 0, 10, 20), op(2, 1, 11, 20), op(3, 2, 9, 20, session=8)]
+    assert said(operations, [at(1, 64), at(2, 128), at(3, 192, 8)]) == ""
+    wrong = said(operations, [at(2, 64), at(1, 128), at(3, 192, 8)])
+    assert "at position 128 was invoked before operation id=2 of session 7, which lies before it" in wrong
+
+
+def test_a_history_without_sessions_is_judged_by_its_slots_alone() -> None:
+    old = [replace(op(number, number, 10 - number, 20), session=None) for number in range(3)]
+    (finding,) = judge_clients(clients_of(old, [at(number, 64 * number, 99) for number in range(3)]))
+    assert finding.verdict is Verdict.VALID
+    assert finding.detail == "3 client slots; 0 operations lie in the session that took them"
+
+
+def events(*terms: tuple[str, int]) -> LogEvents:
+    found = LogEvents()
+    for index, (kind, term) in enumerate(terms):
+        found.add_term(kind, 64 * (index + 1), term, begins=kind == "begin")
+    return found
+
+
+@pytest.mark.parametrize(
+    ("terms", "wrong"),
+    [
+        ([("begin", 0), ("message", 0), ("begin", 3), ("message", 3)], ""),
+        ([("message", 0), ("begin", 0)], "message at position 64 is of term 0, where no term has begun"),
+        (
+            [("begin", 0), ("begin", 1), ("message", 0), ("message", 2)],
+            "at position 192 is of term 0, where the log is",
+        ),
+        ([("begin", 0), ("message", 1)], "message at position 128 is of term 1, where the log is in term 0"),
+        ([("begin", 1), ("begin", 1)], "begin at position 128 is of term 1, where the log is in term 1"),
+        ([("begin", 2), ("begin", 1)], "begin at position 128 is of term 1, where the log is in term 2"),
+    ],
+)
+def test_each_entry_is_of_the_term_in_which_it_lies(terms: list[tuple[str, int]], wrong: str) -> None:
+    found = events(*terms)
+    (finding,) = judge_terms(found.with_term, found.stray)
+    assert (finding.verdict is Verdict.INVALID) is bool(wrong)
+    assert wrong in finding.detail
+
+
+def test_a_log_without_entries_of_a_term_has_no_line() -> None:
+    assert judge_terms(0, None) == []

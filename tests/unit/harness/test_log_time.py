@@ -1,0 +1,119 @@
+"""Which times the entries of a term may have, and what explains a time or a delay that would break a promise."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.bounds import check_bounds
+from upheaval.checkers.events import TermTimes
+from upheaval.checkers.log_time import judge_time, leader_clocks
+from upheaval.checkers.verdict import Verdict
+from upheaval.errors import UsageError
+from upheaval.records import Manifest, RunFolder
+from upheaval_chaos.record import FaultRecord
+
+S = 10**9
+START_MS = 1_700_000_000_000
+
+
+def line(second: float, event: str, *, moved_ms: int = 0, **fields: object) -> str:
+    epoch_ms = START_MS + int(second * 1000) + moved_ms
+    return json.dumps({"ts": int(second * S), "epoch_ms": epoch_ms, "event": event, **fields}) + "\n"
+
+
+def heartbeat(second: float, member: int, term: int, *, sent: bool) -> str:
+    event = "send" if sent else "receive"
+    return line(second, event, message="CommitPosition", leadership_term_id=term, leader_member_id=member)
+
+
+def elected(second: float, leader: int, term: int) -> str:
+    fields = {"leadership_term_id": term, "leader_member_id": leader}
+    return line(second, "election_state", state="CLOSED", **fields) + line(
+        second, "leadership_term", source="election", **fields
+    )
+
+
+def times(*entries: tuple[int, int]) -> dict[int, TermTimes]:
+    found = TermTimes.of(*entries[0])
+    for entry in entries[1:]:
+        found.add(*entry)
+    return {3: found}
+
+
+def led_run(path: Path, *, moved_ms: int = 0, jumped: bool = False) -> RunFolder:
+    """Member 0 leads term 3 from second 1 to second 5; its clock is moved at second 3."""
+    run = RunFolder(path)
+    run.create(Manifest("run-1", "process", 1, "test", 0))
+    run.member(0).path.mkdir()
+    run.member(0).trace.write_text(
+        elected(1, 0, 3)
+        + line(3, "service-ack", moved_ms=moved_ms)
+        + line(5, "election_state", moved_ms=moved_ms, state="INIT", leader_member_id=-1, leadership_term_id=3)
+    )
+    if jumped:
+        run.add_fault(FaultRecord("clock-jump", "member-0", 2 * S, 2 * S, 3 * S, 3 * S, members=(0,)))
+    return run
+
+
+@pytest.mark.parametrize(("moved_ms", "jumped", "verdict"), [(0, False, 3), (-2500, False, 0), (0, True, 0)])
+def test_only_the_leaders_clock_explains_a_step_back(moved_ms: int, jumped: bool, verdict: int, tmp_path: Path) -> None:
+    run = led_run(tmp_path, moved_ms=moved_ms, jumped=jumped)
+    found = times((96, START_MS + 1000), (192, START_MS + 4000), (288, START_MS + 1600))
+    assert [finding.verdict for finding in judge_time(found, leader_clocks(run, 1), 0)] == [Verdict(verdict)]
+
+
+@pytest.mark.parametrize(("time_unit", "factor"), [(0, 1), (1, 1000), (2, 1_000_000)])
+def test_times_count_in_the_unit_of_the_cluster(time_unit: int, factor: int, tmp_path: Path) -> None:
+    clocks = leader_clocks(led_run(tmp_path), 1)
+    kept = times((96, (START_MS + 1000) * factor), (192, (START_MS + 5000) * factor))
+    late = times((96, (START_MS + 1000) * factor), (192, (START_MS + 5100) * factor))
+    assert judge_time(kept, clocks, time_unit)[0].verdict is Verdict.VALID
+    assert "has a time 100 ms after member 0 had ceased to lead" in judge_time(late, clocks, time_unit)[0].detail
+
+
+def failover(path: Path, second: float, *extra: str) -> RunFolder:
+    """Member 0 is heard last at second 2, member 1 leads from `second` on; member 2 tells of `extra`."""
+    run = RunFolder(path)
+    run.create(Manifest("run-1", "process", 3, "test", 0))
+    said = [elected(1, 0, 0), heartbeat(2, 0, 0, sent=False), elected(second, 1, 1)]
+    traces = [
+        [elected(1, 0, 0), heartbeat(1.5, 0, 0, sent=True), heartbeat(2, 0, 0, sent=True)],
+        said,
+        [*said, *extra, heartbeat(second + 0.1, 1, 1, sent=False)],
+    ]
+    for member_id, lines in enumerate(traces):
+        run.member(member_id).path.mkdir()
+        run.member(member_id).trace.write_text("".join(lines))
+    return run
+
+
+def judged(run: RunFolder) -> Verdict:
+    (finding,) = check_bounds(run, run.read_manifest())
+    return finding.verdict
+
+
+def test_a_failover_may_take_what_the_time_outs_allow(tmp_path: Path) -> None:
+    assert judged(failover(tmp_path / "in-time", 6.9)) is Verdict.VALID
+    assert judged(failover(tmp_path / "late", 7.1)) is Verdict.INVALID
+
+
+def test_a_late_failover_that_a_stall_explains_is_unknown(tmp_path: Path) -> None:
+    assert judged(failover(tmp_path, 8, line(8, "loop-stall", stall_ns=1_500_000_000))) is Verdict.UNKNOWN
+
+
+def test_a_failover_without_a_quorum_that_is_well_is_not_judged(tmp_path: Path) -> None:
+    run = failover(tmp_path / "fault", 20)
+    run.add_fault(FaultRecord("pause", "member-2", 3 * S, 3 * S, 19 * S, 19 * S, members=(2,)))
+    assert judged(run) is Verdict.VALID
+    run = failover(tmp_path / "start", 20)
+    trace = run.member(2).trace
+    trace.write_text(line(15, "process-start") + elected(20, 1, 1) + heartbeat(20.1, 1, 1, sent=False))
+    assert judged(run) is Verdict.VALID
+
+
+def test_time_outs_that_no_member_can_have_are_named(tmp_path: Path) -> None:
+    run = failover(tmp_path, 3)
+    run.write_manifest(Manifest("run-1", "process", 3, "test", 0, timeouts={"patience": 1}))
+    with pytest.raises(UsageError, match=r"timeouts\.patience is not a setting"):
+        judged(run)
