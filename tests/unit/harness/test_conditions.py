@@ -1,7 +1,6 @@
 """Waiting: convergence takes two looks in a row that agree, and a leader of old has not caught up."""
 
 import time
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,8 +41,10 @@ class Looks(Conditions):
     def __init__(self, run: RunFolder, *seen: list[MemberStatus]) -> None:
         super().__init__(run)
         self._seen = list(seen)
+        self.looked_ns: list[int] = []
 
     def status(self) -> list[MemberStatus]:
+        self.looked_ns.append(time.monotonic_ns())
         return self._seen.pop(0) if len(self._seen) > 1 else self._seen[0]
 
     def raise_if_ended(self, member_id: int | None = None) -> None:
@@ -75,14 +76,9 @@ def test_equal_looks_at_different_positions_are_not_the_end(tmp_path: Path) -> N
 
 def test_the_end_is_before_the_look_that_found_nothing_more(tmp_path: Path) -> None:
     """What was committed before that has to be within the final positions; later than that it need not."""
-    looked_ns: list[int] = []
-
-    def look() -> Sequence[MemberStatus]:
-        looked_ns.append(time.monotonic_ns())
-        return members(96, 96, 96)
-
-    converge = Conditions(look, raise_if_ended=lambda: None).converge(run_folder(tmp_path), 10)
-    first, second = looked_ns
+    looks = Looks(run_folder(tmp_path), members(96, 96, 96))
+    converge = looks.converge(10)
+    first, second = looks.looked_ns
     assert first <= converge.completed_ns <= second
 
 

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from support.built_runs import BuiltRun, good_run, new_term, payload_index, term_line
+from support.built_runs import (
+    START_LINE,
+    BuiltRun,
+    end_lines,
+    good_run,
+    new_term,
+    payload_index,
+    term_line,
+    terms_of,
+)
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Verdict
@@ -61,7 +70,9 @@ def half_told(run: Path, *, whole_logs: int = 3) -> tuple[BuiltRun, int]:
     built.write(run)
     write_finals(run, middle)
     (run / "member-0" / "trace.jsonl").write_text("")
-    for line in (*built.traces[0], term_line(1, 2, middle)):
+    terms = terms_of(built.payloads[0])
+    told = term_line(1, 2, middle, terms[1])
+    for line in (START_LINE, *built.traces[0], told, *end_lines(middle, terms)):
         add_line(run, 0, line)
     return built, middle
 
@@ -98,7 +109,7 @@ def test_a_member_that_had_recorded_past_its_final_position_makes_it_unknown(tmp
     add_line(tmp_path, 1, appended(1, built.end_positions[1]))
     finding = judged(tmp_path)
     assert (finding.verdict, finding.members) == (Verdict.UNKNOWN, (1,)), finding
-    for said in (f"append position {middle} of member 1", str(built.end_positions[1]), "member-1/trace.jsonl:2"):
+    for said in (f"append position {middle} of member 1", str(built.end_positions[1]), "member-1/trace.jsonl:6"):
         assert said in finding.detail
 
 
@@ -109,7 +120,7 @@ def test_a_recording_that_ends_before_what_its_member_told_is_invalid(tmp_path: 
     add_line(tmp_path, 1, appended(1, end + 96))
     finding = judged(tmp_path)
     assert (finding.verdict, finding.members, finding.position) == (Verdict.INVALID, (1,), end), finding
-    for said in (f"member 1 ends at position {end}", f"position {end + 96} (member-1/trace.jsonl:2)"):
+    for said in (f"member 1 ends at position {end}", f"position {end + 96} (member-1/trace.jsonl:6)"):
         assert said in finding.detail
 
 
