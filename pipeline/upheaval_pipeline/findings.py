@@ -91,6 +91,8 @@ def _require_readable(run: RunTables, rows: _Rows) -> None:
     first = first or bad.get("faults") or bad.get("trace")
     if first is not None:
         raise UsageError(first[1])
+    if run.aside.malformed:
+        raise UsageError(run.aside.malformed)
 
 
 def _id_twice(name: str, file: Path | None, row: Evidence) -> tuple[int, str]:

@@ -43,6 +43,8 @@ class Aside:
     positions: TracedPositions = field(default_factory=TracedPositions)
     taken: TakenSnapshots = _NOTHING_TAKEN
     """What there is of the snapshots that the log may ask for."""
+    malformed: str = ""
+    """The line of a file of which none of this could be found out; then it has the commands only."""
 
     def to_json(self) -> str:
         """As it stands in a column of the lake."""
@@ -50,8 +52,15 @@ class Aside:
 
 
 def aside_of(run: RunFolder) -> Aside:
-    """Raises `UsageError` for malformed files."""
+    """Raises `UsageError` for malformed commands; what else is malformed is a part of the answer."""
     controls = tuple(run.read_controls())
+    try:
+        return _aside_of(run, controls)
+    except UsageError as error:
+        return Aside(controls=controls, malformed=str(error))
+
+
+def _aside_of(run: RunFolder, controls: tuple[ControlRecord, ...]) -> Aside:
     manifest = run.read_manifest()
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
     traced = traced_positions(run, manifest)
@@ -65,6 +74,8 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     told = json.loads(text or "null")
     if not isinstance(told, dict):
         raise _too_old(lake, run)
+    if told.get("malformed"):
+        return Aside(controls=tuple(map(parse_control, told["controls"])), malformed=told["malformed"])
     try:
         commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
         clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])

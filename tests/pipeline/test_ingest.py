@@ -36,7 +36,9 @@ def test_bad_lines_and_files_are_rejects_that_say_where(tmp_path: Path, spark: A
     built.write(run)
     with (run / "history.jsonl").open("ab") as stream:
         stream.write(b'{"id": \xff}\n{"id": 99999999999999999999}\n')
-    with (run / "member-0" / "trace.jsonl").open("a") as stream:
+    trace = run / "member-0" / "trace.jsonl"
+    bad_line = len(trace.read_text().splitlines()) + 1
+    with trace.open("a") as stream:
         stream.write("[]\n")
     (run / "faults.jsonl").write_text("nothing\n")
     (run / "member-1" / "archive" / "archive.catalog").unlink()
@@ -51,7 +53,8 @@ def test_bad_lines_and_files_are_rejects_that_say_where(tmp_path: Path, spark: A
     shown = "\n".join(reasons)
     assert "history.jsonl:401: not UTF-8 text" in shown
     assert "history.jsonl:402: " in shown
-    assert "trace.jsonl:3: not a JSON object" in shown
+    assert f"trace.jsonl:{bad_line}: not a JSON object" in shown
+    assert spark.read.parquet(str(lake / "runs")).count() == 1
     assert "faults.jsonl:1: not JSON" in shown
     assert "archive.catalog" in shown
     assert "no valid frame at position 0" in shown
