@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.ballots import BallotRules
+from upheaval.checkers.bounds import timeouts_of
 from upheaval.checkers.commits import CommitRules
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import MemberEvent, Place, Rules
@@ -16,7 +17,6 @@ from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import Manifest, MemberFolder, RunFolder, TraceEvent
 from upheaval.records.jsonfields import FieldError
 from upheaval_node.files import layout
-from upheaval_node.settings import profile_settings
 from upheaval_node.trace_kinds import TraceKind
 
 _POWER_LOST: Final = ("power-cut", "power-lost-in-change")
@@ -40,7 +40,8 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
     forgetful = _forgetful(run, manifest)
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     ballots = BallotRules(manifest.members, forgetful)
-    rules: tuple[Rules, ...] = (ballots, CommitRules(manifest.members, silence_ns(manifest.profile), bool(forgetful)))
+    silence_ns = timeouts_of(manifest).leader_heartbeat_ns
+    rules: tuple[Rules, ...] = (ballots, CommitRules(manifest.members, silence_ns, bool(forgetful)))
     broken: dict[Promise, Finding] = {}
     unheard: list[int] = []
     for folder in folders:
@@ -56,11 +57,6 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
     if forgotten is not None:
         broken[ballots.promise] = forgotten
     return [_finding(each, broken.get(each.promise), unheard, run) for each in rules]
-
-
-def silence_ns(profile: str) -> int:
-    """After how long a follower that says nothing counts for nothing."""
-    return profile_settings(profile).cluster.timeouts.leader_heartbeat_ns
 
 
 def member_event(member_id: int, event: TraceEvent) -> MemberEvent:
