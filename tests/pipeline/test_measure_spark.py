@@ -49,6 +49,15 @@ def test_a_run_without_operations_has_figures(tmp_path: Path, spark: Any) -> Non
     assert measure(spark, tmp_path) == measure_run(run)
 
 
+def test_the_figures_are_equal_where_a_clock_began_anew(tmp_path: Path, spark: Any) -> None:
+    run = good_run().write(tmp_path)
+    with run.member(1).trace.open("a") as trace:
+        trace.write(f'{{"ts":{3 * S},"event":"send"}}\n{{"ts":7,"event":"process-start"}}\n')
+    figures = measure(spark, tmp_path)
+    assert figures == measure_run(run)
+    assert figures.length_ns > 2 * S
+
+
 def test_a_malformed_line_is_named(tmp_path: Path, spark: Any) -> None:
     good_run().write(tmp_path)
     (tmp_path / "faults.jsonl").write_text("{}\n")

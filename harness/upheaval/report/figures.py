@@ -228,7 +228,8 @@ def _extent(
 ) -> tuple[int, int]:
     moments = [o.invoke_ns for o in operations] + [o.complete_ns for o in operations if o.complete_ns is not None]
     moments += [t for f in faults for t in (f.inject_begin_ns, f.heal_end_ns) if t is not None]
-    moments += [events[i].ns for events in traces if events for i in (0, -1)]
+    # The first and the last line need not have them: the clock of a machine that was started anew begins anew.
+    moments += [pick(event.ns for event in events) for events in traces if events for pick in (min, max)]
     return (min(moments), max(max(moments), min(moments) + 1)) if moments else (0, 1)
 
 
