@@ -9,6 +9,8 @@ from typing import Final
 from upheaval.records import MemberFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
+LOST_EVENTS: Final = "lost_events_before"
+"""A field of the line that follows on lines which could not be written."""
 _BEFORE_START: Final = (TraceKind.CERTIFICATES_READ, TraceKind.ERROR)
 """What a process may tell before it tells that it has started: certificates are read first."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")
@@ -63,6 +65,8 @@ class TraceFacts:
     snapshots: dict[int, int] = field(default_factory=dict)
     """Positions at which it says that a snapshot was taken, each with the line."""
     errors: list[TracedError] = field(default_factory=list)
+    lost: TraceEvent | None = None
+    """The first event before which others were lost."""
     stall_ns: int = 0
     """When the first stall was told; 0 without one."""
 
@@ -85,6 +89,8 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
     running: dict[str, ProcessLife] = {}
     snapshots = _SnapshotsTold(facts)
     for event in folder.read_trace():
+        if LOST_EVENTS in event.fields and facts.lost is None:
+            facts.lost = event
         component = str(event.fields.get("component", ""))
         if event.event == TraceKind.PROCESS_START:
             before = running.get(component)
