@@ -1,7 +1,8 @@
 """`upheaval verify --engine spark`: the promises of `upheaval.checkers`, judged by Spark.
 
 Joins, sorts and grouping are Spark's. Every promise ends in evidence, one row with a count and what the first violation
-consists of; these rows alone come back to this process, which words the findings as the in-process checker does. Keys
+consists of; these rows come back to this process, which words the findings as the in-process checker does. Before them
+comes back where each member's log ends, a row a member: `upheaval.checkers.positions` bounds by it what is judged. Keys
 are cleared many at a time by their columns, logs by sums of the fingerprints of ranges; only what does not check out is
 looked at one by one. Shared with the in-process checker is what judges one key.
 

@@ -12,20 +12,26 @@ from upheaval.cli.main import main
 GATHERING = {"collect", "toPandas", "toArrow", "toLocalIterator", "take", "first", "head", "tail", "foreach"}
 
 
-def gathering_calls(text: str) -> list[str]:
+def gathering(text: str) -> list[ast.Attribute]:
     calls = (node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
-    return [call.attr for call in calls if isinstance(call, ast.Attribute) and call.attr in GATHERING]
+    return [call for call in calls if isinstance(call, ast.Attribute) and call.attr in GATHERING]
+
+
+def gathering_calls(text: str) -> list[str]:
+    return [call.attr for call in gathering(text)]
 
 
 def text_of(module: str) -> str:
     return (Path(next(iter(upheaval_pipeline.__path__))) / module).read_text()
 
 
-def test_a_verdict_gathers_rows_once_at_its_end() -> None:
-    """In the module that puts the jobs together, where their evidence is complete."""
+def test_a_verdict_gathers_the_ends_of_logs_and_at_its_end_evidence() -> None:
+    """In the module that puts the jobs together: what bounds them, a row a member, and where they are complete."""
     text = text_of("verify.py")
-    assert gathering_calls(text) == ["collect"]
-    assert text.index("reduce(DataFrame.union, parts)") < text.index(".collect()")
+    calls = sorted(gathering(text), key=lambda call: call.lineno)
+    assert [call.attr for call in calls] == ["collect", "collect"]
+    assert [ast.unparse(call.value) for call in calls] == ["ends.select('member', 'log_end')", "gathered"]
+    assert text.index("gathered = reduce(DataFrame.union, parts)") < text.index("gathered.collect()")
 
 
 # Modules in which words of Spark's mean something else: arrays of numpy, and figures that are no verdict.

@@ -4,6 +4,7 @@ The bytes are written from the file formats, without the node's archive, so that
 a fault of the checkers.
 """
 
+import json
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -99,7 +100,8 @@ class BuiltRun:
             if trace and "process-start" not in trace[0]:
                 lines = [START_LINE, *lines]
             terms = terms_of(self.payloads[member_id])
-            ending = end_lines(self.end_positions[member_id], terms) if trace and self.converged else []
+            last_ns = max((json.loads(line)["ts"] for line in lines), default=1)
+            ending = end_lines(self.end_positions[member_id], terms, last_ns) if trace and self.converged else []
             run.member(member_id).trace.write_text("".join(line + "\n" for line in [*lines, *ending]))
         if self.converged:
             members = tuple(FinalPosition(i, end, end, 0) for i, end in enumerate(self.end_positions))
@@ -184,14 +186,14 @@ START_LINE = '{"ts":1,"component":"all","event":"process-start"}'
 """What the trace of each process begins with."""
 
 
-def end_lines(position: int, terms: Mapping[int, int]) -> list[str]:
+def end_lines(position: int, terms: Mapping[int, int], ns: int = 1) -> list[str]:
     """What the trace of a member tells of a run whose log ends there: each term, and that position."""
     entered = [
         f'"event":"leadership_term","leadership_term_id":{term},"term_base_log_position":{base},"log_position":{base}'
         for term, base in sorted(terms.items())
     ]
     lines = [*entered, f'"event":"service-ack","log_position":{position}']
-    return [f'{{"ts":1,"component":"all",{line}}}' for line in lines]
+    return [f'{{"ts":{ns},"component":"all",{line}}}' for line in lines]
 
 
 def trace_line(member: int, term: int, role: str = "LEADER") -> str:
