@@ -13,7 +13,7 @@ from typing import Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import named_snapshots, term_entries
-from upheaval.checkers.trace_facts import TraceFacts, facts_of
+from upheaval.checkers.trace_facts import LOST_EVENTS, TraceFacts, facts_of
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import SPLIT, STANDBY, FinalPosition, Manifest, RunFolder, companion_folders, read_origin
 from upheaval_node.files import layout
@@ -68,6 +68,9 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
         event = facts.unstarted
         component = event.fields.get("component", "")
         detail = f"{facts.name}:{event.line} is {event.event!r} of {component!r}, of whose start nothing is told before"
+        raise _missing(detail, who)
+    if facts.lost is not None:
+        detail = f"{facts.name}:{facts.lost.line} says that {facts.lost.fields[LOST_EVENTS]} events before it were lost"
         raise _missing(detail, who)
     started = facts.components
     absent = (_SPLIT if manifest.components == SPLIT else _TOGETHER) - started

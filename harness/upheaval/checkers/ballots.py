@@ -5,7 +5,7 @@ entered. To ask for votes is to vote for oneself. Knows nothing of files, and of
 reach.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 from upheaval.checkers.promises import Promise
@@ -50,8 +50,9 @@ class BallotRules:
         self._members = members
         self._forgetful = forgetful
         self._voters = [_Voter() for _ in range(members)]
-        self._given: dict[tuple[int, int], int] = {}
-        self._counted: dict[tuple[int, int], MemberEvent] = {}
+        self._given: set[tuple[int, int, int]] = set()
+        self._counted: dict[tuple[int, int, int], MemberEvent] = {}
+        """By voter, term and candidate."""
 
     def on_event(self, event: MemberEvent) -> None:
         """The next event of a member."""
@@ -83,14 +84,17 @@ class BallotRules:
             )
             raise Broken(Verdict.INVALID, detail, members=(member_id,))
 
-    def at_end(self) -> None:
+    def at_end(self) -> Iterator[tuple[int, Broken]]:
         """All events of all members were given: a vote that one counted, another one gave."""
-        for (voter_id, term), event in self._counted.items():
-            if self._given.get((voter_id, term)) != event.member_id:
-                raise event.invalid(
-                    f"member {event.member_id} counts a vote of member {voter_id} in term {term} "
-                    f"that member-{voter_id}/trace.jsonl does not have",
+        for (voter_id, term, candidate_id), event in self._counted.items():
+            if (voter_id, term, candidate_id) not in self._given:
+                yield (
                     voter_id,
+                    event.invalid(
+                        f"member {event.member_id} counts a vote of member {voter_id} in term {term} "
+                        f"that member-{voter_id}/trace.jsonl does not have",
+                        voter_id,
+                    ),
                 )
 
     def said(self) -> str:
@@ -119,14 +123,16 @@ class BallotRules:
             term, voter_id = event.integer("candidate_term_id"), event.integer("follower_member_id")
             if event.integer("candidate_member_id") == event.member_id and voter_id in range(self._members):
                 voter.granted_by.setdefault(term, set()).add(voter_id)
-                self._counted.setdefault((voter_id, term), event)
+                self._counted.setdefault((voter_id, term, event.member_id), event)
 
     # --- votes ---
 
     def _on_candidacy(self, voter: _Voter, event: MemberEvent) -> None:
         term = event.integer("candidate_term_id")
         ballot = Ballot(term, event.member_id, voter.start, event.place)
-        known = voter.stood.setdefault(term, ballot)
+        known = voter.stood.get(term, ballot)
+        voter.stood[term] = ballot
+        self._cast(voter, event, ballot)
         if known.start != voter.start:
             self._raise_forgotten(
                 f"member {event.member_id} stood for term {term} ({known.place}), and again after a restart "
@@ -134,7 +140,6 @@ class BallotRules:
                 event.member_id,
                 event.integer("log_position"),
             )
-        self._cast(voter, event, ballot)
 
     def _on_vote(self, voter: _Voter, event: MemberEvent) -> None:
         term, candidate = event.integer("candidate_term_id"), event.integer("candidate_member_id")
@@ -148,11 +153,13 @@ class BallotRules:
             detail = f"{name} with a log of {ours} voted for member {candidate} with one of {theirs}"
             raise event.invalid(detail, candidate, position=position)
         ballot = Ballot(term, candidate, voter.start, event.place)
-        self._cast(voter, event, ballot)
         voter.granted = ballot
+        self._cast(voter, event, ballot)
 
     def _cast(self, voter: _Voter, event: MemberEvent, ballot: Ballot) -> None:
         known, name = voter.ballot, f"member {event.member_id}"
+        voter.ballot = ballot
+        self._given.add((event.member_id, ballot.term_id, ballot.candidate_id))
         if known is not None and ballot.term_id < known.term_id:
             self._raise_forgotten(
                 f"{name} voted in term {ballot.term_id} ({ballot.place}), after it had voted in term {known.term_id} "
@@ -169,8 +176,6 @@ class BallotRules:
                 event.integer("log_position"),
                 is_of_one_start=known.start == ballot.start,
             )
-        voter.ballot = ballot
-        self._given[event.member_id, ballot.term_id] = ballot.candidate_id
 
     # --- terms ---
 
@@ -185,6 +190,7 @@ class BallotRules:
             )
             raise event.invalid(detail, position=position)
         known = voter.won.get(term)
+        voter.won[term] = Ballot(term, event.member_id, voter.start, event.place)
         if known is not None:
             self._raise_forgotten(
                 f"member {event.member_id} took term {term} ({known.place}), and again at {position} ({event.place})",
@@ -192,7 +198,6 @@ class BallotRules:
                 position,
                 is_of_one_start=known.start == voter.start,
             )
-        voter.won[term] = Ballot(term, event.member_id, voter.start, event.place)
 
     def _require_won(self, voter: _Voter, event: MemberEvent, term: int) -> None:
         won = voter.won.get(term)
@@ -203,7 +208,8 @@ class BallotRules:
 
     def _on_entered(self, voter: _Voter, event: MemberEvent) -> None:
         term, position = event.integer("leadership_term_id"), event.integer("log_position")
-        entered = voter.entered
+        leader, entered = event.integer("leader_member_id"), voter.entered
+        voter.entered = Ballot(term, leader, voter.start, event.place)
         if entered is not None and term < entered.term_id:
             self._raise_forgotten(
                 f"member {event.member_id} entered term {term} at {position} ({event.place}), after term "
@@ -212,12 +218,10 @@ class BallotRules:
                 position,
                 is_of_one_start=entered.start == voter.start,
             )
-        leader = event.integer("leader_member_id")
         if leader == event.member_id:
             self._require_won(voter, event, term)
         else:
             self._require_bound(voter, event, term)
-        voter.entered = Ballot(term, leader, voter.start, event.place)
 
     def _require_bound(self, voter: _Voter, event: MemberEvent, term: int) -> None:
         granted = voter.granted

@@ -117,7 +117,7 @@ def _trace_of(folder: MemberFolder, manifest: Manifest, member_id: int) -> _Told
             raise _broken(folder, folder.trace, f"is of run {fields['run']} in line {event.line}")
         _note(told, event)
     started = set().union(*told.started.values())
-    for pid, line in told.alive.items():
+    for pid, line in told.alive.items() if member_id != _NOBODY else ():
         if pid not in started:
             raise _broken(folder, folder.trace, f"has process {pid} in line {line}, and no start of it")
     return told

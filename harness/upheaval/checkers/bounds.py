@@ -11,7 +11,7 @@ from typing import Final
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.stalls import excused, longest_stall
-from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
 from upheaval.errors import UsageError
 from upheaval.records import AdminCommand, Manifest, RunFolder, TraceEvent
 from upheaval_node.errors import UsageError as NodeUsageError
@@ -164,6 +164,7 @@ class _Judge:
     def __init__(self, manifest: Manifest, members: Sequence[_Member], troubles: Sequence[_Trouble]) -> None:
         self._members = members
         self._troubles = troubles
+        self._missed: list[Broken] = []
         self._quorum = manifest.members // 2 + 1
         timeouts = timeouts_of(manifest)
         self._heartbeat_ns = timeouts.leader_heartbeat_ns
@@ -175,6 +176,7 @@ class _Judge:
         led = [each for member in self._members for each in member.led]
         silences = [ns for each in led for ns in self._silences(each)]
         failovers = [ns for each in led for ns in self._failover(each)]
+        raise_latest(self._missed)
         longest = f", the longest of {max(failovers) // MS} ms" if failovers else ""
         return (
             f"leaders of {len(led)} terms were never silent for more than {max(silences, default=SILENCE_NS) // MS} ms "
@@ -183,25 +185,24 @@ class _Judge:
         )
 
     def _silences(self, leadership: _Leadership) -> Iterator[int]:
-        """How long each was that nothing explains."""
+        """How long each was that nothing explains and that is allowed."""
         member_id = leadership.member_id
         for begin_ns, end_ns, line in leadership.silences:
             if self._is_in_trouble(member_id, begin_ns, end_ns) or not self._has_quorum(begin_ns, end_ns):
                 continue
             silence_ns = end_ns - begin_ns
-            if silence_ns > self._heartbeat_ns:
-                raise Broken(
-                    Verdict.INVALID,
-                    f"member {member_id} sent no heartbeat for {silence_ns // MS} ms while it led term "
-                    f"{leadership.leadership_term_id} (member-{member_id}/trace.jsonl:{line}; "
-                    f"allowed: {self._heartbeat_ns // MS} ms)",
-                    members=(member_id,),
-                    late_ms=_ms_over(silence_ns - self._heartbeat_ns),
-                )
-            yield silence_ns
+            if silence_ns <= self._heartbeat_ns:
+                yield silence_ns
+                continue
+            detail = (
+                f"member {member_id} sent no heartbeat for {silence_ns // MS} ms while it led term "
+                f"{leadership.leadership_term_id} (member-{member_id}/trace.jsonl:{line}; "
+                f"allowed: {self._heartbeat_ns // MS} ms)"
+            )
+            self._miss(detail, member_id, silence_ns - self._heartbeat_ns)
 
     def _failover(self, leadership: _Leadership) -> Iterator[int]:
-        """How long the members had heard nothing of a leader before this one; nothing where that is no failover."""
+        """How long the members had heard nothing of a leader before this one; nothing where it is none, or too long."""
         end_ns, term = leadership.begin_ns, leadership.leadership_term_id
         heard = [ns for member in self._members for before, ns in member.heard_ns.items() if before < term]
         if not heard or max(heard) > end_ns:
@@ -210,15 +211,18 @@ class _Judge:
         if not self._has_quorum(begin_ns, end_ns):
             return
         took_ns = end_ns - begin_ns
-        if took_ns > self._failover_ns:
-            raise Broken(
-                Verdict.INVALID,
-                f"member {leadership.member_id} led term {term} only {took_ns // MS} ms after a leader had been heard "
-                f"last, while a quorum was well (allowed: {self._failover_ns // MS} ms)",
-                members=(leadership.member_id,),
-                late_ms=_ms_over(took_ns - self._failover_ns),
-            )
-        yield took_ns
+        if took_ns <= self._failover_ns:
+            yield took_ns
+            return
+        detail = (
+            f"member {leadership.member_id} led term {term} only {took_ns // MS} ms after a leader had been heard "
+            f"last, while a quorum was well (allowed: {self._failover_ns // MS} ms)"
+        )
+        self._miss(detail, leadership.member_id, took_ns - self._failover_ns)
+
+    def _miss(self, detail: str, member_id: int, over_ns: int) -> None:
+        late_ms = -(-over_ns // MS)
+        self._missed.append(Broken(Verdict.INVALID, detail, members=(member_id,), late_ms=late_ms))
 
     def _has_quorum(self, begin_ns: int, end_ns: int) -> bool:
         """Whether so many members were well all the time, and had got over what they had had before."""
@@ -232,7 +236,3 @@ class _Judge:
 
     def _is_in_trouble(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         return any(trouble.hits(member_id, begin_ns, end_ns) for trouble in self._troubles)
-
-
-def _ms_over(ns: int) -> int:
-    return -(-ns // MS)

@@ -5,6 +5,7 @@ began at. A leader counts what it heard under its own term, and while it has not
 reported of the log that it was elected with; of itself it counts everything. Knows nothing of files and of votes.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -90,7 +91,7 @@ class CommitRules:
             case TraceKind.PROCESS_START if event.fields.get("component") in OF_MODULE:
                 self._members[event.member_id] = _Member()
 
-    def at_end(self) -> None:
+    def at_end(self) -> Iterator[tuple[int, Broken]]:
         """All events of all members were given: a position that one heard, another one has said."""
         heard = ((self._heard_reports, self._reported, "reported"), (self._heard_commits, self._announced, "committed"))
         for marks, said, what in heard:
@@ -100,10 +101,8 @@ class CommitRules:
                         f"member {mark.place.member_id} heard from member {sender} of position {mark.position} in term "
                         f"{term} ({mark.place}), which member-{sender}/trace.jsonl does not have as {what}"
                     )
-                    raise Broken(
-                        Verdict.INVALID, detail, members=(mark.place.member_id, sender), position=mark.position
-                    )
-
+                    members = mark.place.member_id, sender
+                    yield sender, Broken(Verdict.INVALID, detail, members=members, position=mark.position)
         for back, (known, event) in self._heard_back.items():
             leader, term, position = back
             if leader in range(self._count) and back not in self._went_back:
@@ -111,7 +110,7 @@ class CommitRules:
                     f"the commit position that member {event.member_id} heard from member {leader} in term {term} went "
                     f"back from {known.position} ({known.place}) to {position}, which that member did not send"
                 )
-                raise event.invalid(detail, leader, position=position)
+                yield leader, event.invalid(detail, leader, position=position)
 
     def said(self) -> str:
         """What the promise rests on, when nothing broke it."""
@@ -288,7 +287,8 @@ class CommitRules:
                 self._require_complete(earlier, committed, term, known)
         elif known.position != base:
             detail = f"term {term} begins at {known.position} ({known.place}) and at {base}"
-            raise event.invalid(detail, known.place.member_id, position=base)
+            members = tuple(dict.fromkeys((event.member_id, known.place.member_id)))
+            raise Broken(Verdict.INVALID, f"{detail} ({event.place})", members=members, position=base)
 
     def _on_committed(self, term: int, mark: _Mark) -> None:
         known = self._committed.get(term)

@@ -4,7 +4,8 @@ The rules are in `ballots` and `commits`; a simulation asks them while it runs. 
 """
 
 import struct
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -12,7 +13,8 @@ from upheaval.checkers.ballots import BallotRules
 from upheaval.checkers.bounds import timeouts_of
 from upheaval.checkers.commits import CommitRules
 from upheaval.checkers.promises import Promise
-from upheaval.checkers.protocol_events import MemberEvent, Place, Rules
+from upheaval.checkers.protocol_events import MemberEvent, NotTold, Place, Rules
+from upheaval.checkers.trace_facts import LOST_EVENTS
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import Manifest, MemberFolder, RunFolder, TraceEvent
 from upheaval.records.jsonfields import FieldError
@@ -42,21 +44,20 @@ def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
     ballots = BallotRules(manifest.members, forgetful)
     silence_ns = timeouts_of(manifest).leader_heartbeat_ns
     rules: tuple[Rules, ...] = (ballots, CommitRules(manifest.members, silence_ns, bool(forgetful)))
-    broken: dict[Promise, Finding] = {}
+    hearing = _Hearing(rules)
     unheard: list[int] = []
     for folder in folders:
         has_spoken = False
         for event in folder.read_trace() if folder.trace.exists() else ():
             has_spoken |= event.event in _OF_MODULE
-            _tell(rules, broken, folder, event)
+            hearing.tell(member_event(folder.member_id, event))
         if not has_spoken:
             unheard.append(folder.member_id)
     if not unheard:
-        _conclude(rules, broken)
-    forgotten = None if ballots.promise in broken else _compare_node_states(ballots, folders, forgetful)
-    if forgotten is not None:
-        broken[ballots.promise] = forgotten
-    return [_finding(each, broken.get(each.promise), unheard, run) for each in rules]
+        hearing.conclude(is_sealed=manifest.sealed is not None)
+    for forgotten in _compare_node_states(ballots, folders, forgetful):
+        hearing.note(forgotten)
+    return [_finding(each, hearing.worst.get(each.promise), unheard, run) for each in rules]
 
 
 def member_event(member_id: int, event: TraceEvent) -> MemberEvent:
@@ -64,33 +65,59 @@ def member_event(member_id: int, event: TraceEvent) -> MemberEvent:
     return MemberEvent(Place(member_id, event.line), event.ns, event.event, event.fields)
 
 
-def _tell(rules: Sequence[Rules], broken: dict[Promise, Finding], folder: MemberFolder, event: TraceEvent) -> None:
-    told = member_event(folder.member_id, event)
-    for each in rules:
-        if each.promise not in broken:
+@dataclass(slots=True)
+class _Hearing:
+    """Tells rules what members did, and keeps the worst of what they say. A promise that is broken hears no more."""
+
+    rules: Sequence[Rules]
+    worst: dict[Promise, Finding] = field(default_factory=dict)
+    lost: dict[int, str] = field(default_factory=dict)
+    """Members that lost lines of their trace or other files, and what shows it: what is not told may have happened."""
+
+    def note(self, found: Finding) -> None:
+        """The first one of the worst stays."""
+        known = self.worst.get(found.promise)
+        if known is None or found.verdict > known.verdict:
+            self.worst[found.promise] = found
+
+    def tell(self, event: MemberEvent) -> None:
+        """The next event of a member."""
+        if LOST_EVENTS in event.fields:
+            self.lost.setdefault(event.member_id, f"{event.place} tells of lost events")
+        lost = self.lost.get(event.member_id, "")
+        for each in self._unbroken():
             try:
-                each.on_event(told)
+                each.on_event(event)
             except Broken as found:
-                broken[each.promise] = found.finding(each.promise)
+                finding = _excused(found.finding(each.promise), lost if isinstance(found, NotTold) else "")
+                self.note(finding)
+                if finding.verdict is Verdict.UNKNOWN:
+                    self.lost.setdefault(event.member_id, finding.detail)
             except FieldError as error:
-                detail = f"{told.place}: {error}"
-                broken[each.promise] = Finding(each.promise, Verdict.UNKNOWN, detail, members=(folder.member_id,))
+                detail = f"{event.place}: {error}"
+                self.note(Finding(each.promise, Verdict.UNKNOWN, detail, members=(event.member_id,)))
+                self.lost.setdefault(event.member_id, detail)
+
+    def conclude(self, *, is_sealed: bool) -> None:
+        """All traces were read: of a run that goes on not up to one moment."""
+        goes_on = "" if is_sealed else "the run is not sealed: traces may have been read up to different moments"
+        for each in self._unbroken():
+            for member_id, found in each.at_end():
+                self.note(_excused(found.finding(each.promise), self.lost.get(member_id, goes_on)))
+
+    def _unbroken(self) -> list[Rules]:
+        broken = {found.promise for found in self.worst.values() if found.verdict is Verdict.INVALID}
+        return [each for each in self.rules if each.promise not in broken]
 
 
-def _conclude(rules: Sequence[Rules], broken: dict[Promise, Finding]) -> None:
-    for each in rules:
-        if each.promise not in broken:
-            try:
-                each.at_end()
-            except Broken as found:
-                broken[each.promise] = found.finding(each.promise)
+def _excused(finding: Finding, why: str) -> Finding:
+    return replace(finding, verdict=Verdict.UNKNOWN, detail=f"{finding.detail}; {why}") if why else finding
 
 
 def _compare_node_states(
     ballots: BallotRules, folders: Sequence[MemberFolder], forgetful: Collection[int]
-) -> Finding | None:
-    """A member that would forget its last vote could vote again. The worst of what is found."""
-    found = []
+) -> Iterator[Finding]:
+    """A member that would forget its last vote could vote again."""
     for folder in folders:
         shown = f"member-{folder.member_id}/{layout.NODE_STATE}"
         if folder.member_id not in forgetful and ballots.last_ballot(folder.member_id) is not None:
@@ -98,8 +125,7 @@ def _compare_node_states(
                 term = _candidate_term(folder.path / layout.NODE_STATE, shown, folder.member_id)
                 ballots.require_stored(folder.member_id, term, shown)
             except Broken as broken:
-                found.append(broken.finding(ballots.promise))
-    return max(found, key=lambda finding: finding.verdict, default=None)
+                yield broken.finding(ballots.promise)
 
 
 def _candidate_term(path: Path, shown: str, member_id: int) -> int:

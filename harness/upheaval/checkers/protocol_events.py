@@ -4,7 +4,7 @@ An event is a line of a member's trace. Rules compare events of one member in th
 values alone, because clocks of hosts differ and traces are read one after the other. This module knows no rule.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -46,22 +46,26 @@ class MemberEvent:
         """A field. Raises `FieldError` when it is missing or is none."""
         return integer(self.fields, name)
 
-    def invalid(self, detail: str, *others: int, position: int | None = None) -> Broken:
-        """That this event breaks a rule; `others` are members that it is about, too."""
+    def invalid(self, detail: str, *others: int, position: int | None = None) -> "NotTold":
+        """That this event breaks a rule, by what was told before; `others` are members that it is about, too."""
         members = tuple(dict.fromkeys((self.member_id, *others)))
-        return Broken(Verdict.INVALID, f"{detail} ({self.place})", members=members, position=position)
+        return NotTold(Verdict.INVALID, f"{detail} ({self.place})", members=members, position=position)
+
+
+class NotTold(Broken):
+    """What breaks a rule unless a line of a trace was lost."""
 
 
 class Rules(Protocol):
-    """What a promise about the protocol forbids. Each method raises `Broken` for the first thing that breaks it."""
+    """What a promise about the protocol forbids."""
 
     promise: Promise
 
     def on_event(self, event: MemberEvent) -> None:
-        """The next event of a member."""
+        """The next event of a member. Raises `Broken`; after one that is unknown the rules can be told more."""
 
-    def at_end(self) -> None:
-        """All events of all members were given: what one heard, another one has said."""
+    def at_end(self) -> Iterator[tuple[int, Broken]]:
+        """All events of all members were given: what one heard, and whose trace does not say it."""
 
     def said(self) -> str:
         """What the promise rests on, when nothing broke it."""

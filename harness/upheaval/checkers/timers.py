@@ -14,7 +14,7 @@ from typing import Final
 from upheaval.checkers.events import Clock, TimerFired
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.requests_and_events import judge_in_log_order, require_answer
-from upheaval.checkers.verdict import Broken, Finding, Verdict
+from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import TIMERS, Function, Json, Operation, Outcome
 from upheaval_node.service.services.timers import MAX_DELAY, MAX_TIMERS
@@ -54,6 +54,8 @@ class _Judge:
         # Of the answered entries so far: how late the latest was invoked, rising, and itself.
         self._invoked: list[int] = []
         self._entered: list[LogEntry] = []
+        self._missed: list[Broken] = []
+        """What came too late, or did not come in time."""
 
     def request(self, entry: LogEntry) -> None:
         expected = self._apply(entry)
@@ -107,12 +109,11 @@ class _Judge:
         known = self._known_at(timer.cancelled_by)
         late = 0 if known is None else event.timestamp - known.timestamp - CROSSING_MS * self._clock.unit
         if known is not None and late > 0:
-            raise _broken(
-                event,
+            detail = (
                 f"{what} at time {event.timestamp}, but operation id={timer.cancelled_by} had cancelled it, "
-                f"and was answered before time {known.timestamp}",
-                -(-late // self._clock.unit),
+                f"and was answered before time {known.timestamp}"
             )
+            self._missed.append(_broken(event, detail, -(-late // self._clock.unit)))
 
     def _known_at(self, operation_id: int) -> LogEntry | None:
         """The first entry that was sent after the answer to that operation."""
@@ -125,32 +126,30 @@ class _Judge:
     def require_none_lost(self, clock: Clock) -> None:
         for timer_id, timer in self._timers.items():
             if timer.fired_at >= 0:
-                self._require_in_time(timer_id, timer, clock)
+                self._look_whether_in_time(timer_id, timer, clock)
             is_over = timer.fired_position >= 0 or timer.cancelled_by is not None
             late_ms = 0 if is_over else clock.late_ms(timer.position, timer.deadline)
             if late_ms:
-                raise Broken(
-                    Verdict.INVALID,
+                detail = (
                     f"timer {timer_id}, scheduled at position {timer.position} for time {timer.deadline}, never fired: "
-                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms after that",
-                    position=timer.position,
-                    operation=timer_id,
-                    late_ms=late_ms,
+                    f"the log goes on for {clock.ms_after(timer.position, timer.deadline)} ms after that"
                 )
+                self._miss(detail, timer.position, timer_id, late_ms)
+        raise_latest(self._missed)
 
-    def _require_in_time(self, timer_id: int, timer: _Timer, clock: Clock) -> None:
+    def _miss(self, detail: str, position: int, timer_id: int, late_ms: int) -> None:
+        self._missed.append(Broken(Verdict.INVALID, detail, position=position, operation=timer_id, late_ms=late_ms))
+
+    def _look_whether_in_time(self, timer_id: int, timer: _Timer, clock: Clock) -> None:
         """Pauses of the log count little: nobody may have led. Nothing counts before the request was surely applied."""
         known = self._known_at(timer_id)
         ms = 0 if known is None else clock.ms_between(known.position - 1, timer.deadline, timer.fired_position)
         if ms > LATE_MS:
-            raise Broken(
-                Verdict.INVALID,
+            detail = (
                 f"timer {timer_id}, due at time {timer.deadline}, fired at position {timer.fired_position} at time "
-                f"{timer.fired_at}: the log had gone on for {ms} ms",
-                position=timer.fired_position,
-                operation=timer_id,
-                late_ms=ms - LATE_MS,
+                f"{timer.fired_at}: the log had gone on for {ms} ms"
             )
+            self._miss(detail, timer.fired_position, timer_id, ms - LATE_MS)
 
     def shown(self) -> str:
         fired = sum(timer.fired_at >= 0 for timer in self._timers.values())

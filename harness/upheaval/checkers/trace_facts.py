@@ -8,7 +8,10 @@ from typing import Final
 
 from upheaval.records import MemberFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import MS
 
+LOST_EVENTS: Final = "lost_events_before"
+"""A field of the line that follows on lines which could not be written."""
 _BEFORE_START: Final = (TraceKind.CERTIFICATES_READ, TraceKind.ERROR)
 """What a process may tell before it tells that it has started: certificates are read first."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")
@@ -26,13 +29,17 @@ class ProcessLife:
     member_id: int
     component: str
     line: int
+    begin_ns: int
     last_ns: int
+    booted_ms: int | None = None
+    """When the clock of `last_ns` was 0, by the wall clock; None when its last line has no such time."""
     is_told_to_end: bool = False
     """Whether its cluster was ending."""
     end_line: int = 0
     status: int | None = None
     """None for one that did not tell its end."""
     next_ns: int | None = None
+    next_booted_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,8 @@ class TraceFacts:
     snapshots: dict[int, int] = field(default_factory=dict)
     """Positions at which it says that a snapshot was taken, each with the line."""
     errors: list[TracedError] = field(default_factory=list)
+    lost: TraceEvent | None = None
+    """The first event before which others were lost."""
     stall_ns: int = 0
     """When the first stall was told; 0 without one."""
 
@@ -85,13 +94,16 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
     running: dict[str, ProcessLife] = {}
     snapshots = _SnapshotsTold(facts)
     for event in folder.read_trace():
+        if LOST_EVENTS in event.fields and facts.lost is None:
+            facts.lost = event
         component = str(event.fields.get("component", ""))
         if event.event == TraceKind.PROCESS_START:
             before = running.get(component)
             if before is not None:
-                before.next_ns = event.ns
-            running[component] = ProcessLife(facts.member_id, component, event.line, event.ns)
-            facts.lives.append(running[component])
+                before.next_ns, before.next_booted_ms = event.ns, _booted_ms(event)
+            begun = ProcessLife(facts.member_id, component, event.line, event.ns, event.ns, _booted_ms(event))
+            running[component] = begun
+            facts.lives.append(begun)
             continue
         life = running.get(component)
         if life is None or life.status is not None:
@@ -104,8 +116,13 @@ def facts_of(folder: MemberFolder) -> TraceFacts:
     return facts
 
 
+def _booted_ms(event: TraceEvent) -> int | None:
+    epoch_ms = event.fields.get("epoch_ms")
+    return epoch_ms - event.ns // MS if type(epoch_ms) is int else None
+
+
 def _add_to_life(life: ProcessLife, event: TraceEvent) -> None:
-    life.last_ns = event.ns
+    life.last_ns, life.booted_ms = event.ns, _booted_ms(event)
     if event.event == TraceKind.PROCESS_END:
         status = event.fields.get("status")
         life.status = status if type(status) is int else -1

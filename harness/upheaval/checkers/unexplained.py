@@ -14,6 +14,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.trace_facts import ProcessLife, TracedError, TraceFacts
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import Manifest, RunFolder, companion_folders
+from upheaval_chaos.host_faults import LONGEST_JUMP_MS
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.types import S
 
@@ -34,6 +35,9 @@ _BREAKING: Final = _DEADLY | {"pause", "disk-full", "disk-slow"}
 _GRACE_NS: Final = 10 * S
 """How long after a fault its members may still find out that they cannot go on."""
 
+_REBOOT_MS: Final = LONGEST_JUMP_MS + 1000
+"""By more than this the wall clock moves beside the monotonic one only when the machine was started anew."""
+
 _ORDINARY: Final = frozenset({"election", "commit position", "session", "node control", "tools"})
 """Kinds of errors that members report of what they are there to live with, and of what operators get wrong."""
 _ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not read", "credentials ", "backup")
@@ -53,6 +57,7 @@ class _Window:
 
     what: str
     members: tuple[int, ...]
+    component: str | None
     begin_ns: int
     end_ns: int
 
@@ -61,9 +66,10 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
     """One finding: the worst of what is not explained."""
     windows = [_window(fault) for fault in run.read_faults()]
     disturbed_ns = _disturbed_ns(run, traces, windows)
+    lives = [life for facts in traces for life in facts.lives]
     found = [
         *_tracebacks(run, manifest),
-        *(broken for facts in traces for life in facts.lives if (broken := _unexplained_end(life, manifest, windows))),
+        *(broken for life in lives if (broken := _unexplained_end(life, lives, manifest, windows))),
         *(
             broken
             for facts in traces
@@ -84,23 +90,28 @@ def _window(fault: FaultRecord) -> _Window:
     end_ns = fault.inject_end_ns if fault.heal_end_ns is None else fault.heal_end_ns
     # Links are tried before they are cut, by connections that members see.
     asked_ns = fault.inject_begin_ns if fault.asked_ns is None else fault.asked_ns
-    return _Window(fault.what, fault.members, asked_ns, end_ns)
+    return _Window(fault.what, fault.members, fault.component, asked_ns, end_ns)
 
 
 # --- ends ---
 
 
-def _unexplained_end(life: ProcessLife, manifest: Manifest, windows: Iterable[_Window]) -> Broken | None:
+def _unexplained_end(
+    life: ProcessLife, lives: Sequence[ProcessLife], manifest: Manifest, windows: Iterable[_Window]
+) -> Broken | None:
     who = f"member-{life.member_id}/trace.jsonl"
     whose = f"process {life.component!r} of member {life.member_id}"
     hits = [window for window in windows if life.member_id in window.members]
     if life.status is None:
-        if life.next_ns is None or life.next_ns < life.last_ns:
-            # It runs, or the machine was started anew: its clock begins anew.
+        if life.next_ns is None or _is_rebooted(life):
             return None
-        if any(_covers(hit, life.last_ns, life.next_ns) for hit in hits if hit.what in _DEADLY):
+        deadly = [hit for hit in hits if hit.what in _DEADLY and hit.component in (None, life.component)]
+        if any(_covers(hit, life.last_ns, life.next_ns) for hit in deadly):
             return None
         detail = f"{who}:{life.line}: {whose} did not tell its end and was started again, and no fault ended it"
+        if _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
+            detail += "; all members were down and started again, as after a harness that ended them by force"
+            return Broken(Verdict.UNKNOWN, detail, members=(life.member_id,))
         return Broken(Verdict.INVALID, detail, members=(life.member_id,))
     if life.status in _IN_ORDER:
         return None
@@ -111,6 +122,21 @@ def _unexplained_end(life: ProcessLife, manifest: Manifest, windows: Iterable[_W
     if can_be_explained and (life.is_told_to_end or any(_lasts(hit, life.last_ns) for hit in hits)):
         return None
     return Broken(verdict, detail, members=(life.member_id,))
+
+
+def _is_rebooted(life: ProcessLife) -> bool:
+    """Whether the machine was started anew before the next process: its monotonic clock, too."""
+    before, after = life.booted_ms, life.next_booted_ms
+    return before is not None and after is not None and abs(after - before) > _REBOOT_MS
+
+
+def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessLife], members: int) -> bool:
+    """Whether at some moment no process ran, of a cluster of which every member was started again then."""
+    for moment_ns in {life.last_ns for life in lives if begin_ns <= life.last_ns < end_ns}:
+        is_down = not any(life.begin_ns <= moment_ns < life.last_ns for life in lives)
+        if is_down and len({life.member_id for life in lives if life.begin_ns > moment_ns}) == members:
+            return True
+    return False
 
 
 def _covers(window: _Window, last_ns: int, next_ns: int) -> bool:

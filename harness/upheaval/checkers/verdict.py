@@ -82,11 +82,18 @@ class Broken(Exception):
         late_ms: int = 0,
     ) -> None:
         super().__init__(detail)
+        self.late_ms = late_ms
         self._fields = (verdict, detail, members, position, operation, late_ms)
 
     def finding(self, promise: Promise) -> Finding:
         """As the finding on a promise."""
         return Finding(promise, *self._fields)
+
+
+def raise_latest(missed: Sequence[Broken]) -> None:
+    """Of bounds on time that were missed, the one that was missed by most: what explains it explains all of them."""
+    if missed:
+        raise max(missed, key=lambda broken: broken.late_ms)
 
 
 @dataclass(frozen=True, slots=True)

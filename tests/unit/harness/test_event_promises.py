@@ -237,6 +237,19 @@ def test_a_stall_explains_what_a_timer_does_too_late(
     assert 300 < finding.late_ms <= late_ms
 
 
+def test_a_stall_that_explains_a_late_timer_does_not_explain_one_that_fires_twice(tmp_path: Path) -> None:
+    log = timers_log()
+    after_a_cancel(log)
+    expected = fires_twice(log)
+    log.snapshots.clear()
+    run = log.write(tmp_path)
+    with run.member(1).trace.open("a") as trace:
+        trace.write('{"ts":2,"event":"loop-stall","stall_ns":3000000000}\n')
+    finding = verify_run(tmp_path).finding(Promise.TIMERS_KEPT)
+    assert finding.verdict is Verdict.INVALID
+    assert expected in finding.detail
+
+
 def test_a_timer_that_is_due_while_the_log_pauses_fires_when_it_goes_on(tmp_path: Path) -> None:
     log = timers_log()
     log.snapshots.clear()

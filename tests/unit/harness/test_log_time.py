@@ -102,6 +102,15 @@ def test_a_late_failover_that_a_stall_explains_is_unknown(tmp_path: Path) -> Non
     assert judged(failover(tmp_path, 8, line(8, "loop-stall", stall_ns=1_500_000_000))) is Verdict.UNKNOWN
 
 
+def test_a_stall_that_explains_one_late_failover_does_not_explain_a_later_one(tmp_path: Path) -> None:
+    stall = line(8, "loop-stall", stall_ns=1_500_000_000)
+    run = failover(tmp_path, 8, stall)
+    for member_id in (1, 2):
+        with run.member(member_id).trace.open("a") as trace:
+            trace.write(line(8.2, "election_state", state="INIT") + elected(38, 1, 2))
+    assert judged(run) is Verdict.INVALID
+
+
 def test_a_failover_without_a_quorum_that_is_well_is_not_judged(tmp_path: Path) -> None:
     run = failover(tmp_path / "fault", 20)
     run.add_fault(FaultRecord("pause", "member-2", 3 * S, 3 * S, 19 * S, 19 * S, members=(2,)))

@@ -28,7 +28,8 @@ class Story:
 
     def end(self) -> None:
         for rules in self._rules:
-            rules.at_end()
+            for _, broken in rules.at_end():
+                raise broken
 
     def start(self, member: int) -> None:
         self.tell(member, "process-start", component="consensus")

@@ -1,0 +1,115 @@
+"""What the traces of a whole run say of votes and commit positions, when some of it was lost or is still to come."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.absence import check_absence
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol import check_protocol
+from upheaval.checkers.trace_facts import facts_of
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Json, Manifest, RunFolder
+
+Line = dict[str, Json]
+
+START: Line = {"event": "process-start", "component": "all"}
+FOLLOWER: Line = {"event": "role", "component": "all", "role": "FOLLOWER"}
+HEARD: Line = {
+    "event": "receive",
+    "message": "AppendPosition",
+    "follower_member_id": 2,
+    "leadership_term_id": 1,
+    "log_position": 64,
+    "flags": 0,
+}
+UNASKED_VOTE: Line = {
+    "event": "send",
+    "message": "Vote",
+    "vote": True,
+    "candidate_term_id": 1,
+    "candidate_member_id": 0,
+    "log_leadership_term_id": 0,
+    "log_position": 0,
+}
+WITHOUT_FIELD: Line = {"event": "send", "message": "RequestVote"}
+"""It does not say in which term."""
+ENTERED: Line = {
+    "event": "leadership_term",
+    "source": "election",
+    "leader_member_id": 2,
+    "log_position": 0,
+    "term_base_log_position": 0,
+}
+FORGOTTEN: list[Line] = [{**ENTERED, "leadership_term_id": 2}, START, {**ENTERED, "leadership_term_id": 1}]
+
+
+def run_of(path: Path, *told: list[Line], sealed: bool = True) -> RunFolder:
+    """A run of three members, each with a start and then what it is told here."""
+    run = RunFolder(path)
+    run.create(Manifest("run-1", "process", 3, "test", 0))
+    if sealed:
+        fields = json.loads(run.manifest_file.read_text())
+        run.manifest_file.write_text(json.dumps({**fields, "sealed": "0"}))
+    for member_id, lines in enumerate(told):
+        folder = run.member(member_id)
+        folder.path.mkdir()
+        whole = [START, FOLLOWER, *lines]
+        folder.trace.write_text("".join(json.dumps({"ts": ns, **line}) + "\n" for ns, line in enumerate(whole)))
+    return run
+
+
+def found(run: RunFolder, promise: Promise) -> Finding:
+    return next(each for each in check_protocol(run, run.read_manifest()) if each.promise is promise)
+
+
+@pytest.mark.parametrize(("sealed", "verdict"), [(True, Verdict.INVALID), (False, Verdict.UNKNOWN)])
+def test_what_was_heard_of_a_run_that_goes_on_may_be_told_later(sealed: bool, verdict: Verdict, tmp_path: Path) -> None:
+    finding = found(run_of(tmp_path, [HEARD], [], [], sealed=sealed), Promise.COMMITS_KEPT)
+    assert finding.verdict is verdict
+    assert "not have as reported" in finding.detail
+    assert ("not sealed" in finding.detail) is not sealed
+
+
+def test_what_was_heard_may_be_among_the_lost_lines_of_its_sender(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [HEARD], [], [{**FOLLOWER, "lost_events_before": 2}])
+    finding = found(run, Promise.COMMITS_KEPT)
+    assert finding.verdict is Verdict.UNKNOWN
+    assert "member-2/trace.jsonl:3" in finding.detail
+
+
+def test_lost_lines_of_another_excuse_no_sender(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [HEARD], [{**FOLLOWER, "lost_events_before": 2}], [])
+    assert found(run, Promise.COMMITS_KEPT).verdict is Verdict.INVALID
+
+
+@pytest.mark.parametrize(("lost", "verdict"), [({}, Verdict.INVALID), ({"lost_events_before": 1}, Verdict.UNKNOWN)])
+def test_the_request_for_a_vote_may_be_among_the_lost_lines(lost: Line, verdict: Verdict, tmp_path: Path) -> None:
+    run = run_of(tmp_path, [], [{**FOLLOWER, **lost}, UNASKED_VOTE], [])
+    assert found(run, Promise.VOTES_KEPT).verdict is verdict
+
+
+def test_lost_lines_are_evidence_that_is_not_complete(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [], [{**FOLLOWER, "lost_events_before": 2}], [])
+    traces = [facts_of(run.member(member_id)) for member_id in range(3)]
+    finding = check_absence(run, run.read_manifest(), traces)
+    assert finding.verdict is Verdict.UNKNOWN
+    assert "member-1/trace.jsonl:3 says that 2 events" in finding.detail
+
+
+@pytest.mark.parametrize("first", [[WITHOUT_FIELD], FORGOTTEN])
+def test_after_what_is_unknown_a_broken_promise_is_still_found(first: list[Line], tmp_path: Path) -> None:
+    run = run_of(tmp_path, first, [UNASKED_VOTE], [])
+    if first is FORGOTTEN:
+        (run.member(0).path / "replaced-1").mkdir()
+    finding = found(run, Promise.VOTES_KEPT)
+    assert (finding.verdict, finding.members) == (Verdict.INVALID, (1, 0))
+
+
+def test_a_line_without_a_field_does_not_hide_two_votes_in_a_term(tmp_path: Path) -> None:
+    asked = {**UNASKED_VOTE, "event": "receive", "message": "RequestVote"}
+    both = [line | {"candidate_member_id": candidate} for candidate in (0, 2) for line in (asked, UNASKED_VOTE)]
+    finding = found(run_of(tmp_path, [], [WITHOUT_FIELD, *both], []), Promise.VOTES_KEPT)
+    assert finding.verdict is Verdict.INVALID
+    assert "voted for member 0" in finding.detail
