@@ -160,14 +160,15 @@ def test_one_peer_cannot_take_all_connections_and_half_frames_hold_nobody_up(clu
     target = port(cluster, 1)
     held = [socket.create_connection((HOST, target), TIMEOUT_S) for _ in range(limit + 20)]
     try:
-        for each in held[: limit // 2]:
-            each.sendall(HALF_FRAME)
         wait_for(
             lambda: counter(cluster, SYSTEM_COUNTER, INVALID_PACKETS) >= before + 20,
             lambda: counter(cluster, SYSTEM_COUNTER, INVALID_PACKETS) - before,
         )
         # The line is printed after the count.
         wait_for(lambda: told(cluster) > 0, lambda: "a count without a line")
+        # Only now: who sends these is cut off, and leaves room for others.
+        for each in held[: limit // 2]:
+            each.sendall(HALF_FRAME)
         assert is_served(cluster)
         assert told(cluster) == 1
     finally:

@@ -31,7 +31,7 @@ from upheaval_node.runtime.tls_connection import TlsConnection, TlsPool
 from upheaval_node.tls_files import ANYBODY, split_name
 from upheaval_node.types import MS, S
 
-LISTEN_BACKLOG: Final = 128
+LISTEN_BACKLOG: Final = 1024  # a full one makes Linux drop what dials, which tries again only after a second
 ACCEPT_LIMIT: Final = 64  # a round of the loop, so that a storm of dialling peers cannot starve the member
 MAX_HANDSHAKES: Final = 256
 MAX_HANDSHAKES_OF_HOST: Final = 64
