@@ -11,19 +11,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers.losses import losses_of
+from upheaval.checkers.positions import finals_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import named_snapshots, term_entries
 from upheaval.checkers.trace_facts import LOST_EVENTS, TraceFacts, facts_of
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import SPLIT, STANDBY, FinalPosition, Manifest, RunFolder, companion_folders, read_origin
+from upheaval.records import SPLIT, STANDBY, Manifest, RunFolder, companion_folders, read_origin
 from upheaval_node.files import layout
 
 _MEMBER: Final = re.compile(r"member-(\d+)")
 _TOGETHER: Final = frozenset({"all"})
 _SPLIT: Final = frozenset({"archive", "consensus", "service-0"})
-_REPLACED: Final = "replaced-*"
-"""What a member had on the host before the one that it has now: nothing reads it."""
-_POWER_LOST: Final = ("power-cut", "power-lost-in-change")
 
 
 def check_absence(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
@@ -43,10 +42,6 @@ def check_absence(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFact
 
 def _missing(detail: str, *members: int, position: int | None = None) -> Broken:
     return Broken(Verdict.UNKNOWN, detail, members=members, position=position)
-
-
-def _finals(manifest: Manifest) -> Sequence[FinalPosition]:
-    return manifest.converge.members if manifest.converge is not None and manifest.converge.reached else ()
 
 
 def _require_folders(run: RunFolder, manifest: Manifest) -> None:
@@ -80,7 +75,7 @@ def _require_trace(facts: TraceFacts, manifest: Manifest) -> None:
 
 def _require_terms(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
     """Of a run that converged: each trace goes on to the last term and position, and no term is in none of them."""
-    finals = _finals(manifest)
+    finals = finals_of(manifest)
     by_member = {facts.member_id: facts for facts in traces}
     for final in finals:
         facts = by_member.get(final.member_id)
@@ -135,10 +130,10 @@ def _without_options(command: str) -> str:
 
 def _require_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> None:
     """A snapshot that a member says it took, or that was seen on it when it was ordered, is in its recording log."""
-    forgetful = _forgetful(run, manifest)
+    lossy = losses_of(run, manifest).members
     for facts in traces:
         folder = run.member(facts.member_id)
-        if facts.member_id in forgetful or any(folder.path.glob(_REPLACED)):
+        if facts.member_id in lossy:
             continue
         expected = {position: f"{facts.name}:{line}" for position, line in facts.snapshots.items()}
         expected |= _ordered_snapshots(run, facts.member_id)
@@ -179,11 +174,8 @@ def taken_snapshots(run: RunFolder, manifest: Manifest) -> TakenSnapshots:
     files = [each.recording_log for each in members] + [path / layout.RECORDING_LOG for path in standbys]
     positions = sorted({position for file in files for position in named_snapshots(file)})
     origin = read_origin(run.path)
-    forgetful = _forgetful(run, manifest)
-    may_miss = all(
-        each.member_id in forgetful or any(each.path.glob(_REPLACED)) or _may_have_missed(facts_of(each))
-        for each in members
-    )
+    lossy = losses_of(run, manifest).members
+    may_miss = all(each.member_id in lossy or _may_have_missed(facts_of(each)) for each in members)
     return TakenSnapshots(tuple(positions), -1 if origin is None else origin.position, may_miss)
 
 
@@ -196,7 +188,7 @@ def check_asked_snapshots(
     asked: Iterable[int], manifest: Manifest, taken: Callable[[], TakenSnapshots]
 ) -> list[Finding]:
     """A finding when the log of a run that converged asks for a snapshot that nobody has; `taken` is asked at need."""
-    end = min((final.commit_position for final in _finals(manifest)), default=-1)
+    end = min((final.commit_position for final in finals_of(manifest)), default=-1)
     positions = sorted(position for position in asked if position <= end)
     found = taken() if positions else None
     for position in positions:
@@ -205,10 +197,3 @@ def check_asked_snapshots(
         detail = f"no {layout.RECORDING_LOG} has a snapshot at position {position}, where the log asks for one"
         return [_missing(detail, position=position).finding(Promise.EVIDENCE_COMPLETE)]
     return []
-
-
-def _forgetful(run: RunFolder, manifest: Manifest) -> set[int]:
-    """Members that may have lost what they had written: without power, nothing of which was synced."""
-    if manifest.sync_level > 0:
-        return set()
-    return {member for fault in run.read_faults() if fault.what in _POWER_LOST for member in fault.members}

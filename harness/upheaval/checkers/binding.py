@@ -5,13 +5,14 @@ compared, member by member. What the log's messages and the snapshots say as a w
 looks at the few places of a recording that the small files name.
 """
 
-import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.losses import losses_of
+from upheaval.checkers.node_states import candidate_term
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import (
     CatalogEntry,
@@ -22,8 +23,16 @@ from upheaval.checkers.recordings import (
     recording_log_entries,
 )
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import Json, Manifest, MemberFolder, RunFolder, TraceEvent, companion_folders
-from upheaval_chaos.host_faults import HostFaultKind
+from upheaval.records import (
+    FieldError,
+    Json,
+    Manifest,
+    MemberFolder,
+    RunFolder,
+    TraceEvent,
+    companion_folders,
+    jsonfields,
+)
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm, cluster_messages as cm
 from upheaval_node.trace_kinds import TraceKind
@@ -34,8 +43,6 @@ _SERVICE_SNAPSHOT_STREAM: Final = 106
 _NOBODY: Final = -1
 _WHOLE_MEMBER: Final = "all"
 _MARK_HEAD: Final = 8192
-_CANDIDATE_TERM_OFFSET: Final = 24
-_POWER_CUTS: Final = (HostFaultKind.POWER_CUT, HostFaultKind.POWER_LOST_IN_CHANGE)
 _OF_A_LIFE: Final = (
     TraceKind.SEND,
     TraceKind.RECEIVE,
@@ -54,8 +61,6 @@ class _Told:
     """The process ids of each component."""
     alive: dict[int, int] = field(default_factory=dict)
     """Process ids of what took part, and the first line of each."""
-    promised: int = -1
-    """The highest term for which the member voted or stood."""
     highest: int = -1
     """The highest term that it has heard of."""
 
@@ -63,7 +68,8 @@ class _Told:
 def check_binding(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
     """One finding: the first file of the run that belongs to something else than the others."""
     try:
-        files = sum(_check_member(run, manifest, member_id) for member_id in range(manifest.members))
+        lossy = losses_of(run, manifest).powerless
+        files = sum(_check_member(run, manifest, each, is_lossy=each in lossy) for each in range(manifest.members))
         files += sum(_check_companion(manifest, path) for path in companion_folders(run.path))
         files += _check_cluster_file(run, manifest)
     except Broken as broken:
@@ -72,12 +78,12 @@ def check_binding(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
     return [Finding(Promise.EVIDENCE_BOUND, Verdict.VALID, detail)]
 
 
-def _check_member(run: RunFolder, manifest: Manifest, member_id: int) -> int:
-    """How many files were looked at."""
+def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_lossy: bool) -> int:
+    """How many files were looked at; those of a member that lost some are of different moments and need not agree."""
     folder = run.member(member_id)
     told = _trace_of(folder, manifest, member_id) if folder.trace.exists() else None
     files = int(told is not None) + _check_config(folder, manifest, member_id)
-    if _has_lost_files(run, manifest, member_id):
+    if is_lossy:
         return files
     files += _check_marks(folder, member_id, told)
     files += _check_node_state(folder, told)
@@ -89,13 +95,6 @@ def _check_companion(manifest: Manifest, path: Path) -> int:
     told = _trace_of(folder, manifest, _NOBODY) if folder.trace.exists() else None
     files = int(told is not None) + _check_marks(folder, _NOBODY, None)
     return files + _check_recordings(folder, is_at_end=False)
-
-
-def _has_lost_files(run: RunFolder, manifest: Manifest, member_id: int) -> bool:
-    """Whether a power cut took what was not synced: files of different moments need not agree then."""
-    return manifest.sync_level == 0 and any(
-        member_id in fault.members and fault.what in _POWER_CUTS for fault in run.read_faults()
-    )
 
 
 def _broken(folder: MemberFolder, path: Path, detail: str, position: int | None = None) -> Broken:
@@ -132,9 +131,6 @@ def _note(told: _Told, event: TraceEvent) -> None:
         told.alive.setdefault(pid, event.line)
     candidate, term = fields.get("candidate_term_id"), fields.get("leadership_term_id")
     told.highest = max(told.highest, *(each for each in (candidate, term) if isinstance(each, int)), -1)
-    stands = fields.get("message") == "RequestVote" or (fields.get("message") == "Vote" and fields.get("vote") is True)
-    if event.event == TraceKind.SEND and stands and isinstance(candidate, int):
-        told.promised = max(told.promised, candidate)
 
 
 def _check_config(folder: MemberFolder, manifest: Manifest, member_id: int) -> int:
@@ -161,12 +157,13 @@ def _check_cluster_file(run: RunFolder, manifest: Manifest) -> int:
     return 1
 
 
-def _object(path: Path) -> dict[str, Json] | None:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+def _object(path: Path) -> Mapping[str, Json] | None:
+    if not path.is_file():
         return None
-    return found if isinstance(found, dict) else None
+    try:
+        return jsonfields.parse_object(jsonfields.read_text(path))
+    except FieldError as error:
+        raise Broken(Verdict.INVALID, f"{path.parent.name}/{path.name}: {error}") from None
 
 
 # --- marks and node state ---
@@ -219,20 +216,13 @@ def _require_started(folder: MemberFolder, path: Path, component: str, pid: int,
 
 
 def _check_node_state(folder: MemberFolder, told: _Told | None) -> int:
-    """A term for which the member voted or stood is in the file; one that it never heard of is not."""
+    """A term that the member never heard of is not in the file; that its votes are is a promise of its own."""
     path = folder.cluster / "node-state.dat"
-    # On a new host a member has promised nothing; what it had promised on the old one is still in its trace.
-    if told is None or not path.is_file() or any(folder.path.glob("replaced-*")):
+    if told is None or not path.is_file():
         return 0
-    with path.open("rb") as stream:
-        stream.seek(_CANDIDATE_TERM_OFFSET)
-        candidate = int.from_bytes(stream.read(8), "little", signed=True)
-    if candidate < told.promised:
-        raise _broken(
-            folder, path, f"has candidate term {candidate}, and the member voted or stood for {told.promised}"
-        )
+    candidate = candidate_term(path)
     # A member that was killed in between had stored a term and not yet asked for votes.
-    if candidate > told.highest + 1:
+    if candidate is not None and candidate > told.highest + 1:
         raise _broken(folder, path, f"has candidate term {candidate}, and the trace knows none after {told.highest}")
     return 1
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol_events import quorum_of
 from upheaval.checkers.stalls import excused, longest_stall
 from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
 from upheaval.errors import UsageError
@@ -165,7 +166,7 @@ class _Judge:
         self._members = members
         self._troubles = troubles
         self._missed: list[Broken] = []
-        self._quorum = manifest.members // 2 + 1
+        self._quorum = quorum_of(manifest.members)
         timeouts = timeouts_of(manifest)
         self._heartbeat_ns = timeouts.leader_heartbeat_ns
         # Each ballot comes after a random delay of half its own time-out.

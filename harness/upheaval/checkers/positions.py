@@ -9,14 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
+from upheaval.checkers.losses import losses_of
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol_events import quorum_of
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import FinalPosition, Manifest, Operation, Outcome, RunFolder, TraceEvent
-from upheaval_chaos.host_faults import HostFaultKind
 from upheaval_node.trace_kinds import TraceKind
 
-_LOSES_POWER: Final = (HostFaultKind.POWER_CUT, HostFaultKind.POWER_LOST_IN_CHANGE)
 _COMMITTED: Final = {"CommitPosition": "log_position", "NewLeadershipTerm": "commit_position"}
 _APPENDED: Final = "AppendPosition"
 
@@ -90,7 +90,8 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
             committed = told
         if event.ns < end_ns and (in_run is None or position > in_run.position):
             in_run = told
-    replaced = tuple(folder.member_id for folder in folders if any(folder.path.glob("replaced-*")))
+    losses = losses_of(run, manifest)
+    replaced = tuple(sorted(losses.replaced))
     # Of an earlier term a member may have had to take back what it had recorded.
     said = (told for term, told in appended.values() if term == last_term)
     lasting = tuple(told for told in said if told.member_id not in replaced)
@@ -100,7 +101,7 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
         committed_in_run=in_run,
         appended=lasting,
         replaced=replaced,
-        is_lossy=manifest.sync_level == 0 and any(fault.what in _LOSES_POWER for fault in run.read_faults()),
+        is_lossy=bool(losses.powerless),
     )
 
 
@@ -140,7 +141,7 @@ def bounds_of(
 def _quorum_end(ends: Mapping[int, int], members: int, replaced: Collection[int]) -> int | None:
     """Whoever's recording is not there, or not the one that it had at first, may have had it all."""
     known = sorted((end for member_id, end in ends.items() if member_id not in replaced), reverse=True)
-    needed = members // 2 + 1 - (members - len(known))
+    needed = quorum_of(members) - (members - len(known))
     return known[needed - 1] if needed > 0 else None
 
 

@@ -3,15 +3,15 @@
 The rules are in `ballots` and `commits`; a simulation asks them while it runs. Knows no cluster.
 """
 
-import struct
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.ballots import BallotRules
 from upheaval.checkers.bounds import timeouts_of
 from upheaval.checkers.commits import CommitRules
+from upheaval.checkers.losses import losses_of
+from upheaval.checkers.node_states import candidate_term
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import MemberEvent, NotTold, Place, Rules
 from upheaval.checkers.trace_facts import LOST_EVENTS
@@ -21,8 +21,6 @@ from upheaval.records.jsonfields import FieldError
 from upheaval_node.files import layout
 from upheaval_node.trace_kinds import TraceKind
 
-_POWER_LOST: Final = ("power-cut", "power-lost-in-change")
-"""Faults by which a member that syncs nothing may lose what it has written."""
 _OF_MODULE: Final = (
     TraceKind.ROLE,
     TraceKind.ELECTION_STATE,
@@ -31,15 +29,11 @@ _OF_MODULE: Final = (
     TraceKind.RECEIVE,
 )
 """Events by one of which a trace tells of the consensus module at all."""
-_RECORD_HEADER: Final = struct.Struct("<HHHHi4x")
-_FIRST_RECORD: Final = 8
-_CANDIDATE_TERM: Final = 301
-_FOOTER: Final = 304
 
 
 def check_protocol(run: RunFolder, manifest: Manifest) -> list[Finding]:
     """One finding for each promise."""
-    forgetful = _forgetful(run, manifest)
+    forgetful = losses_of(run, manifest).members
     folders = [run.member(member_id) for member_id in range(manifest.members)]
     ballots = BallotRules(manifest.members, forgetful)
     silence_ns = timeouts_of(manifest).leader_heartbeat_ns
@@ -122,27 +116,20 @@ def _compare_node_states(
         shown = f"member-{folder.member_id}/{layout.NODE_STATE}"
         if folder.member_id not in forgetful and ballots.last_ballot(folder.member_id) is not None:
             try:
-                term = _candidate_term(folder.path / layout.NODE_STATE, shown, folder.member_id)
-                ballots.require_stored(folder.member_id, term, shown)
+                ballots.require_stored(folder.member_id, _stored_term(folder, shown), shown)
             except Broken as broken:
                 yield broken.finding(ballots.promise)
 
 
-def _candidate_term(path: Path, shown: str, member_id: int) -> int:
-    """What the file says; raises `Broken`, unknown, for one that is not there or says nothing."""
+def _stored_term(folder: MemberFolder, shown: str) -> int:
+    """Raises `Broken`, unknown, for a file that is not there or says nothing."""
     try:
-        content = path.read_bytes()
+        term = candidate_term(folder.path / layout.NODE_STATE)
     except OSError:
-        raise Broken(Verdict.UNKNOWN, f"{shown} cannot be read", members=(member_id,)) from None
-    offset = _FIRST_RECORD
-    while offset + _RECORD_HEADER.size <= len(content):
-        _, template, _, _, length = _RECORD_HEADER.unpack_from(content, offset)
-        if template == _CANDIDATE_TERM and offset + _RECORD_HEADER.size + 8 <= len(content):
-            return int.from_bytes(content[offset + 16 : offset + 24], "little", signed=True)
-        if template == _FOOTER or length < _RECORD_HEADER.size:
-            break
-        offset += (length + 7) & -8
-    raise Broken(Verdict.UNKNOWN, f"{shown} has no candidate term", members=(member_id,))
+        raise Broken(Verdict.UNKNOWN, f"{shown} cannot be read", members=(folder.member_id,)) from None
+    if term is None:
+        raise Broken(Verdict.UNKNOWN, f"{shown} has no candidate term", members=(folder.member_id,))
+    return term
 
 
 def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: RunFolder) -> Finding:
@@ -154,11 +141,3 @@ def _finding(rules: Rules, broken: Finding | None, unheard: Sequence[int], run: 
         detail = f"member-{member_id}/trace.jsonl tells nothing of its consensus module"
         return Finding(rules.promise, Verdict.UNKNOWN, detail, members=(member_id,))
     return Finding(rules.promise, Verdict.VALID, rules.said())
-
-
-def _forgetful(run: RunFolder, manifest: Manifest) -> frozenset[int]:
-    """Members that may have lost what they wrote: on a host that was replaced, or that lost its power unsynced."""
-    replaced = {number for number in range(manifest.members) if any(run.member(number).path.glob("replaced-*"))}
-    if manifest.sync_level > 0:
-        return frozenset(replaced)
-    return frozenset(replaced.union(*(fault.members for fault in run.read_faults() if fault.what in _POWER_LOST)))

@@ -96,10 +96,6 @@ def a_mark_is_none(run: Path) -> None:
     (run / "member-1" / "cluster" / "cluster-mark.dat").write_bytes(b"no mark" * 100)
 
 
-def a_vote_is_not_in_the_node_state(run: Path) -> None:
-    _put(run / "member-0" / "cluster" / "node-state.dat", 24, "q", 0)
-
-
 def a_vote_is_for_a_term_that_nobody_knows(run: Path) -> None:
     _put(run / "member-0" / "cluster" / "node-state.dat", 24, "q", 9)
 
@@ -264,7 +260,6 @@ BINDING = (
     _bad(a_module_mark_is_of_another_process, "member-1/cluster/cluster-mark.dat is of process 77"),
     _bad(an_archive_mark_is_of_another_process, "member-1/archive/archive-mark.dat is of process 78"),
     _bad(a_mark_is_none, "member-1/cluster/cluster-mark.dat is no mark file"),
-    _bad(a_vote_is_not_in_the_node_state, "member-0/cluster/node-state.dat has candidate term 0", "for 1"),
     _bad(a_vote_is_for_a_term_that_nobody_knows, "member-0/cluster/node-state.dat has candidate term 9"),
     _bad(a_configuration_is_of_another_member, "member-1/config.json is of member 2"),
     _bad(a_configuration_is_of_another_run, "member-1/config.json is of run other"),
