@@ -153,9 +153,8 @@ class FaultDriver:
         asked_ns, operations = self._target.now_ns(), self._target.acknowledged()
         self.last_event_ns = asked_ns
         injection = fault.aim(self._target, tries=not is_drawn)
-        for other, active in self._active.items():
-            if injection.is_exclusive and _is_same(injection, active.injection):
-                raise UnknownOutcome(f"{injection.where} is under fault {other!r}: to heal one would end the other too")
+        if injection.is_exclusive:
+            self._require_alone(injection)
         began_ns = self._target.now_ns()
         record = FaultRecord(
             injection.what,
@@ -182,6 +181,15 @@ class FaultDriver:
             failure = Proof(False, str(error))
         active.record = replace(record, inject_end_ns=self._target.now_ns(), inject_proof=failure)
         return active
+
+    def _require_alone(self, injection: Injection) -> None:
+        for other, active in self._active.items():
+            if _is_same(injection, active.injection):
+                raise UnknownOutcome(f"{injection.where} is under fault {other!r}: to heal one would end the other too")
+        for active in self._healing:
+            if _is_same(injection, active.injection):
+                # What was looked at before this one may still be what that one did.
+                raise UnknownOutcome(f"{injection.where} was under fault {active.record.name!r}, whose end is not seen")
 
 
 def _is_same(one: Injection, other: Injection) -> bool:

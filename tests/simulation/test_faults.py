@@ -161,6 +161,25 @@ def test_a_clock_that_jumped_is_not_told_wrong_by_a_power_cut(tmp_path: Path) ->
         assert all(record.is_proved for record in records), records
 
 
+def test_a_clock_jumps_again_only_when_it_was_seen_to_be_right(tmp_path: Path) -> None:
+    """The last time that the member wrote down may be one of the first jump."""
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(2)
+    records: list[FaultRecord] = []
+    driver = FaultDriver(stage, records.append)
+    driver.begin("first", fault_of("clock-jump member-1 jump-ms=1670"))
+    stage.let_pass(2)
+    driver.end("first")
+    with pytest.raises(UnknownOutcome, match="member-1 was under fault 'first', whose end is not seen"):
+        driver.begin("second", fault_of("clock-jump member-1 jump-ms=-2990"))
+    stage.let_pass(2)
+    driver.begin("second", fault_of("clock-jump member-1 jump-ms=-2990"))
+    stage.let_pass(2)
+    driver.heal_all()
+    assert [record.is_proved for record in records] == [True, True], records
+
+
 def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stage = SimulatedStage(LOADED, 1, tmp_path)
     stage.open(print)
