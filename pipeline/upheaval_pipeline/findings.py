@@ -74,7 +74,7 @@ def findings(run: RunTables, evidence: Sequence[Evidence], bounds: LogBounds) ->
     yield _equal(run.manifest, rows)
     yield from _history(rows, bounds)
     yield from _events(run, rows)
-    absent = check_asked_snapshots(_asked_snapshots(rows), run.manifest, lambda: run.aside.taken)
+    absent = check_asked_snapshots(_asked_snapshots(rows), run.manifest, run.aside.taken)
     yield from in_process.merged(run.aside.files, absent)
 
 

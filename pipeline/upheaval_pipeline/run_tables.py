@@ -21,6 +21,7 @@ from upheaval.checkers.log_time import LeaderClock, leader_clocks
 from upheaval.checkers.positions import TracedPositions, traced_positions
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import judge_backups, judge_files, judge_identities, judge_snapshots
+from upheaval.checkers.trace_facts import facts_of_members
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
@@ -66,8 +67,9 @@ def _aside_of(run: RunFolder, controls: tuple[ControlRecord, ...]) -> Aside:
     traced = traced_positions(run, manifest)
     snapshots = (*judge_snapshots(run, traced), *judge_identities(run, traced), *judge_backups(run, traced))
     clocks = leader_clocks(run, manifest.members)
-    taken = taken_snapshots(run, manifest)
-    return Aside(commands, snapshots, tuple(judge_files(run, manifest)), controls, clocks, traced, taken)
+    traces = facts_of_members(run, manifest.members)
+    files = tuple(judge_files(run, manifest, traces))
+    return Aside(commands, snapshots, files, controls, clocks, traced, taken_snapshots(run, manifest, traces))
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:

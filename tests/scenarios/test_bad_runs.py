@@ -1,11 +1,32 @@
 """Every bad run is found, by the promise that it breaks and with a message that says where."""
 
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from support.bad_runs import BAD_RUNS, BadRun, copy_of_good_run
+from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
+
+FROM_FOLDERS_ALONE = (
+    Promise.VOTES_KEPT,
+    Promise.COMMITS_KEPT,
+    Promise.FINAL_POSITIONS,
+    Promise.CLIENTS_IN_ORDER,
+    Promise.TIME_KEPT,
+    Promise.BOUNDS_KEPT,
+    Promise.SNAPSHOT_IS_REPLAY,
+    Promise.EVIDENCE_COMPLETE,
+    Promise.EVIDENCE_BOUND,
+    Promise.EVIDENCE_SEALED,
+    Promise.NO_UNEXPLAINED_END,
+)
+
+
+def test_every_promise_that_is_tried_here_has_three_bad_runs() -> None:
+    counts = Counter(bad.promise for bad in BAD_RUNS)
+    assert [promise for promise in FROM_FOLDERS_ALONE if counts[promise] < 3] == []
 
 
 @pytest.mark.parametrize("bad", BAD_RUNS, ids=lambda bad: bad.name)

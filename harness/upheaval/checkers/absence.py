@@ -7,7 +7,7 @@ says is judged elsewhere.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ from upheaval.checkers.losses import losses_of
 from upheaval.checkers.positions import finals_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import named_snapshots, term_entries
-from upheaval.checkers.trace_facts import LOST_EVENTS, TraceFacts, facts_of
+from upheaval.checkers.trace_facts import LOST_EVENTS, TraceFacts
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import SPLIT, STANDBY, Manifest, RunFolder, companion_folders, read_origin
 from upheaval_node.files import layout
@@ -167,15 +167,15 @@ class TakenSnapshots:
     may_miss: bool
 
 
-def taken_snapshots(run: RunFolder, manifest: Manifest) -> TakenSnapshots:
-    """Raises `UsageError` for a malformed trace."""
+def taken_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> TakenSnapshots:
+    """From the recording logs, and what the traces of all members say."""
     members = [run.member(member_id) for member_id in range(manifest.members)]
     standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
     files = [each.recording_log for each in members] + [path / layout.RECORDING_LOG for path in standbys]
     positions = sorted({position for file in files for position in named_snapshots(file)})
     origin = read_origin(run.path)
     lossy = losses_of(run, manifest).members
-    may_miss = all(each.member_id in lossy or _may_have_missed(facts_of(each)) for each in members)
+    may_miss = all(facts.member_id in lossy or _may_have_missed(facts) for facts in traces)
     return TakenSnapshots(tuple(positions), -1 if origin is None else origin.position, may_miss)
 
 
@@ -184,15 +184,11 @@ def _may_have_missed(facts: TraceFacts) -> bool:
     return has_failed or any(life.next_ns is not None for life in facts.lives)
 
 
-def check_asked_snapshots(
-    asked: Iterable[int], manifest: Manifest, taken: Callable[[], TakenSnapshots]
-) -> list[Finding]:
-    """A finding when the log of a run that converged asks for a snapshot that nobody has; `taken` is asked at need."""
+def check_asked_snapshots(asked: Iterable[int], manifest: Manifest, taken: TakenSnapshots) -> list[Finding]:
+    """A finding when the log of a run that converged asks for a snapshot that nobody has."""
     end = min((final.commit_position for final in finals_of(manifest)), default=-1)
-    positions = sorted(position for position in asked if position <= end)
-    found = taken() if positions else None
-    for position in positions:
-        if found is None or found.may_miss or position <= found.start or position in found.positions:
+    for position in sorted(asked):
+        if taken.may_miss or not taken.start < position <= end or position in taken.positions:
             continue
         detail = f"no {layout.RECORDING_LOG} has a snapshot at position {position}, where the log asks for one"
         return [_missing(detail, position=position).finding(Promise.EVIDENCE_COMPLETE)]

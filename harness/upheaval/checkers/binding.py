@@ -15,6 +15,7 @@ from upheaval.checkers.losses import losses_of
 from upheaval.checkers.node_states import candidate_term
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import (
+    CATALOG_NAME,
     CatalogEntry,
     LogMissing,
     RecordedLog,
@@ -35,11 +36,9 @@ from upheaval.records import (
 )
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm, cluster_messages as cm
+from upheaval_node.protocol.constants import LOG_STREAM_ID, MODULE_SNAPSHOT_STREAM_ID, SERVICE_SNAPSHOT_STREAM_ID
 from upheaval_node.trace_kinds import TraceKind
 
-_LOG_STREAM: Final = 100
-_MODULE_SNAPSHOT_STREAM: Final = 107
-_SERVICE_SNAPSHOT_STREAM: Final = 106
 _NOBODY: Final = -1
 _WHOLE_MEMBER: Final = "all"
 _MARK_HEAD: Final = 8192
@@ -232,7 +231,7 @@ def _check_node_state(folder: MemberFolder, told: _Told | None) -> int:
 
 def _check_recordings(folder: MemberFolder, *, is_at_end: bool) -> int:
     """`is_at_end`: the member has all that the cluster had, so that nothing was left half done."""
-    path, catalog = folder.recording_log, folder.archive / "archive.catalog"
+    path, catalog = folder.recording_log, folder.archive / CATALOG_NAME
     try:
         entries = list(recording_log_entries(path))
         recordings = list(catalog_entries(catalog))
@@ -274,11 +273,11 @@ def _check_terms(folder: MemberFolder, terms: Sequence[RecordingLogEntry]) -> No
 
 def _check_recording(folder: MemberFolder, entry: RecordingLogEntry, recording: CatalogEntry) -> None:
     """The catalog on a recording that the recording log names, and its segments."""
-    catalog = folder.archive / "archive.catalog"
+    catalog = folder.archive / CATALOG_NAME
     what = f"recording {recording.recording_id}"
-    stream = _LOG_STREAM if entry.is_term else _SERVICE_SNAPSHOT_STREAM
+    stream = LOG_STREAM_ID if entry.is_term else SERVICE_SNAPSHOT_STREAM_ID
     if not entry.is_term and entry.service_id == _NOBODY:
-        stream = _MODULE_SNAPSHOT_STREAM
+        stream = MODULE_SNAPSHOT_STREAM_ID
     if recording.stream_id != stream:
         raise _broken(folder, catalog, f"has stream {recording.stream_id} for {what}, which is one of stream {stream}")
     if not recording.is_intact:
@@ -330,7 +329,7 @@ def _check_log(
         raise _broken(folder, path, detail, last.position)
     if is_at_end and session not in (None, recording.session_id):
         detail = f"has session {recording.session_id} for recording {recording.recording_id}, its last term {session}"
-        raise _broken(folder, folder.archive / "archive.catalog", detail)
+        raise _broken(folder, folder.archive / CATALOG_NAME, detail)
 
 
 def _new_term(log: RecordedLog, position: int) -> cm.NewLeadershipTermEvent | None:

@@ -1,7 +1,7 @@
 """The promises about who sent what: each entry is of its term, each operation of the client and session that sent it.
 
-A history names for each operation the client slot that asked and, unless an older version wrote it, the cluster session
-that took it; the log has the session and the term in the header of each message. This module knows nothing of files.
+A history names for each operation the client slot that asked and, where it was written down, the cluster session that
+took it; the log has the session and the term in the header of each message. This module knows nothing of files.
 """
 
 from collections.abc import Iterable, Sequence

@@ -69,7 +69,7 @@ def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
 
 
 class _Reading:
-    """The trace of one member, line by line. `offset` is how far the wall clock is before the monotonic one."""
+    """The trace of one member, line by line. `offset` is the wall clock minus the monotonic one."""
 
     def __init__(self, member_id: int) -> None:
         self.clocks: list[LeaderClock] = []

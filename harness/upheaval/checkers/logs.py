@@ -148,11 +148,8 @@ def check_logs(
 
 def _ends(run: RunFolder, readings: Sequence[_Reading]) -> dict[int, int]:
     """Where the logs end, found without a look at what they say."""
-    logs = [RecordedLog(run.member(reading.log.member_id)) for reading in readings]
-    for log in logs:
-        for _ in log.segments():
-            pass
-    return {log.member_id: log.end_position for log in logs}
+    members = [reading.log.member_id for reading in readings]
+    return {member_id: RecordedLog(run.member(member_id)).read_to_end() for member_id in members}
 
 
 def _open(run: RunFolder, members: int) -> tuple[list[_Reading], Missing | None]:

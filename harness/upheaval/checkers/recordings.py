@@ -6,7 +6,6 @@ the member lives or not. This module knows nothing of what the messages mean.
 """
 
 import contextlib
-import errno
 import os
 import struct
 import zlib
@@ -16,7 +15,7 @@ from pathlib import Path
 from typing import Final, Protocol
 
 from upheaval.errors import HarnessError
-from upheaval.records import MemberFolder
+from upheaval.records import MemberFolder, data_extents
 
 FRAME_HEADER_LENGTH: Final = 32
 CATALOG_NAME: Final = "archive.catalog"
@@ -42,6 +41,8 @@ _CATALOG_HEADER_LENGTH: Final = 32
 _DESCRIPTOR_HEADER: Final = struct.Struct("<iii")
 _DESCRIPTOR_HEADER_LENGTH: Final = 32
 _DESCRIPTOR: Final = struct.Struct("<qqqqqqqiiiiii")
+_SAID: Final = (2, 5, 6, 7, 8, 9, 11, 12)
+"""Places in a descriptor of the fields of a `CatalogEntry`."""
 _DESCRIPTOR_VALID: Final = 1
 _CASTAGNOLI: Final = 0x82F63B78
 
@@ -266,20 +267,6 @@ def _sparse_content(path: Path) -> bytearray:
     return data
 
 
-def data_extents(fd: int, length: int) -> Iterator[tuple[int, int]]:
-    """Where an open file has bytes of its own, from and to; all of it where the file system does not say."""
-    position = 0
-    while position < length:
-        try:
-            start = os.lseek(fd, position, os.SEEK_DATA)
-        except OSError as error:
-            if error.errno == errno.ENXIO:
-                return
-            raise
-        position = os.lseek(fd, start, os.SEEK_HOLE)
-        yield start, position
-
-
 def messages(segment: Segment) -> Iterator[tuple[int, memoryview | bytes]]:
     """The messages of a segment, fragments joined, each with its end position.
 
@@ -438,32 +425,10 @@ def catalog_entries(path: Path) -> Iterator[CatalogEntry]:
         offset = begin + length
         if state != _DESCRIPTOR_VALID:
             continue
-        (
-            _,
-            _,
-            recording_id,
-            _,
-            _,
-            start,
-            stop,
-            initial_term_id,
-            segment_length,
-            term_length,
-            _,
-            session_id,
-            stream_id,
-        ) = _DESCRIPTOR.unpack_from(content, begin)
-        yield CatalogEntry(
-            recording_id,
-            start,
-            stop,
-            initial_term_id,
-            segment_length,
-            term_length,
-            session_id,
-            stream_id,
-            is_intact=checksum == 0 or checksum & 0xFFFFFFFF in _checksums(content[begin:offset]),
-        )
+        fields = _DESCRIPTOR.unpack_from(content, begin)
+        is_intact = checksum == 0 or checksum & 0xFFFFFFFF in _checksums(content[begin:offset])
+        recording_id, start, stop, initial_term_id, segment, term, session, stream = (fields[each] for each in _SAID)
+        yield CatalogEntry(recording_id, start, stop, initial_term_id, segment, term, session, stream, is_intact)
 
 
 def _checksums(data: bytes) -> tuple[int, int]:

@@ -38,7 +38,7 @@ from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.stalls import Stall, excused, longest_stall
 from upheaval.checkers.timers import judge_timers
-from upheaval.checkers.trace_facts import facts_of
+from upheaval.checkers.trace_facts import TraceFacts, facts_of_members
 from upheaval.checkers.unexplained import check_ends
 from upheaval.checkers.verdict import Finding, Report, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
@@ -66,18 +66,11 @@ _OF_HISTORY = (
 )
 
 
-def _of_traces(run: RunFolder, manifest: Manifest) -> list[Finding]:
-    """What rests on the same facts, which are read once."""
-    traces = [facts_of(run.member(member_id)) for member_id in range(manifest.members)]
-    return [check_absence(run, manifest, traces), check_ends(run, manifest, traces)]
-
-
 _OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
     check_binding,
     check_seal,
     check_protocol,
     check_bounds,
-    _of_traces,
 )
 
 ROLE_LEADER = "LEADER"
@@ -110,14 +103,16 @@ def verify_run(path: str | PathLike[str]) -> Report:
     witness_id = -1 if logs.witness is None else logs.witness.member_id
     findings.extend(check_backups(run, manifest, finals_of(manifest), operations, witness_id))
     asked = () if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.snapshots
-    absent = check_asked_snapshots(asked, manifest, lambda: taken_snapshots(run, manifest))
-    findings.extend(merged(judge_files(run, manifest), absent))
+    traces = facts_of_members(run, manifest.members)
+    absent = check_asked_snapshots(asked, manifest, taken_snapshots(run, manifest, traces))
+    findings.extend(merged(judge_files(run, manifest, traces), absent))
     return Report(str(run.path), tuple(findings))
 
 
-def judge_files(run: RunFolder, manifest: Manifest) -> list[Finding]:
+def judge_files(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
     """The findings that rest on traces and small files of the run alone."""
-    return [finding for judge in _OF_FILES for finding in judge(run, manifest)]
+    found = [finding for judge in _OF_FILES for finding in judge(run, manifest)]
+    return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces)]
 
 
 def converged(manifest: Manifest) -> Finding:

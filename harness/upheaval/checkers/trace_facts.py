@@ -6,7 +6,7 @@ Pure facts; this module knows no promise.
 from dataclasses import dataclass, field
 from typing import Final
 
-from upheaval.records import MemberFolder, TraceEvent
+from upheaval.records import MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS
 
@@ -86,8 +86,12 @@ class TraceFacts:
         return {life.component for life in self.lives}
 
 
-def facts_of(folder: MemberFolder) -> TraceFacts:
-    """Read the trace. Raises `UsageError` for a malformed line."""
+def facts_of_members(run: RunFolder, members: int) -> list[TraceFacts]:
+    """Of all members. Raises `UsageError` for a malformed line."""
+    return [_facts_of(run.member(member_id)) for member_id in range(members)]
+
+
+def _facts_of(folder: MemberFolder) -> TraceFacts:
     facts = TraceFacts(folder.member_id, folder.trace.exists())
     if not facts.is_there:
         return facts

@@ -1,6 +1,6 @@
 """What is done to companions, written down with its proof: start, stop, kill; and the wait until one has caught up.
 
-The records stand in `controls.jsonl` beside the orders of an operator. This module knows no runtime.
+The records stand in `controls.jsonl` beside the admin commands of an operator. This module knows no runtime.
 """
 
 from collections.abc import Sequence

@@ -17,9 +17,19 @@ from typing import Final
 
 from upheaval.checkers.log_pieces import log_digest
 from upheaval.checkers.logs import WitnessLog, read_entries
-from upheaval.checkers.recordings import LogMissing, RecordedLog, data_extents
+from upheaval.checkers.recordings import LogMissing, RecordedLog
 from upheaval.errors import EnvironmentFault, UsageError
-from upheaval.records import Function, Manifest, MemberFolder, Operation, Origin, Outcome, RunFolder, write_origin
+from upheaval.records import (
+    Function,
+    Manifest,
+    MemberFolder,
+    Operation,
+    Origin,
+    Outcome,
+    RunFolder,
+    data_extents,
+    write_origin,
+)
 from upheaval.runtimes.cluster_file import has_cluster
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.node import LiveNode, Node

@@ -95,3 +95,4 @@ from upheaval.records.service_messages import (
     decode_result as decode_result,
     encode_operation as encode_operation,
 )
+from upheaval.records.sparse_files import data_extents as data_extents

@@ -4,7 +4,6 @@
 knows nothing of what is in the files.
 """
 
-import errno
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from upheaval.records.companions import COMPANIONS_FILE, companion_folders
 from upheaval.records.jsonfields import FieldError
 from upheaval.records.origin import ORIGIN_FILE
 from upheaval.records.run_folder import RunFolder, write_atomically
+from upheaval.records.sparse_files import data_extents
 
 FORMAT_VERSION: Final = 1
 _BLOCK_LENGTH: Final = 64 * 1024
@@ -94,22 +94,11 @@ def digest_of_file(path: Path) -> str:
 def _block_offsets(fd: int, length: int) -> Iterator[int]:
     """Of the blocks that have bytes of their own."""
     position = 0
-    while position < length:
-        begin, end = _next_data(fd, position, length)
+    for begin, end in data_extents(fd, length):
         position = max(position, begin - begin % _BLOCK_LENGTH)
         while position < end:
             yield position
             position += _BLOCK_LENGTH
-
-
-def _next_data(fd: int, position: int, length: int) -> tuple[int, int]:
-    try:
-        begin = os.lseek(fd, position, os.SEEK_DATA)
-    except OSError as error:
-        if error.errno == errno.ENXIO:
-            return length, length
-        raise
-    return begin, os.lseek(fd, begin, os.SEEK_HOLE)
 
 
 def _sealed_files(run: RunFolder) -> list[Path]:

@@ -8,7 +8,7 @@ import pytest
 from upheaval.checkers.absence import check_absence
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
-from upheaval.checkers.trace_facts import facts_of
+from upheaval.checkers.trace_facts import facts_of_members
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Json, Manifest, RunFolder
 
@@ -92,7 +92,7 @@ def test_the_request_for_a_vote_may_be_among_the_lost_lines(lost: Line, verdict:
 
 def test_lost_lines_are_evidence_that_is_not_complete(tmp_path: Path) -> None:
     run = run_of(tmp_path, [], [{**FOLLOWER, "lost_events_before": 2}], [])
-    traces = [facts_of(run.member(member_id)) for member_id in range(3)]
+    traces = facts_of_members(run, 3)
     finding = check_absence(run, run.read_manifest(), traces)
     assert finding.verdict is Verdict.UNKNOWN
     assert "member-1/trace.jsonl:3 says that 2 events" in finding.detail

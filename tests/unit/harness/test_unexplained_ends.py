@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.checkers.trace_facts import facts_of
+from upheaval.checkers.trace_facts import facts_of_members
 from upheaval.checkers.unexplained import check_ends
 from upheaval.checkers.verdict import Verdict
 from upheaval.records import Json, Manifest, RunFolder
@@ -28,7 +28,7 @@ def judged(path: Path, *traces: list[dict[str, Json]], fault: FaultRecord | None
         run.member(member_id).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
     if fault is not None:
         run.add_fault(fault)
-    facts = [facts_of(run.member(member_id)) for member_id in range(len(traces))]
+    facts = facts_of_members(run, len(traces))
     return check_ends(run, run.read_manifest(), facts).verdict
 
 
