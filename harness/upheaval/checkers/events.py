@@ -35,11 +35,6 @@ class SessionFacts:
             self.first_message = position
         self.last_message = position
 
-    def is_open_at(self, position: int) -> bool:
-        """After the entry that ends there."""
-        opened = sum(place <= position for place in self.opened)
-        return opened > sum(place <= position for place, _ in self.closed)
-
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
