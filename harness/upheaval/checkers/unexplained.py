@@ -105,7 +105,9 @@ def _unexplained_end(
     if life.status is None:
         if life.next_ns is None or _is_rebooted(life):
             return None
-        deadly = [hit for hit in hits if hit.what in _DEADLY and hit.component in (None, life.component)]
+        # A fault names the services of a member together, `service`; their processes have numbers.
+        names = (None, life.component, life.component.partition("-")[0])
+        deadly = [hit for hit in hits if hit.what in _DEADLY and hit.component in names]
         if any(_covers(hit, life.last_ns, life.next_ns) for hit in deadly):
             return None
         detail = f"{who}:{life.line}: {whose} did not tell its end and was started again, and no fault ended it"

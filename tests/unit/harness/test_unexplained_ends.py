@@ -56,13 +56,19 @@ def test_a_machine_that_was_started_anew_explains_an_untold_end(
 
 
 @pytest.mark.parametrize(
-    ("component", "verdict"),
-    [(None, Verdict.VALID), ("consensus", Verdict.VALID), ("service-0", Verdict.INVALID)],
+    ("hit", "ended", "verdict"),
+    [
+        (None, "consensus", Verdict.VALID),
+        ("consensus", "consensus", Verdict.VALID),
+        ("service", "service-0", Verdict.VALID),
+        ("service", "consensus", Verdict.INVALID),
+        ("consensus", "service-0", Verdict.INVALID),
+    ],
 )
 def test_a_kill_of_one_component_explains_no_end_of_another(
-    component: str | None, verdict: Verdict, tmp_path: Path
+    hit: str | None, ended: str, verdict: Verdict, tmp_path: Path
 ) -> None:
-    killed = [line(second, event, component="consensus") for second, event in ((1, "process-start"), (2, "role"))]
-    again = [line(second, event, component="consensus") for second, event in ((5, "process-start"), (8, "role"))]
-    fault = FaultRecord("kill", "member-0", 3 * S, 3 * S, members=(0,), component=component)
+    killed = [line(second, event, component=ended) for second, event in ((1, "process-start"), (2, "role"))]
+    again = [line(second, event, component=ended) for second, event in ((5, "process-start"), (8, "role"))]
+    fault = FaultRecord("kill", "member-0", 3 * S, 3 * S, members=(0,), component=hit)
     assert judged(tmp_path, [*killed, *again], [line(1), line(9, "role")], fault=fault) is verdict
