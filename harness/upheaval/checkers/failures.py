@@ -22,7 +22,7 @@ def check_failures(run: RunFolder, manifest: Manifest) -> Iterator[Finding]:  # 
     """A finding for each; none for a run about which nothing was written down."""
     for failure in manifest.failures:
         promise = promise_named(failure.promise)
-        if promise in _BROKEN:
+        if promise is not None and promise in _BROKEN:
             yield Finding(promise, _BROKEN[promise], failure.detail)
         else:
             detail = f"the manifest has a failure of {failure.promise!r}, which this version does not know"
