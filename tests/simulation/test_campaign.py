@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
+from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.seed import (
     Fate,
@@ -24,6 +24,7 @@ from upheaval.campaign.seed import (
     try_origin,
     try_seed,
 )
+from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, draw_swarm
 from upheaval.checkers.promises import Promise

@@ -15,27 +15,12 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.seed import FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
-from upheaval.errors import UsageError
 from upheaval.records import Json, owned_folder
 from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
 
 SEEDS_FILE: Final = "seeds.jsonl"
 SUMMARY_FILE: Final = "summary.json"
-SEED_DIGITS: Final = 18
-
-
-def parse_seeds(text: str) -> range:
-    """`A..B`, both included, or one number, of at most `SEED_DIGITS` digits. Raises `UsageError`."""
-    first, separator, last = text.partition("..")
-    if not first.isdecimal() or (separator and not last.isdecimal()):
-        raise UsageError(f"seeds are given as A..B, such as 1..500, not {text!r}")
-    if max(len(first), len(last)) > SEED_DIGITS:
-        raise UsageError(f"a seed has at most {SEED_DIGITS} digits")
-    seeds = range(int(first), int(last if separator else first) + 1)
-    if not seeds:
-        raise UsageError(f"no seeds in {text}")
-    return seeds
 
 
 @dataclass(slots=True)

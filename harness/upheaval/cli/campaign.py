@@ -9,9 +9,10 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
+from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, keep_seed
+from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
 from upheaval.checkers.promises import Promise
 from upheaval.cli.new_folder import RUNS, run_folder
