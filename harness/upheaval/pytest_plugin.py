@@ -61,6 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--keep-runs", action="store_true", help="keep the run folders of tests that passed, too")
     parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
+    parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
 
@@ -230,6 +231,8 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     for name in ("members", "seed"):
         if config.getoption(f"--{name}") is not None:
             options[name] = config.getoption(f"--{name}")
+    if config.getini(f"{MARKER}_ignore"):
+        options["ignored"] = config.getini(f"{MARKER}_ignore")
     options["runtime"] = _runtime(config)
     if options["runtime"] != "docker":
         options.pop("image", None)
