@@ -33,6 +33,7 @@ from upheaval.checkers.positions import (
 )
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
+from upheaval.checkers.raised import check_raised
 from upheaval.checkers.sealing import check_seal
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
@@ -112,7 +113,8 @@ def verify_run(path: str | PathLike[str]) -> Report:
 def judge_files(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
     """The findings that rest on traces and small files of the run alone."""
     found = [finding for judge in _OF_FILES for finding in judge(run, manifest)]
-    return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces)]
+    raised = check_raised(run, traces)
+    return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces), raised]
 
 
 def converged(manifest: Manifest) -> Finding:
