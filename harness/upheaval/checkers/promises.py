@@ -51,6 +51,8 @@ class Promise(StrEnum):
     ONLY_AUTHORITY = "only-authority", "only holders of the authority's certificates had connections"
     RUN_ENDED = "run-ended", "the run came to its end"
     AS_EXPECTED = "as-expected", "the members sent the expected messages"
+    TASKS_PASSED = "tasks-passed", "no task of a user raised"
+    TEST_PASSED = "test-passed", "the test that made the run passed"
     INVARIANTS = "invariants", "invariants of the simulation"
     FOLDER_JUDGED = "folder-judged", "the seed's run folder can be judged"
 

@@ -18,6 +18,7 @@ from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
+from upheaval.checkers.failures import check_failures
 from upheaval.checkers.faults import admin_commands_proved, faults_proved
 from upheaval.checkers.identities import SECURITY_FILE, check_identities
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
@@ -68,6 +69,7 @@ _OF_HISTORY = (
 
 
 _OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
+    check_failures,
     check_binding,
     check_seal,
     check_protocol,
