@@ -99,7 +99,7 @@ def _traceback(error: BaseException) -> str:
     calling = list(takewhile(_is_of_node, frames))
     if len(calling) < len(frames):
         del told.stack[: max(len(calling) - (len(frames) - len(told.stack)), 0)]
-    short = {}
+    short: dict[str, str] = {}
     errors: list[BaseException | None] = [error]
     chain: list[traceback.TracebackException | None] = [told]
     while chain:
