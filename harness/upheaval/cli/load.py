@@ -18,6 +18,7 @@ from upheaval.checkers.verdict import Report
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
+from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
@@ -185,7 +186,9 @@ def _run(cluster: AnyCluster, settings: LoadSettings, page: socket.socket | None
     if cluster.is_running():
         with contextlib.suppress(HarnessError):
             # What is not reached is in the verdict.
-            cluster.converge()
+            has_commands = any(cluster.run.read_controls())
+            needs = needs_closing_snapshot(cluster.config.service, has_commands=has_commands)
+            end_run(cluster, takes_snapshot=needs)
     return statistics
 
 
