@@ -107,17 +107,20 @@ class _Member:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
-    """From when to when members had a fault; `members` None for all."""
+class Trouble:
+    """From when to when members had a fault, or all had something; none is named then."""
 
     begin_ns: int
     end_ns: int
-    members: frozenset[int] | None
+    members: tuple[int, ...] = ()
+
+    def is_within(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether it was there at any time of these."""
+        return self.begin_ns <= end_ns and begin_ns <= self.end_ns
 
     def hits(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether a member had it in that time."""
-        is_then = self.begin_ns <= end_ns and begin_ns <= self.end_ns
-        return is_then and (self.members is None or member_id in self.members)
+        return self.is_within(begin_ns, end_ns) and (not self.members or member_id in self.members)
 
 
 def check_bounds(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
@@ -125,7 +128,7 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
     members = list(_read(run, manifest))
     if manifest.members < 2 or not any(member.led for member in members):
         return []
-    judge = _Judge(manifest, members, list(_troubles(run)))
+    judge = _Judge(manifest, members, list(troubles(run)))
     try:
         found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
@@ -152,25 +155,31 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
             yield member
 
 
-def _troubles(run: RunFolder) -> Iterator[_Trouble]:
+def failover_ns(timeouts: ClusterTimeouts) -> int:
+    """From when the members heard last of a leader to when the next one leads, of a quorum that is well."""
+    # Each ballot comes after a random delay of half its own time-out.
+    return timeouts.leader_heartbeat_ns + BALLOTS * timeouts.election_ns * 3 // 2 + MARGIN_NS
+
+
+def troubles(run: RunFolder) -> Iterator[Trouble]:
+    """All that was done to the cluster of the run."""
     for fault in run.read_faults():
         end_ns = NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
-        yield _Trouble(fault.inject_begin_ns, end_ns, frozenset(fault.members) or None)
+        yield Trouble(fault.inject_begin_ns, end_ns, fault.members)
     for control in run.read_controls():
         if control.what not in _HARMLESS:
-            yield _Trouble(control.begin_ns, control.end_ns, None)
+            yield Trouble(control.begin_ns, control.end_ns)
 
 
 class _Judge:
-    def __init__(self, manifest: Manifest, members: Sequence[_Member], troubles: Sequence[_Trouble]) -> None:
+    def __init__(self, manifest: Manifest, members: Sequence[_Member], troubles: Sequence[Trouble]) -> None:
         self._members = members
         self._troubles = troubles
         self._missed: list[Broken] = []
         self._quorum = quorum_of(manifest.members)
         timeouts = timeouts_of(manifest)
         self._heartbeat_ns = timeouts.leader_heartbeat_ns
-        # Each ballot comes after a random delay of half its own time-out.
-        self._failover_ns = self._heartbeat_ns + BALLOTS * timeouts.election_ns * 3 // 2 + MARGIN_NS
+        self._failover_ns = failover_ns(timeouts)
 
     def shown(self) -> str:
         """What the verdict rests on. Raises `Broken`."""

@@ -95,4 +95,5 @@ from upheaval.records.service_messages import (
     decode_result as decode_result,
     encode_operation as encode_operation,
 )
+from upheaval.records.session_ends import SessionCause as SessionCause, SessionEnd as SessionEnd
 from upheaval.records.sparse_files import data_extents as data_extents

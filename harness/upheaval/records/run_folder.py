@@ -15,9 +15,11 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
+from upheaval.records.session_ends import SessionEnd, parse_session_end
 from upheaval_chaos.record import FaultRecord, Proof
 
 FORMAT_VERSION = 2
+SESSIONS_NAME: Final = "sessions.jsonl"
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")
@@ -173,6 +175,7 @@ class RunFolder:
         self.path = Path(path)
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
+        self.sessions_file = self.path / SESSIONS_NAME
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
         self.seal_file = self.path / "seal.json"
@@ -216,6 +219,15 @@ class RunFolder:
         """Appends to the history; `buffer_length` operations are held back at most."""
         self.unseal()
         return HistoryWriter(self.history_file, buffer_length=buffer_length)
+
+    def add_session_end(self, end: SessionEnd) -> None:
+        """Append to `sessions.jsonl`. Several processes may do that."""
+        self.unseal()
+        _append_line(self.sessions_file, end.to_json())
+
+    def read_session_ends(self) -> Iterator[SessionEnd]:
+        """What clients wrote down of their sessions; none when the file does not exist."""
+        return _values(parse_session_end, self.sessions_file)
 
     def add_fault(self, fault: FaultRecord) -> None:
         """Append a fault to `faults.jsonl`."""
