@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -16,15 +16,19 @@ from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
-from upheaval.checkers.verdict import Verdict
+from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.records import (
     ENDINGS,
     AdminCommand,
+    Failure,
     Json,
     Outcome,
+    add_failure,
+    jsonfields,
+    write_atomically,
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
@@ -35,6 +39,7 @@ from upheaval_node.types import S
 SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
 FAULTS_MIN: Final = 3
+SEED_FILE: Final = "seed.json"
 
 
 class Fate(StrEnum):
@@ -149,6 +154,8 @@ class SeedRun:
         self.driver = FaultDriver(self.stage, self.stage.record_fault)
         self.invariants = Invariants(self.cluster)
         self.outcome = SeedOutcome(swarm)
+        self.report: Report | None = None
+        """What its folder was judged to be; None when it could not be."""
 
     def run(self) -> SeedOutcome:
         """Never raises what the run is to blame for: that is its outcome."""
@@ -156,18 +163,15 @@ class SeedRun:
         outcome, cluster = self.outcome, self.cluster
         try:
             play(self.swarm.scenario(), self.stage, lambda _: None, self.driver)
-            cluster.write()
-            self._judge()
+            self.stage.close()
         except PromiseBroken as error:
-            self._fail(Verdict.INVALID, Promise.INVARIANTS, str(error))
-            cluster.write()
+            self._end_with(Verdict.INVALID, Promise.INVARIANTS, error)
         except HarnessError as error:
-            self._fail(Verdict.UNKNOWN, Promise.RUN_ENDED, str(error))
-            cluster.write()
-            self._judge()
+            self._end_with(Verdict.UNKNOWN, Promise.RUN_ENDED, error)
         except Exception as defect:
             defect.add_note(f"in seed {self.swarm.seed} of a campaign")
             raise
+        self._judge()
         outcome.seconds = (cluster.world.now_ns - START_NS) / S
         outcome.operations = sum(operation.outcome is Outcome.OK for operation in cluster.history)
         outcome.elections = max(self.invariants.terms - 1, 0)
@@ -204,14 +208,20 @@ class SeedRun:
 
     # --- the verdict ---
 
+    def _end_with(self, verdict: Verdict, promise: Promise, error: HarnessError) -> None:
+        """Its folder says why, too: nothing else that it holds may show it."""
+        self._fail(verdict, promise, str(error))
+        self.stage.close()
+        add_failure(self.cluster.run, Failure(promise, self.outcome.detail))
+
     def _judge(self) -> None:
         """The worst finding of the run's folder, unless something worse was found before."""
         try:
-            findings = verify_run(self.cluster.run.path).findings
+            self.report = verify_run(self.cluster.run.path)
         except HarnessError as error:
             self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
-        for finding in findings:
+        for finding in self.report.findings:
             self._fail(finding.verdict, finding.promise, finding.detail)
 
     def _fail(self, verdict: Verdict, promise: Promise, detail: str) -> None:
@@ -220,9 +230,33 @@ class SeedRun:
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())
 
 
+@dataclass(frozen=True, slots=True)
+class SeedOrigin:
+    """What made the run folder of a seed, as kept in it: enough to run it again, and what the execution was."""
+
+    seed: int
+    planted: str | None = None
+    digest: str = ""
+
+
 def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
     """Run and judge one seed, and leave its run folder there, with the protocol trace."""
-    return SeedRun(draw_swarm(seed), folder, planted, traces_protocol=True).run()
+    return keep_seed(SeedOrigin(seed, planted), folder).outcome
+
+
+def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
+    """As `run_seed`; the folder says what made it."""
+    run = SeedRun(draw_swarm(origin.seed), folder, origin.planted, traces_protocol=True)
+    run.run()
+    told = replace(origin, digest=run.stage.digest())
+    write_atomically(folder / SEED_FILE, json.dumps(asdict(told), indent=2) + "\n")
+    return run
+
+
+def seed_of_run(folder: Path) -> SeedOrigin | None:
+    """The seed that made a run folder; None when something else did. Raises `UsageError` for a malformed file."""
+    path = folder / SEED_FILE
+    return jsonfields.read_file(SeedOrigin, path) if path.is_file() else None
 
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:

@@ -42,6 +42,7 @@ class Promise(StrEnum):
     MONEY_CONSERVED = "money-conserved", "money is conserved"
     STATES_AGREE = "states-agree", "members' states agree at equal positions"
     SNAPSHOT_IS_REPLAY = "snapshot-is-replay", "a snapshot equals the replay of the log"
+    SERVICES_RAISED_NOTHING = "services-raised-nothing", "services raised nothing"
     EVIDENCE_COMPLETE = "evidence-complete", "the run left all its evidence"
     NO_UNEXPLAINED_END = "no-unexplained-end", "no process ended and no error was reported that no fault explains"
     EVIDENCE_BOUND = "evidence-bound", "the files of the run belong together"
@@ -51,6 +52,8 @@ class Promise(StrEnum):
     ONLY_AUTHORITY = "only-authority", "only holders of the authority's certificates had connections"
     RUN_ENDED = "run-ended", "the run came to its end"
     AS_EXPECTED = "as-expected", "the members sent the expected messages"
+    TASKS_PASSED = "tasks-passed", "no task of a user raised"
+    TEST_PASSED = "test-passed", "the test that made the run passed"
     INVARIANTS = "invariants", "invariants of the simulation"
     FOLDER_JUDGED = "folder-judged", "the seed's run folder can be judged"
 

@@ -19,6 +19,7 @@ from upheaval.checkers.client_times import ClientTimes, client_times, is_slow, j
 from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
+from upheaval.checkers.failures import check_failures
 from upheaval.checkers.faults import admin_commands_proved, faults_proved
 from upheaval.checkers.identities import SECURITY_FILE, check_identities
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
@@ -34,6 +35,7 @@ from upheaval.checkers.positions import (
 )
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
+from upheaval.checkers.raised import check_raised
 from upheaval.checkers.sealing import check_seal
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
@@ -68,6 +70,7 @@ _OF_HISTORY = (
 
 
 _OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
+    check_failures,
     check_binding,
     check_seal,
     check_protocol,
@@ -113,7 +116,8 @@ def verify_run(path: str | PathLike[str]) -> Report:
 def judge_files(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
     """The findings that rest on traces and small files of the run alone."""
     found = [finding for judge in _OF_FILES for finding in judge(run, manifest)]
-    return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces)]
+    raised = check_raised(run, traces)
+    return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces), raised]
 
 
 def converged(manifest: Manifest) -> Finding:

@@ -20,7 +20,9 @@ from upheaval.records import (
     AdminCommand,
     CompanionConfig,
     ControlRecord,
+    Failure,
     RunFolder,
+    add_failure,
     jsonfields,
     write_atomically,
 )
@@ -51,6 +53,7 @@ from upheaval_node.types import MS, S
 SCENARIO_FILE: Final = "run.scenario"
 RESULT_FILE: Final = "result.json"
 STEP_TIMEOUT_S: Final = 60.0
+ALWAYS_JUDGED: Final = (Promise.FAULTS_PROVED, Promise.RUN_ENDED, Promise.TASKS_PASSED)
 
 Say = Callable[[str], None]
 
@@ -99,7 +102,6 @@ def run_scenario(
     scenario: Scenario, stage: Stage, *, runtime: str, seed: int, say: Say, planted: str | None = None
 ) -> ScenarioResult:
     """Everything from the start of the cluster to the verdict. Nothing of the cluster is left, whatever happens."""
-    failure = ""
     try:
         try:
             play(scenario, stage, say)
@@ -108,25 +110,25 @@ def run_scenario(
     except HarnessError as error:
         if error.exit_status != Verdict.UNKNOWN.exit_status:
             raise
-        failure = str(error)
+        add_failure(stage.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
     digest = stage.digest()
-    report = judge(scenario, stage.run, failure)
+    report = judge(scenario, stage.run)
     result = ScenarioResult(scenario.name, runtime, seed, report, digest, planted)
     write_atomically(stage.run.path / SCENARIO_FILE, scenario.text)
     write_atomically(stage.run.path / RESULT_FILE, result.to_json())
     return result
 
 
-def judge(scenario: Scenario, run: RunFolder, failure: str = "") -> Report:
-    """The findings on the scenario's promises and on its faults, from the run folder.
+def judge(scenario: Scenario, run: RunFolder) -> Report:
+    """The findings on the scenario's promises, on its faults and on whether it got to its end, from the run folder.
 
     A run that did not get to its end leaves what could not be seen unknown; what it broke before stays broken.
     """
     whole = verify_run(run.path)
-    wanted = {Promise.FAULTS_PROVED, *(scenario.promises or (finding.promise for finding in whole.findings))}
+    wanted = {*ALWAYS_JUDGED, *(scenario.promises or (finding.promise for finding in whole.findings))}
     findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
-    if failure:
-        findings.insert(0, Finding(Promise.RUN_ENDED, Verdict.UNKNOWN, " ".join(failure.split())))
+    # Nothing else says as much.
+    findings.sort(key=lambda finding: finding.promise is not Promise.RUN_ENDED)
     return Report(whole.run, tuple(findings))
 
 
