@@ -58,6 +58,7 @@ from upheaval.records.protocol_view import (
 from upheaval.records.run_folder import (
     ADMIN_COMMANDS as ADMIN_COMMANDS,
     ENDINGS as ENDINGS,
+    FORCED_END as FORCED_END,
     MEMBERS_MAX as MEMBERS_MAX,
     PROFILES as PROFILES,
     SPLIT as SPLIT,

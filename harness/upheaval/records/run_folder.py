@@ -3,9 +3,10 @@
 The format is documented in docs/run-folder.md. This module knows nothing of live clusters or of checkers.
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -119,13 +120,15 @@ STANDBY_COMMANDS: Final = (AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE
 """What makes sense only with a standby beside the members."""
 ADMIN_COMMANDS: Final = tuple(command for command in AdminCommand if command not in STANDBY_COMMANDS)
 ENDINGS: Final = (AdminCommand.SHUTDOWN, AdminCommand.ABORT)
+FORCED_END: Final = "end by force"
+"""What a control record says where the harness killed members that it had started, outside of any fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
     """One admin command of an operator, and the proof that it took effect.
 
-    `what` is an `AdminCommand`, or what was done to a node beside the members, as a scenario says it.
+    `what` is an `AdminCommand`, `FORCED_END`, or what was done to a node beside the members, as a scenario says it.
     `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the command, -1 when
     nobody did. `operations` are those that were acknowledged when it was given.
     """
@@ -248,6 +251,13 @@ class RunFolder:
         """Append an admin command to `controls.jsonl`."""
         self.unseal()
         _append_line(self.controls_file, control.to_json())
+
+    def add_forced_end(self, member_ids: Iterable[int], begin_ns: int, end_ns: int, why: str) -> None:
+        """That members were killed by who had started them. What cannot be written must not keep them from ending."""
+        members: dict[str, Json] = {str(member_id): None for member_id in sorted(set(member_ids)) if member_id >= 0}
+        if members:
+            with contextlib.suppress(EnvironmentFault):
+                self.add_control(ControlRecord(FORCED_END, begin_ns, end_ns, -1, members, Proof(True, why)))
 
     def read_controls(self) -> Iterator[ControlRecord]:
         """The commands of the run; none when the file does not exist."""
