@@ -1,7 +1,6 @@
 """Run every suite that this machine can run, several side by side, and say what could not run and why.
 
 `--require core` makes a suite without extras that cannot run a failure, `all` any suite.
-Suites that make promises about time run alone, at the end.
 """
 
 import argparse
@@ -35,8 +34,6 @@ class Suite:
     modules: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     extra: bool = False
-    marks: str = ""
-    alone: bool = False
 
     def missing(self) -> list[str]:
         """What this machine lacks to run it."""
@@ -62,19 +59,18 @@ SUITES = (
     Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark",), extra=True),
     Suite("simulation", "tests/simulation"),
     Suite("scenarios", "tests/scenarios"),
-    Suite("integration", "tests/integration", ("strace", "openssl"), marks="not timing"),
+    Suite("integration", "tests/integration", ("strace", "openssl")),
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("plugin", "tests/plugin"),
     Suite("architecture", "tests/architecture"),
     Suite("load", "tests/load", modules=("locust",), extra=True),
     Suite("aeron", "tests/aeron", ("java",), files=(JAR,), extra=True),
     Suite("system", "tests/system"),
-    Suite("timing", "tests/integration", marks="timing", alone=True),
 )
 
 
 def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
-    marks = " and ".join(each for each in (suite.marks, "" if nightly else "not nightly") if each)
+    marks = "" if nightly else "not nightly"
     begin = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite.folder, "-m", marks],
@@ -113,8 +109,7 @@ def main() -> int:
     print("running: " + ", ".join(s.name for s in runnable), flush=True)
     run = partial(run_suite, nightly=arguments.nightly)
     with ThreadPoolExecutor(WORKERS) as pool:
-        outcomes = list(pool.map(run, [s for s in runnable if not s.alone]))
-    outcomes += [run(s) for s in runnable if s.alone]
+        outcomes = list(pool.map(run, runnable))
     for suite in left_out:
         print(f"not run: {suite.name}: needs {', '.join(suite.missing())}")
     failed = [o for o in outcomes if o.status] or required

@@ -46,6 +46,7 @@ class TraceKind(StrEnum):
     SERVICE_ACK = "service-ack"
     SERVICE_LOG = "service-log"
     SERVICE_RAISED = "service-raised"
+    LOG = "log"
 
     BACKUP_STATE = "backup_state"
     BACKUP_RESPONSE = "backup_response"

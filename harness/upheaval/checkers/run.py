@@ -42,6 +42,7 @@ from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.stalls import Stall, excused, longest_stall
 from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.trace_facts import TraceFacts, facts_of_members
+from upheaval.checkers.unchecked import unchecked
 from upheaval.checkers.unexplained import check_ends
 from upheaval.checkers.verdict import Finding, Report, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
@@ -110,7 +111,7 @@ def verify_run(path: str | PathLike[str]) -> Report:
     traces = facts_of_members(run, manifest.members)
     absent = check_asked_snapshots(asked, manifest, taken_snapshots(run, manifest, traces))
     findings.extend(merged(judge_files(run, manifest, traces), absent))
-    return Report(str(run.path), tuple(findings))
+    return Report(str(run.path), tuple(findings), unchecked(findings))
 
 
 def judge_files(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:

@@ -79,7 +79,9 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
     whole = verify_run(folder)
     wanted_promises = (Promise.RUN_ENDED, *wanted.promises)
     findings += [finding for finding in whole.findings if finding.promise in wanted_promises]
-    result = ScenarioResult(wanted.name, SIMULATED, seed, Report(whole.run, tuple(findings)), performer.digest())
+    unchecked = tuple(each for each in whole.unchecked if each.promise in wanted_promises)
+    report = Report(whole.run, tuple(findings), unchecked)
+    result = ScenarioResult(wanted.name, SIMULATED, seed, report, performer.digest())
     write_atomically(folder / SCENARIO_FILE, wanted.text)
     write_atomically(folder / RESULT_FILE, result.to_json())
     lines = [line for expected in wanted.expected for line in seed_lines(_sent(run, expected))]

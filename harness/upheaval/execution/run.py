@@ -12,7 +12,7 @@ from typing import Final
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
-from upheaval.cluster import companion_control, perform
+from upheaval.cluster import companion_control, end_run, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
@@ -53,7 +53,13 @@ from upheaval_node.types import MS, S
 SCENARIO_FILE: Final = "run.scenario"
 RESULT_FILE: Final = "result.json"
 STEP_TIMEOUT_S: Final = 60.0
-ALWAYS_JUDGED: Final = (Promise.FAULTS_PROVED, Promise.RUN_ENDED, Promise.TASKS_PASSED)
+ALWAYS_JUDGED: Final = (
+    Promise.FAULTS_PROVED,
+    Promise.ADMIN_COMMANDS_PROVED,
+    Promise.SERVICES_RAISED_NOTHING,
+    Promise.RUN_ENDED,
+    Promise.TASKS_PASSED,
+)
 
 Say = Callable[[str], None]
 
@@ -129,7 +135,8 @@ def judge(scenario: Scenario, run: RunFolder) -> Report:
     findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
     # Nothing else says as much.
     findings.sort(key=lambda finding: finding.promise is not Promise.RUN_ENDED)
-    return Report(whole.run, tuple(findings))
+    unchecked = (each for each in whole.unchecked if not scenario.promises or each.promise in wanted)
+    return Report(whole.run, tuple(findings), tuple(unchecked))
 
 
 def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:
@@ -180,16 +187,9 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
         _wait_leader(target, None)
         counts = stage.end_load()
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
-        if scenario.has_closing_snapshot:
-            target.wait_until(lambda: _all_follow(target), STEP_TIMEOUT_S, "leader that all members follow")
-            say(f"closing snapshot: {perform(target, AdminCommand.SNAPSHOT, STEP_TIMEOUT_S).proof}")
-        stage.converge()
+        end_run(target, takes_snapshot=scenario.has_closing_snapshot, say=say)
     finally:
         driver.give_up()
-
-
-def _all_follow(target: Steered) -> bool:
-    return all(target.has_caught_up(member_id) for member_id in target.member_ids)
 
 
 def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:

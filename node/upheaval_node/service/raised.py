@@ -4,7 +4,6 @@ The traceback of each place is traced once, its count again whenever it has doub
 every message fills no disk. Knows nothing of what the container does about it.
 """
 
-import sys
 import traceback
 from collections.abc import Iterator
 from itertools import takewhile
@@ -82,7 +81,7 @@ def _is_of_node(frame: FrameType) -> bool:
 
 
 def _where(frame: FrameType, line: int) -> str:
-    return f"{_short(frame.f_code.co_filename)}:{line} in {frame.f_code.co_name}"
+    return f"{_short(frame)}:{line} in {frame.f_code.co_name}"
 
 
 def _message(error: BaseException) -> str:
@@ -100,17 +99,23 @@ def _traceback(error: BaseException) -> str:
     calling = list(takewhile(_is_of_node, frames))
     if len(calling) < len(frames):
         del told.stack[: max(len(calling) - (len(frames) - len(told.stack)), 0)]
+    short: dict[str, str] = {}
+    errors: list[BaseException | None] = [error]
     chain: list[traceback.TracebackException | None] = [told]
     while chain:
-        each = chain.pop()
-        if each is not None:
-            for frame in each.stack:
-                frame.filename = _short(frame.filename)
-            chain += [each.__cause__, each.__context__]
+        failed, each = errors.pop(), chain.pop()
+        if failed is None or each is None:
+            continue
+        short |= {frame.f_code.co_filename: _short(frame) for frame, _ in traceback.walk_tb(failed.__traceback__)}
+        for summary in each.stack:
+            summary.filename = short.get(summary.filename, summary.filename)
+        errors += [failed.__cause__, failed.__context__]
+        chain += [each.__cause__, each.__context__]
     return "".join(told.format())[-TRACEBACK_MAX:]
 
 
-def _short(path: str) -> str:
-    """As it lies below the folder from which it is imported: the same on every machine and in containers."""
-    roots = (root for root in sys.path if root and path.startswith(root.rstrip("/") + "/"))
-    return path[len(max(roots, key=len, default="")) :].lstrip("/") if path.startswith("/") else path
+def _short(frame: FrameType) -> str:
+    """Its file below the folder from which the module is imported: the same on every machine and in containers."""
+    path = frame.f_code.co_filename.split("/")
+    depth = str(frame.f_globals.get("__name__", "")).count(".") + 1 + (path[-1] == "__init__.py")
+    return "/".join(path[-depth:])
