@@ -8,6 +8,8 @@ import pytest
 from upheaval import Cluster, Verdict
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Report
+from upheaval.cli.report import write_report
+from upheaval.report.logs import last_lines
 from upheaval_node.trace_kinds import TraceKind
 
 SERVICES = Path(__file__).parents[1] / "support" / "services"
@@ -45,6 +47,10 @@ def test_what_a_service_raises_breaks_a_promise_and_its_line_is_named(runtime: s
     told = [each for each in cluster.run.member(1).read_trace() if each.event == TraceKind.SERVICE_RAISED]
     assert [each.fields["count"] for each in told] == [1, 2]
     assert f'File "locks.py", line {line}, in take' in str(told[0].fields["traceback"])
+    page = write_report(cluster.run.path).read_text()
+    assert f"File &quot;locks.py&quot;, line {line}, in take" in page
+    said = [str(each) for each in last_lines(cluster.run, 99) if each.owner == "member-1"]
+    assert f'File "locks.py", line {line}, in take' in "\n".join(said)
 
 
 def test_an_assertion_shows_what_is_broken_and_not_what_is_kept(tmp_path: Path) -> None:

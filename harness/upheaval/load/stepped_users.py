@@ -18,7 +18,7 @@ from locust.exception import StopUser
 import upheaval_node
 from upheaval.load.settings import LoadSettings
 from upheaval.load.users import Accepts, ClusterUser, LoadContext, find_user
-from upheaval.records import Operation, Outcome
+from upheaval.records import Operation, Outcome, SessionEnd
 from upheaval.workload import LoadCounts, Session, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.errors import TimeoutExpired, UsageError
@@ -154,10 +154,11 @@ class _Context(LoadContext):
         self,
         settings: LoadSettings,
         add: Callable[[Operation], None],
+        add_end: Callable[[SessionEnd], None],
         clock_ns: Callable[[], int],
         open_session: Callable[[], Session],
     ) -> None:
-        super().__init__(settings, add)
+        super().__init__(settings, add, add_end)
         self.clients: list[SteppedClient] = []
         self._clock_ns = clock_ns
         self._open_session = open_session
@@ -181,6 +182,7 @@ class UserLoad:
         *,
         open_session: Callable[[], Session],
         record: Callable[[Operation], None],
+        record_end: Callable[[SessionEnd], None],
         clock_ns: Callable[[], int],
         first_id: int = 0,
         first_process: int = 0,  # noqa: ARG002 - users number ids and processes alike
@@ -201,7 +203,7 @@ class UserLoad:
             seed=settings.seed,
             first_id=first_id,
         )
-        self._context = user_class.context_of_load = _Context(told, self._add, clock_ns, open_session)
+        self._context = user_class.context_of_load = _Context(told, self._add, record_end, clock_ns, open_session)
         environment = Environment(user_classes=[user_class])
         self._lives: list[tuple[SteppedClient, greenlet]] = []
         for _ in range(settings.slots):

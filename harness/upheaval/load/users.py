@@ -20,12 +20,13 @@ from upheaval.records import (
     Json,
     Operation,
     Outcome,
+    SessionEnd,
     call_digest,
     decode_operation,
     decode_result,
     encode_operation,
 )
-from upheaval.workload import APPENDS_A_LIST, LedgerDraw, Session, TimersDraw
+from upheaval.workload import APPENDS_A_LIST, LedgerDraw, Session, TimersDraw, session_end
 from upheaval_node.client.connect import ClusterError
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to
@@ -69,10 +70,14 @@ class UserClient(Protocol):
 class LoadContext:
     """What the users of one load share: settings, history, clock, and the numbers that must differ between them."""
 
-    def __init__(self, settings: LoadSettings, add: Callable[[Operation], None]) -> None:
+    def __init__(
+        self, settings: LoadSettings, add: Callable[[Operation], None], add_end: Callable[[SessionEnd], None]
+    ) -> None:
         self.settings = settings
         self.add = add
         """Takes each operation when its outcome is settled."""
+        self.add_end = add_end
+        """Takes each session when it has ended."""
         self.ids = itertools.count(settings.first_id)
         self.processes = itertools.count(settings.first_id)
         self.values = itertools.count(settings.first_id)
@@ -138,6 +143,7 @@ class ClusterUser(User):  # type: ignore[misc]
         """Differs between the users of a load, from 0."""
         self.random = Random(f"locust/{settings.seed}/{self.number}")
         self._client = self.load.new_client()
+        self._session: Session | None = None
         self._is_opened = False
         self._process = next(self.load.processes)
         self._period_ns = round(S / settings.rate) if settings.rate else 0
@@ -153,6 +159,7 @@ class ClusterUser(User):  # type: ignore[misc]
     def on_stop(self) -> None:
         """The user's session ends."""
         self._client.close()
+        self._end_session()
 
     def wait_time(self) -> float:
         """Until the next intended start; nothing when that has passed."""
@@ -250,12 +257,24 @@ class ClusterUser(User):  # type: ignore[misc]
     def _require_session(self, client: UserClient) -> None:
         try:
             if not self._is_opened or client.session.is_closed:
+                self._end_session()
                 client.reconnect()
+                self._session = client.session
                 self._is_opened = True
         except NodeError as error:
             # Few different texts, because statistics are kept for each.
             reason = str(error) if isinstance(error, ClusterError) else type(error).__name__
             raise NotSent(f"no session: {reason}") from error
+
+    def _end_session(self) -> None:
+        """Close it, if there is one, and write that down."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        session.close()
+        end = session_end(session, self.load.clock_ns())
+        if end is not None:
+            self.load.add_end(end)
 
     def _fire(self, attempt: _Attempt) -> None:
         end_ns = attempt.complete_ns or self.load.clock_ns()
