@@ -130,7 +130,7 @@ def make_draw(settings: WorkloadSettings) -> Draw:
         return TimersDraw(settings.seed)
     if settings.service != WORKBENCH_SERVICE:
         known = ", ".join(SERVICES)
-        raise UsageError(f"the workload drives {known}: service {settings.service} needs users of its own (--user)")
+        raise UsageError(f"the workload drives {known}: for service {settings.service} use clients of your own")
     return OperationDraw(settings)
 
 
