@@ -56,12 +56,14 @@ def test_what_only_the_harness_saw_fail_is_in_the_verdict_and_breaks_no_seal(
     told: str, promise: Promise, verdict: Verdict, tmp_path: Path
 ) -> None:
     good_run().write(tmp_path)
-    seal(RunFolder(tmp_path))
-    add_failure(RunFolder(tmp_path), Failure(told, "why it failed"))
+    run = RunFolder(tmp_path)
+    add_failure(run, Failure(told, "why it failed"))
     report = verify_run(tmp_path)
     assert report.verdict is report.finding(promise).verdict is verdict
     assert ("why it failed" in report.finding(promise).detail) is (told != "of a later version")
-    assert report.finding(Promise.EVIDENCE_SEALED).verdict is Verdict.VALID
+    seal(run)
+    add_failure(run, Failure(told, "why else"))
+    assert "files are as they were" in verify_run(tmp_path).finding(Promise.EVIDENCE_SEALED).detail
 
 
 def test_a_run_over_several_terms_and_segments_with_fragmented_messages_is_valid(tmp_path: Path) -> None:
