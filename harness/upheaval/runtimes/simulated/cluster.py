@@ -205,6 +205,7 @@ class SimulatedCluster:
         members: int = 3,
         settings: MemberSettings | None = None,
         service: str = "workbench",
+        source: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         planted: str | None = None,
@@ -222,6 +223,7 @@ class SimulatedCluster:
         self.own_settings: dict[int, MemberSettings] = {}
         """Of members that start with others than those of the cluster."""
         self.service = service
+        self.source = source
         self.planted = planted
         self.build = build_with(planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
@@ -427,6 +429,7 @@ class SimulatedCluster:
                 profile=self.settings.profile,
                 sync_level=self.settings.cluster.file_sync_level,
                 service=self.service,
+                source=self.source,
                 seed=self.world.seed,
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),
