@@ -295,6 +295,21 @@ def test_an_election_undoes_what_was_not_committed() -> None:
     assert world.sessions.next_committed_session_id == kept_session.id + 1
 
 
+def test_a_stream_of_before_an_election_ends_no_session_after_it() -> None:
+    """The client may have come back on another one."""
+    world = PartsWorld()
+    client = ClientSide(world)
+    client.connect()
+    (session,) = world.sessions.open.values()
+    commit = world.log_publication.position
+    world.sessions.on_keep_alive(world.now, cm.SessionKeepAlive(TERM, session.id), client.image)
+    assert session.ingress_image is client.image
+    world.sessions.leave_term(commit)
+    world.sessions.become_leader(world.now, is_startup=False)
+    world.sessions.on_image_lost(client.image)
+    assert list(world.sessions.open) == [session.id]
+
+
 def test_a_committed_close_stays_closed() -> None:
     world = PartsWorld()
     client = ClientSide(world)
