@@ -58,11 +58,14 @@ from upheaval.records.protocol_view import (
 from upheaval.records.run_folder import (
     ADMIN_COMMANDS as ADMIN_COMMANDS,
     ENDINGS as ENDINGS,
+    FORCED_END as FORCED_END,
+    LOST_EVENTS as LOST_EVENTS,
     MEMBERS_MAX as MEMBERS_MAX,
     PROFILES as PROFILES,
     SPLIT as SPLIT,
     SYNC_LEVEL_MAX as SYNC_LEVEL_MAX,
     TOGETHER as TOGETHER,
+    TRACE_START as TRACE_START,
     AdminCommand as AdminCommand,
     Components as Components,
     ControlRecord as ControlRecord,
@@ -97,4 +100,5 @@ from upheaval.records.service_messages import (
     decode_result as decode_result,
     encode_operation as encode_operation,
 )
+from upheaval.records.session_ends import SessionCause as SessionCause, SessionEnd as SessionEnd
 from upheaval.records.sparse_files import data_extents as data_extents

@@ -3,9 +3,10 @@
 The format is documented in docs/run-folder.md. This module knows nothing of live clusters or of checkers.
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,9 +16,15 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
+from upheaval.records.session_ends import SessionEnd, parse_session_end
 from upheaval_chaos.record import FaultRecord, Proof
 
 FORMAT_VERSION = 2
+TRACE_START: Final = b'{"ts":'
+"""What each line of a trace begins with."""
+LOST_EVENTS: Final = "lost_events_before"
+"""A field of the line of a trace that follows on lines which could not be written."""
+SESSIONS_NAME: Final = "sessions.jsonl"
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")
@@ -73,6 +80,8 @@ class Manifest:
     sync_level: SyncLevel
     components: Components = TOGETHER
     service: str = ""
+    source: str = ""
+    """The folder with the code of a user's service, on the machine that made the run."""
     seed: int | None = None
     created: str = ""
     host: str = ""
@@ -117,13 +126,15 @@ STANDBY_COMMANDS: Final = (AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE
 """What makes sense only with a standby beside the members."""
 ADMIN_COMMANDS: Final = tuple(command for command in AdminCommand if command not in STANDBY_COMMANDS)
 ENDINGS: Final = (AdminCommand.SHUTDOWN, AdminCommand.ABORT)
+FORCED_END: Final = "end by force"
+"""What a control record says where the harness killed members that it had started, outside of any fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
     """One admin command of an operator, and the proof that it took effect.
 
-    `what` is an `AdminCommand`, or what was done to a node beside the members, as a scenario says it.
+    `what` is an `AdminCommand`, `FORCED_END`, or what was done to a node beside the members, as a scenario says it.
     `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the command, -1 when
     nobody did. `operations` are those that were acknowledged when it was given.
     """
@@ -168,8 +179,19 @@ class MemberFolder:
         return sorted(self.path.glob("protocol*.jsonl"), key=lambda path: (path.name.split(".")[0], -len(path.name)))
 
     def read_trace(self) -> Iterator[TraceEvent]:
-        """The events in order. A last line that its writer did not finish (SIGKILL) is left out."""
-        for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True):
+        """The events in order. A last line that its writer did not finish (SIGKILL) is left out.
+
+        So are others that it could not finish (a full disk): the next event says that some were lost.
+        """
+        torn = 0
+        for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True, torn_start=TRACE_START):
+            if fields is jsonfields.TORN:
+                torn += 1
+                continue
+            if torn:
+                told = fields.get(LOST_EVENTS)
+                fields[LOST_EVENTS] = max(torn, told if isinstance(told, int) else 0)
+                torn = 0
             try:
                 yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)
             except FieldError as error:
@@ -183,6 +205,7 @@ class RunFolder:
         self.path = Path(path)
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
+        self.sessions_file = self.path / SESSIONS_NAME
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
         self.seal_file = self.path / "seal.json"
@@ -227,6 +250,15 @@ class RunFolder:
         self.unseal()
         return HistoryWriter(self.history_file, buffer_length=buffer_length)
 
+    def add_session_end(self, end: SessionEnd) -> None:
+        """Append to `sessions.jsonl`. Several processes may do that."""
+        self.unseal()
+        _append_line(self.sessions_file, end.to_json())
+
+    def read_session_ends(self) -> Iterator[SessionEnd]:
+        """What clients wrote down of their sessions; none when the file does not exist."""
+        return _values(parse_session_end, self.sessions_file)
+
     def add_fault(self, fault: FaultRecord) -> None:
         """Append a fault to `faults.jsonl`."""
         self.unseal()
@@ -236,6 +268,13 @@ class RunFolder:
         """Append an admin command to `controls.jsonl`."""
         self.unseal()
         _append_line(self.controls_file, control.to_json())
+
+    def add_forced_end(self, member_ids: Iterable[int], begin_ns: int, end_ns: int, why: str) -> None:
+        """That members were killed by who had started them. What cannot be written must not keep them from ending."""
+        members: dict[str, Json] = {str(member_id): None for member_id in sorted(set(member_ids)) if member_id >= 0}
+        if members:
+            with contextlib.suppress(EnvironmentFault):
+                self.add_control(ControlRecord(FORCED_END, begin_ns, end_ns, -1, members, Proof(True, why)))
 
     def read_controls(self) -> Iterator[ControlRecord]:
         """The commands of the run; none when the file does not exist."""

@@ -41,6 +41,7 @@ class SimulatedBackend(SimulatedTarget):
             members=spec.members,
             settings=profile_settings("test", sync_level=spec.sync_level),
             service=spec.service,
+            source=spec.source,
             folder=folder,
             traces_protocol=True,
         )

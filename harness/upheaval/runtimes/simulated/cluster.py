@@ -21,6 +21,7 @@ from upheaval.records import (
     Manifest,
     Operation,
     RunFolder,
+    SessionEnd,
     seal,
 )
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
@@ -204,6 +205,7 @@ class SimulatedCluster:
         members: int = 3,
         settings: MemberSettings | None = None,
         service: str = "workbench",
+        source: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         planted: str | None = None,
@@ -221,6 +223,7 @@ class SimulatedCluster:
         self.own_settings: dict[int, MemberSettings] = {}
         """Of members that start with others than those of the cluster."""
         self.service = service
+        self.source = source
         self.planted = planted
         self.build = build_with(planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
@@ -230,6 +233,7 @@ class SimulatedCluster:
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
+        self.session_ends: list[SessionEnd] = []
         self.first_id = 0
         """Of the load's operations: above those of what the cluster was restored from."""
         self.planned_faults: tuple[str, ...] = ()
@@ -369,6 +373,7 @@ class SimulatedCluster:
             settings,
             open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
             record=self._settle,
+            record_end=self.session_ends.append,
             clock_ns=lambda: self.world.now_ns,
             first_id=self.first_id,
             first_process=self.first_id,
@@ -424,6 +429,7 @@ class SimulatedCluster:
                 profile=self.settings.profile,
                 sync_level=self.settings.cluster.file_sync_level,
                 service=self.service,
+                source=self.source,
                 seed=self.world.seed,
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),
@@ -434,11 +440,14 @@ class SimulatedCluster:
             )
         )
         folder.history_file.unlink(missing_ok=True)
+        folder.sessions_file.unlink(missing_ok=True)
         folder.faults_file.unlink(missing_ok=True)
         folder.controls_file.unlink(missing_ok=True)
         with folder.history_writer() as writer:
             for operation in self.history:
                 writer.add(operation)
+        for end in self.session_ends:
+            folder.add_session_end(end)
         for fault in self.faults:
             folder.add_fault(fault)
         for control in self.controls:
