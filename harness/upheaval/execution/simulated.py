@@ -297,6 +297,7 @@ class SimulatedStage(SimulatedTarget):
             members=plan.members,
             settings=settings,
             service=plan.service,
+            source=plan.source,
             folder=RunFolder(folder),
             planted=planted,
             traces_protocol=traces_protocol,
