@@ -6,17 +6,19 @@ with an earlier snapshot. Of shipped services the state is also made again from 
 beside the state is judged by `snapshot_fields`. This module knows recordings; it needs no cluster.
 """
 
-import hashlib
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.checkers import snapshot_fields
 from upheaval.checkers.divergence import first_divergence
+from upheaval.checkers.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
-from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states
+from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
 from upheaval.checkers.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
+from upheaval.checkers.state_diff import state_difference
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
 from upheaval_node.errors import DecodeError
@@ -62,14 +64,6 @@ class Snapshots:
     unreadable: str = ""
 
 
-def state_hash(state: Sequence[bytes]) -> str:
-    """Of the messages that a service wrote, each with its length before it."""
-    whole = hashlib.sha256()
-    for message in state:
-        whole.update(len(message).to_bytes(8, "little") + message)
-    return whole.hexdigest()
-
-
 def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Finding]:
     """A finding for each of the two promises; none for a run without snapshots.
 
@@ -84,7 +78,10 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     agree = _states_agree(found, expected, log, manifest.service)
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
-    return [agree, _equal_replay(found, _Given(asked, expected, log_end, is_copied))]
+    replayed = _equal_replay(found, _Given(asked, expected, log_end, is_copied))
+    if found.services and not can_run and replayed.verdict is Verdict.VALID:
+        replayed = _own_state(found, replay_own(run, manifest, log_member, log_end), replayed)
+    return [agree, replayed]
 
 
 # --- reading ---
@@ -143,6 +140,7 @@ def _states_agree(
         right = expected.get(position) if service_id == REPLAYED_SERVICE else None
         wrong = next((each for each in group if right is not None and each.state != right.messages), group[-1])
         where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
+        where += f"; {_compared(group)}"
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
@@ -155,6 +153,14 @@ def _states_agree(
     (position, service_id), group = compared[-1]
     last = f"the last one {group[0].hash[:_SHOWN_DIGITS]} of service {service_id} at position {position}"
     return Finding(Promise.STATES_AGREE, Verdict.VALID, f"{len(compared)} states of {len(group)} members each, {last}")
+
+
+def _compared(group: Sequence[ServiceSnapshot]) -> str:
+    """Of one that most of them agree with, and of the first that does not."""
+    counts = Counter(each.hash for each in group)
+    usual = max(group, key=lambda each: counts[each.hash])
+    other = next(each for each in group if each.hash != usual.hash)
+    return state_difference(usual.state, other.state, (usual.owner, other.owner))
 
 
 def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, ...]:
@@ -191,6 +197,31 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     return Finding(
         Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, f"{how} of {count} recordings are as the log gives them{rest}"
     )
+
+
+def _own_state(found: Snapshots, own: OwnReplay, finding: Finding) -> Finding:
+    """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
+    if own.why_not:
+        return replace(finding, detail=f"{finding.detail}; states are not replayed: {own.why_not}")
+    for snapshot in sorted(found.services, key=lambda each: each.position):
+        right = own.hashes.get(snapshot.position)
+        if snapshot.service_id == REPLAYED_SERVICE and right is not None and snapshot.hash != right:
+            detail = (
+                f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
+                f"reads the whole log, with another hash seed, comes to {right[:_SHOWN_DIGITS]}"
+            )
+            return replace(
+                finding,
+                verdict=Verdict.INVALID,
+                detail=detail,
+                members=_members([snapshot]),
+                position=snapshot.position,
+            )
+    if own.difference:
+        detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
+        what = "the snapshot does not hold all of the state"
+        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}", position=own.position)
+    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay")
 
 
 def _broken_at(
