@@ -38,7 +38,7 @@ KEPT = {
     14231: "an entry for which the disk had no room left a hole in the catalog, after which nothing was found",
     14700: "a removal became durable after the newer file of that name: the simulated disk was wrong",
 }
-"""Seeds that once failed, and what they found."""
+"""Seeds that once failed without variations, and what they found."""
 
 KEPT_OF_THE_SAME = (11931, 12132, 13019, 13388, 13601)
 """Seeds that found the same as one of those."""
@@ -97,6 +97,11 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(short_campaign: tu
     for kind, counts in summary.faults.items():
         row = (kind, *(str(counts[fate]) for fate in Fate))
         assert row in {tuple(line.split()) for line in text.splitlines()}
+    for kind, counts in summary.variations.items():
+        assert counts[Fate.PROVED] == counts[Fate.PLANNED] > 0
+        assert (kind, *(str(counts[fate]) for fate in Fate)) in {tuple(line.split()) for line in text.splitlines()}
+    assert summary.variations.keys() == {kind for seed in SHORT for kind in draw_swarm(seed).variations.drawn()}
+    assert [set(line["seen_variations"]) for line in lines] == [set(draw_swarm(s).variations.drawn()) for s in SHORT]
     assert "CANVASS>NOMINATE" in text
     assert "CANVASS>NOMINATE" not in summary.untaken_moves
     assert set(summary.untaken_moves).isdisjoint(summary.moves)
@@ -132,7 +137,7 @@ def test_what_was_planned_after_the_end_of_a_run_is_left_out(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("seed", [*KEPT, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in KEPT_OF_THE_SAME)])
 def test_what_a_seed_found_is_not_there_again(seed: int, tmp_path: Path) -> None:
-    outcome = try_seed(seed, None, tmp_path)
+    outcome = SeedRun(draw_swarm(seed).plain(), tmp_path / "run").run()
     assert (outcome.verdict, outcome.promise, outcome.detail) == ("valid", "", "")
 
 

@@ -7,11 +7,13 @@ import json
 import shutil
 import time
 from collections import Counter
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.checkers.promises import Promise
@@ -29,6 +31,7 @@ from upheaval.records import (
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
 from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.record import Proof
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
@@ -77,6 +80,8 @@ class SeedOutcome:
     endings: int = 0
     """Admin commands to end the whole cluster that a leader took."""
     faults: FaultCounts = field(default_factory=dict)
+    variations: dict[str, Proof] = field(default_factory=dict)
+    """What of the cluster was drawn beside all else, and what shows that it was so."""
     moves: dict[str, int] = field(default_factory=dict)
     """Of elections, by `OLD>NEW`."""
 
@@ -95,6 +100,13 @@ class SeedOutcome:
             or sum(counts[Fate.PROVED] for counts in self.faults.values()) < FAULTS_MIN
         )
 
+    def variation_fates(self) -> Iterator[tuple[str, Fate]]:
+        """What became of each variation that was drawn. One of a run that could not be judged is left out."""
+        for kind in self.swarm.variations.drawn():
+            proof = self.variations.get(kind)
+            undone = Fate.LEFT_OUT if proof is None else Fate.UNSEEN
+            yield kind, Fate.PROVED if proof is not None and proof.holds else undone
+
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it, with what the cluster was made of."""
         return {
@@ -110,6 +122,7 @@ class SeedOutcome:
             "snapshots": self.snapshots,
             "endings": self.endings,
             "fault_counts": fields_of(self.faults),
+            "seen_variations": {kind: asdict(proof) for kind, proof in self.variations.items()},
             "moves": dict(self.moves),
         }
 
@@ -208,11 +221,16 @@ class SeedRun:
         """The worst finding of the run's folder, unless something worse was found before."""
         try:
             findings = verify_run(self.cluster.run.path).findings
+            proofs = prove_variations(self.cluster.run, self.swarm.members, self.swarm.variations)
         except HarnessError as error:
             self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
         for finding in findings:
             self._fail(finding.verdict, finding.promise, finding.detail)
+        for kind, proof in proofs.items():
+            self.outcome.variations[kind] = proof
+            if not proof.holds:
+                self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, f"{kind}: {proof}")
 
     def _fail(self, verdict: Verdict, promise: Promise, detail: str) -> None:
         outcome = self.outcome

@@ -6,8 +6,9 @@ Values only; this module runs nothing.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields as dataclass_fields, replace
 from random import Random
-from typing import Final
+from typing import Final, Self
 
+from upheaval.campaign.variations import NO_VARIATIONS, Variations, draw_variations
 from upheaval.records import AdminCommand, Json
 from upheaval.scenario import AskFor, Begin, End, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
 from upheaval.system import ClusterSpec
@@ -130,6 +131,11 @@ class Swarm:
     """When that command is given, after the start of the load."""
     seconds: int = SECONDS
     """Of load."""
+    variations: Variations = NO_VARIATIONS
+
+    def plain(self) -> Self:
+        """The same without variations."""
+        return replace(self, variations=NO_VARIATIONS)
 
     def settings(self) -> MemberSettings:
         """Of every member."""
@@ -143,23 +149,32 @@ class Swarm:
             leader_heartbeat_interval_ns=self.heartbeat_interval_ns,
         )
         assert isinstance(timeouts, ClusterTimeouts)
-        return replace(
+        plain = replace(
             profile,
             archive=replace(profile.archive, segment_length=self.segment_length),
             cluster=replace(
                 profile.cluster, timeouts=timeouts, log_term_length=self.term_length, time_unit=self.time_unit
             ),
         )
+        return self.variations.apply(plain)
 
     def workload(self) -> WorkloadSettings:
         """The load, from the same seed."""
-        return WorkloadSettings(seed=self.seed, keys=self.keys, slots=8, rate=self.rate, service=self.service)
+        return WorkloadSettings(
+            seed=self.seed,
+            keys=self.keys,
+            slots=8,
+            rate=self.rate * self.variations.load_factor,
+            service=self.service,
+            text_length=self.variations.text_length,
+        )
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
         fields: dict[str, Json] = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
         fields["faults"] = [f"{each.kind} at {each.start_ns / S:.3f} s" for each in self.faults]
         fields["skews_ms"] = list(self.skews_ms)
+        fields["variations"] = self.variations.to_fields()
         return fields
 
     def named_faults(self) -> Iterator[tuple[str, PlannedFault]]:
@@ -189,7 +204,12 @@ class Swarm:
             f"campaign-{self.seed}",
             f"Seed {self.seed} of a campaign",
             "",
-            ClusterSpec(members=self.members, sync_level=self.sync_level, service=self.service),
+            ClusterSpec(
+                members=self.members,
+                sync_level=self.sync_level,
+                service=self.service,
+                more_services=self.variations.more_services,
+            ),
             self.workload(),
             (*steps, WaitLeader(), WaitSeconds(2)),
         )
@@ -204,7 +224,7 @@ def draw_swarm(seed: int, seconds: int = SECONDS) -> Swarm:
     sync_level = random.randrange(3)
     term_length = random.choice((64, 64, 128, 256)) * KIB
     interval_ns = random.choice((50, 100, 200)) * MS
-    return Swarm(
+    swarm = Swarm(
         seed=seed,
         members=members,
         sync_level=sync_level,
@@ -225,6 +245,7 @@ def draw_swarm(seed: int, seconds: int = SECONDS) -> Swarm:
         ending_ns=ending.randint(10 * S, max(seconds - 25, 10) * S),
         seconds=seconds,
     )
+    return replace(swarm, variations=draw_variations(seed, members, swarm.service))
 
 
 def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) -> tuple[PlannedFault, ...]:

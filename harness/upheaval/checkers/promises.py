@@ -51,6 +51,7 @@ class Promise(StrEnum):
     RUN_ENDED = "run-ended", "the run came to its end"
     AS_EXPECTED = "as-expected", "the members sent the expected messages"
     INVARIANTS = "invariants", "invariants of the simulation"
+    AS_DRAWN = "as-drawn", "the cluster was what its seed drew"
     FOLDER_JUDGED = "folder-judged", "the seed's run folder can be judged"
 
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from upheaval_node.errors import DecodeError
+from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import NULL_INT32
@@ -136,6 +136,10 @@ def can_replay(service: str) -> bool:
     return service in SHORT_NAMES
 
 
+_OF_ITS_CODE: Final = (ArithmeticError, LookupError, ValueError, TypeError, NodeError)
+"""What the code of a service may fail with: that leaves its state as it is, on every member alike."""
+
+
 class Replay:
     """One service from the beginning of its log, or from a state that a snapshot holds."""
 
@@ -179,8 +183,7 @@ class Replay:
         if isinstance(decoded, cm.ClusterActionRequest):
             self._cluster.time = decoded.timestamp
             return decoded.action == cm.ClusterAction.SNAPSHOT and decoded.flags in _SNAPSHOT_FLAGS
-        # A failure of the service's own code: it leaves the state as it is, on every member alike.
-        with suppress(ArithmeticError, LookupError, ValueError, TypeError):
+        with suppress(*_OF_ITS_CODE):
             self._apply_event(decoded)
         return False
 
@@ -190,7 +193,7 @@ class Replay:
         if session_id < _OF_OTHER_SERVICES and self._cluster.pending:
             self._cluster.pending.popleft()
         payload = memoryview(content)[session_header.LENGTH :]
-        with suppress(ArithmeticError, LookupError, ValueError, TypeError):
+        with suppress(*_OF_ITS_CODE):
             self._service.on_session_message(self._cluster.sessions.get(session_id), timestamp, payload, position)
 
     def _apply_event(self, event: object) -> None:

@@ -286,6 +286,7 @@ class SimulatedStage(SimulatedTarget):
             members=plan.members,
             settings=settings or profile_settings("test", sync_level=plan.sync_level),
             service=plan.service,
+            more_services=plan.more_services,
             folder=RunFolder(folder),
             planted=planted,
             traces_protocol=traces_protocol,

@@ -65,6 +65,7 @@ class Manifest:
     sync_level: SyncLevel
     components: Components = TOGETHER
     service: str = ""
+    more_services: tuple[str, ...] = ()
     seed: int | None = None
     created: str = ""
     host: str = ""

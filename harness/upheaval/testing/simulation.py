@@ -41,6 +41,7 @@ class SimulatedBackend(SimulatedTarget):
             members=spec.members,
             settings=profile_settings("test", sync_level=spec.sync_level),
             service=spec.service,
+            more_services=spec.more_services,
             folder=folder,
             traces_protocol=True,
         )

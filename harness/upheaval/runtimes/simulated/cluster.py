@@ -6,7 +6,7 @@ passes inside the calls that wait.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
@@ -116,11 +116,11 @@ class SimulatedMember(Machine):
             member_id=MemberId(self.member_id),
             members=cluster.endpoints,
             folder=self.host,
-            services=(cluster.service,),
+            services=cluster.services,
             settings=cluster.own_settings.get(self.member_id, cluster.settings),
         )
         ports = self.ports(process, cluster.observer(self.member_id, self.incarnations, process))
-        self._agents = cluster.build(config, ports, [load_service(cluster.service)])
+        self._agents = cluster.build(config, ports, [load_service(name) for name in cluster.services])
         return self._agents
 
     @property
@@ -204,6 +204,7 @@ class SimulatedCluster:
         members: int = 3,
         settings: MemberSettings | None = None,
         service: str = "workbench",
+        more_services: tuple[str, ...] = (),
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         planted: str | None = None,
@@ -217,7 +218,9 @@ class SimulatedCluster:
         self.protocol: ProtocolTraces | None = ProtocolTraces() if traces_protocol else None
         self.fabric = Fabric(world, links)
         self.journal = Journal()
-        self.settings = settings or profile_settings("test")
+        self.services = (service, *more_services)
+        chosen = settings or profile_settings("test")
+        self.settings = replace(chosen, cluster=replace(chosen.cluster, service_count=len(self.services)))
         self.own_settings: dict[int, MemberSettings] = {}
         """Of members that start with others than those of the cluster."""
         self.service = service
@@ -424,6 +427,7 @@ class SimulatedCluster:
                 profile=self.settings.profile,
                 sync_level=self.settings.cluster.file_sync_level,
                 service=self.service,
+                more_services=self.services[1:],
                 seed=self.world.seed,
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),

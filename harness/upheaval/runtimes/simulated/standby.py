@@ -29,7 +29,7 @@ def make_standby(
     if isinstance(known, SimulatedCompanion):
         return known
     of_members = cluster.settings.cluster
-    make = services or (lambda: [load_service(cluster.service)])
+    make = services or (lambda: [load_service(name) for name in cluster.services])
     names = ("given",) * (of_members.service_count if services is None else len(services()))
     backup = BackupConfig(
         name=name,

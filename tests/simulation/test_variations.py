@@ -1,0 +1,85 @@
+"""Variations of a campaign's clusters: what seeds draw, and that each is seen in what the members recorded."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from upheaval.campaign.as_drawn import prove_variations
+from upheaval.campaign.seed import Fate, SeedRun
+from upheaval.campaign.swarm import Swarm, draw_swarm
+from upheaval.campaign.variations import CHECKSUM, LONE_FACTOR, NO_VARIATIONS, SECOND_SERVICE, Variation, Variations
+from upheaval.checkers.promises import Promise
+from upheaval.execution.run import play
+from upheaval.records import RunFolder
+from upheaval_chaos.record import Proof
+
+SECONDS = 12
+RECORDED = Variations(more_services=(SECOND_SERVICE,), mtu=128, text_length=3000, checksum=CHECKSUM)
+BEFORE = "9dfb7af8e9877be000dbb042a2093dba3288902b2ae40fb1ea775f7de2540102"
+"""Of what seeds 0 to 199 drew before there were variations."""
+
+
+def test_variations_change_nothing_else_of_a_seed() -> None:
+    drawn = [draw_swarm(seed).to_fields() for seed in range(200)]
+    rest = [{name: value for name, value in fields.items() if name != "variations"} for fields in drawn]
+    assert hashlib.sha256(json.dumps(rest).encode()).hexdigest() == BEFORE
+
+
+def test_seeds_together_draw_every_variation_and_none() -> None:
+    swarms = [draw_swarm(seed) for seed in range(200)]
+    counts = Counter(kind for swarm in swarms for kind in swarm.variations.drawn())
+    assert counts.keys() == set(Variation)
+    assert max(counts.values()) < len(swarms) / 2
+    assert any(not list(swarm.variations.drawn()) for swarm in swarms)
+
+
+def test_a_lone_member_has_more_load_than_others() -> None:
+    for swarm in map(draw_swarm, range(50)):
+        factor = LONE_FACTOR if swarm.members == 1 else 1
+        assert swarm.workload().rate == swarm.rate * factor == swarm.plain().workload().rate * factor
+
+
+def a_run(variations: Variations, folder: Path) -> tuple[Swarm, RunFolder]:
+    """A short run of three members without faults."""
+    three = next(swarm for swarm in (draw_swarm(seed, SECONDS) for seed in range(20)) if swarm.members == 3)
+    swarm = replace(three, service="workbench", rate=40, faults=(), ending="", variations=variations)
+    run = SeedRun(swarm, folder)
+    play(swarm.scenario(), run.stage, lambda _: None, run.driver)
+    run.cluster.write()
+    return swarm, run.cluster.run
+
+
+@pytest.fixture(scope="module")
+def varied(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Variation, Proof]:
+    swarm, run = a_run(RECORDED, tmp_path_factory.mktemp("varied"))
+    return prove_variations(run, swarm.members, RECORDED)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Variation, Proof]:
+    """Of a cluster that was not made as it was drawn."""
+    swarm, run = a_run(NO_VARIATIONS, tmp_path_factory.mktemp("plain"))
+    return prove_variations(run, swarm.members, RECORDED)
+
+
+@pytest.mark.parametrize("kind", list(RECORDED.drawn()))
+def test_a_variation_shows_in_what_was_recorded_and_only_then(
+    kind: Variation, varied: Mapping[Variation, Proof], plain: Mapping[Variation, Proof]
+) -> None:
+    assert varied[kind].holds, varied[kind]
+    assert not plain[kind].holds, plain[kind]
+
+
+def test_a_seed_that_is_not_what_it_drew_is_unknown(tmp_path: Path) -> None:
+    """Its members are built without the checksums that its swarm says they have."""
+    honest = replace(draw_swarm(1, SECONDS).plain(), faults=(), ending="", rate=40)
+    run = SeedRun(honest, tmp_path / "run")
+    run.swarm = run.outcome.swarm = replace(honest, variations=Variations(checksum=CHECKSUM))
+    outcome = run.run()
+    assert (outcome.verdict, outcome.promise) == ("unknown", Promise.AS_DRAWN)
+    assert list(outcome.variation_fates()) == [(Variation.CHECKSUMS, Fate.UNSEEN)]
