@@ -10,13 +10,26 @@ from pathlib import Path
 import pytest
 
 from upheaval.campaign.as_drawn import prove_variations
-from upheaval.campaign.seed import Fate, SeedRun
+from upheaval.campaign.seed import RESTORED, Fate, SeedRun
 from upheaval.campaign.swarm import Swarm, draw_swarm
-from upheaval.campaign.variations import CHECKSUM, LONE_FACTOR, NO_VARIATIONS, SECOND_SERVICE, Variation, Variations
+from upheaval.campaign.variations import (
+    CHECKSUM,
+    LONE_FACTOR,
+    NO_VARIATIONS,
+    SECOND_SERVICE,
+    Companion,
+    Variation,
+    Variations,
+)
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
 from upheaval.execution.run import play
-from upheaval.records import RunFolder
+from upheaval.records import AdminCommand, CompanionConfig, RunFolder
+from upheaval.runtimes.simulated.disk import Disk
+from upheaval.scenario import AskFor, KeepCompanion
 from upheaval_chaos.record import Proof
+from upheaval_node.types import S
 
 SECONDS = 12
 RECORDED = Variations(more_services=(SECOND_SERVICE,), mtu=128, text_length=3000, checksum=CHECKSUM)
@@ -44,10 +57,14 @@ def test_a_lone_member_has_more_load_than_others() -> None:
         assert swarm.workload().rate == swarm.rate * factor == swarm.plain().workload().rate * factor
 
 
+def three() -> Swarm:
+    """Three members without faults, for a short run."""
+    drawn = next(swarm for swarm in (draw_swarm(seed, SECONDS) for seed in range(20)) if swarm.members == 3)
+    return replace(drawn, service="workbench", rate=40, faults=(), ending="", variations=NO_VARIATIONS)
+
+
 def a_run(variations: Variations, folder: Path) -> tuple[Swarm, RunFolder]:
-    """A short run of three members without faults."""
-    three = next(swarm for swarm in (draw_swarm(seed, SECONDS) for seed in range(20)) if swarm.members == 3)
-    swarm = replace(three, service="workbench", rate=40, faults=(), ending="", variations=variations)
+    swarm = replace(three(), variations=variations)
     run = SeedRun(swarm, folder)
     play(swarm.scenario(), run.stage, lambda _: None, run.driver)
     run.cluster.write()
@@ -65,6 +82,42 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Mapping[Variation, Proof]
     """Of a cluster that was not made as it was drawn."""
     swarm, run = a_run(NO_VARIATIONS, tmp_path_factory.mktemp("plain"))
     return prove_variations(run, swarm.members, RECORDED)
+
+
+KEPT = Companion(
+    CompanionConfig("standby-0", "FOLLOWER"),
+    (
+        (S, KeepCompanion("start", "FOLLOWER", "standby-0")),
+        (4 * S, AskFor(AdminCommand.STANDBY_SNAPSHOT)),
+        (5 * S, KeepCompanion("kill", name="standby-0")),
+        (6 * S, KeepCompanion("start", "FOLLOWER", "standby-0")),
+    ),
+    is_restored=True,
+)
+
+
+def test_a_standby_shows_in_its_files_and_a_cluster_from_them_in_its_run(tmp_path: Path) -> None:
+    run = SeedRun(replace(three(), variations=Variations(companion=KEPT, checksum=CHECKSUM)), tmp_path / "run")
+    outcome = run.run()
+    assert (outcome.verdict, outcome.detail) == ("valid", "")
+    proved = {(kind, Fate.PROVED) for kind in (Variation.STANDBY, Variation.RESTORE, Variation.CHECKSUMS)}
+    assert set(outcome.variation_fates()) == proved
+    restored = verify_run(tmp_path / "run" / RESTORED)
+    assert restored.verdict is Verdict.VALID
+    assert "2 lives of 2" in outcome.variations[Variation.STANDBY].evidence
+    oftener = replace(KEPT, steps=(*KEPT.steps, (7 * S, KeepCompanion("start", name="standby-0"))))
+    assert not prove_variations(run.cluster.run, 3, Variations(companion=oftener))[Variation.STANDBY].holds
+
+
+def test_a_restored_cluster_that_lacks_what_was_acknowledged_makes_its_seed_fail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its members begin with nothing, its history and what it says of its origin do not."""
+    monkeypatch.setattr(Disk, "put", lambda *_: None)
+    outcome = SeedRun(replace(three(), variations=Variations(companion=KEPT)), tmp_path / "run").run()
+    assert outcome.verdict == "invalid"
+    assert outcome.detail.startswith("restored from standby-0: ")
+    assert not outcome.variations[Variation.RESTORE].holds
 
 
 @pytest.mark.parametrize("kind", list(RECORDED.drawn()))

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from zlib import crc32
 
-from upheaval.campaign.variations import Variation, Variations
+from upheaval.campaign.variations import Companion, Variation, Variations
 from upheaval.checkers.recordings import FRAME_HEADER_LENGTH, TYPE_DATA, RecordedLog, Segment, messages
-from upheaval.records import RunFolder
+from upheaval.records import MemberFolder, Outcome, RunFolder
 from upheaval_chaos.record import Proof
 from upheaval_node.protocol import session_header
 
@@ -18,6 +18,7 @@ _SESSION_WORD: Final = 3
 _UNFRAGMENTED: Final = 0xC0
 _OF_SERVICES: Final = -(1 << 63)
 _SERVICE_SHIFT: Final = 56
+_BESIDE: Final = (Variation.BACKUP, Variation.STANDBY, Variation.RESTORE)
 
 
 @dataclass(slots=True)
@@ -45,7 +46,20 @@ def prove_variations(run: RunFolder, members: int, drawn: Variations) -> dict[Va
         for segment in log.segments():
             path = run.member(member_id).archive / f"{log.recording_id}-{segment.base}.rec"
             _look_at(segment, path.read_bytes(), seen)
-    return {kind: _proof(kind, drawn, seen) for kind in kinds}
+    proofs = {kind: _proof(kind, drawn, seen) for kind in kinds if kind not in _BESIDE}
+    if drawn.companion is not None:
+        proofs[Variation(drawn.companion.config.kind)] = _proof_of_companion(run, drawn.companion)
+    return proofs
+
+
+def _proof_of_companion(run: RunFolder, companion: Companion) -> Proof:
+    """By its own trace and recording: how often it began, and what it has of what was acknowledged."""
+    folder = MemberFolder(run.path / companion.config.name, -1, companion.config.name)
+    lives = {event.fields.get("pid") for event in folder.read_trace()}
+    position = RecordedLog(folder).read_to_end()
+    count = sum(each.outcome is Outcome.OK and (each.position or 0) <= position for each in run.read_history())
+    told = f"{len(lives)} lives of {companion.starts}; its log has {count} acknowledged operations"
+    return Proof(len(lives) == companion.starts and count > 0, told)
 
 
 def _look_at(segment: Segment, recorded: bytes, seen: _Seen) -> None:

@@ -16,12 +16,15 @@ from typing import Final
 from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import Swarm, draw_swarm
+from upheaval.campaign.variations import Variation
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
+from upheaval.operations.restore import examine
+from upheaval.operations.simulated_restore import restore_into
 from upheaval.records import (
     ENDINGS,
     AdminCommand,
@@ -37,6 +40,8 @@ from upheaval_node.types import S
 
 SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
+RESTORED: Final = "restored"
+"""The run folder of a cluster that was restored, in that of its seed."""
 FAULTS_MIN: Final = 3
 
 
@@ -228,9 +233,40 @@ class SeedRun:
         for finding in findings:
             self._fail(finding.verdict, finding.promise, finding.detail)
         for kind, proof in proofs.items():
-            self.outcome.variations[kind] = proof
-            if not proof.holds:
-                self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, f"{kind}: {proof}")
+            self._note(kind, proof)
+        companion = self.swarm.variations.companion
+        if companion is not None and companion.is_restored and self.outcome.verdict == Verdict.VALID.text:
+            self._restore(companion.config.name)
+
+    def _note(self, kind: Variation, proof: Proof) -> None:
+        self.outcome.variations[kind] = proof
+        if not proof.holds:
+            self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, f"{kind}: {proof}")
+
+    def _restore(self, name: str) -> None:
+        """Another cluster begins with what the node beside the members has, serves, and is judged as a whole."""
+        scenario, path = self.swarm.restored(), self.cluster.run.path
+        try:
+            origin = examine(path / name)
+            stage = SimulatedStage(
+                scenario,
+                self.swarm.seed,
+                path / RESTORED,
+                self.cluster.planted,
+                settings=self.swarm.settings(),
+                traces_protocol=False,
+            )
+            restore_into(stage.cluster, origin)
+            play(scenario, stage, lambda _: None)
+            stage.close()
+            findings = verify_run(stage.run.path).findings
+        except HarnessError as error:
+            self._note(Variation.RESTORE, Proof(False, " ".join(str(error).split())))
+            return
+        for finding in findings:
+            self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}")
+        terms = next(finding.detail for finding in findings if finding.promise is Promise.BACKED_UP)
+        self._note(Variation.RESTORE, Proof(self.outcome.is_valid, terms))
 
     def _fail(self, verdict: Verdict, promise: Promise, detail: str) -> None:
         outcome = self.outcome

@@ -10,7 +10,18 @@ from typing import Final, Self
 
 from upheaval.campaign.variations import NO_VARIATIONS, Variations, draw_variations
 from upheaval.records import AdminCommand, Json
-from upheaval.scenario import AskFor, Begin, End, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
+from upheaval.scenario import (
+    AskFor,
+    Begin,
+    End,
+    Scenario,
+    Step,
+    WaitCompanion,
+    WaitLeader,
+    WaitOperations,
+    WaitSeconds,
+    WaitTime,
+)
 from upheaval.system import ClusterSpec
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
@@ -177,6 +188,11 @@ class Swarm:
         fields["variations"] = self.variations.to_fields()
         return fields
 
+    def restored(self) -> Scenario:
+        """What happens to a cluster that begins with what another one of this kind left: it serves and is judged."""
+        steps = (WaitOperations(RESTORED_OPERATIONS), AskFor(AdminCommand.SNAPSHOT), WaitSeconds(1))
+        return replace(self.scenario(), name=f"campaign-{self.seed}-restored", steps=steps)
+
     def named_faults(self) -> Iterator[tuple[str, PlannedFault]]:
         """Each fault with the name that it has in the scenario."""
         for number, planned in enumerate(self.faults):
@@ -197,6 +213,11 @@ class Swarm:
                 (self.ending_ns, AskFor(AdminCommand(self.ending))),
                 (self.ending_ns + RESTART_NS, AskFor(AdminCommand.START)),
             ]
+        companion = self.variations.companion
+        last: tuple[Step, ...] = (WaitLeader(), WaitSeconds(2))
+        if companion is not None:
+            events += companion.steps
+            last = (*last, WaitCompanion(companion.config.name))
         events.append((quiet_ns, AskFor(AdminCommand.START)))
         events.sort(key=lambda event: event[0])
         steps = [step for time_ns, event in events for step in (WaitTime(time_ns), event)]
@@ -211,8 +232,12 @@ class Swarm:
                 more_services=self.variations.more_services,
             ),
             self.workload(),
-            (*steps, WaitLeader(), WaitSeconds(2)),
+            (*steps, *last),
         )
+
+
+RESTORED_OPERATIONS: Final = 100
+"""That a restored cluster has to acknowledge."""
 
 
 def draw_swarm(seed: int, seconds: int = SECONDS) -> Swarm:
@@ -245,7 +270,7 @@ def draw_swarm(seed: int, seconds: int = SECONDS) -> Swarm:
         ending_ns=ending.randint(10 * S, max(seconds - 25, 10) * S),
         seconds=seconds,
     )
-    return replace(swarm, variations=draw_variations(seed, members, swarm.service))
+    return replace(swarm, variations=draw_variations(seed, members, swarm.service, seconds))
 
 
 def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) -> tuple[PlannedFault, ...]:

@@ -9,9 +9,12 @@ from enum import StrEnum
 from random import Random
 from typing import Final
 
-from upheaval.records import Json
+from upheaval.cluster.companion_control import KILL, START, STOP
+from upheaval.records import BACKUP, SOURCES, STANDBY, AdminCommand, CompanionConfig, Json
+from upheaval.scenario import AskFor, KeepCompanion, Step
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node.settings import MemberSettings
+from upheaval_node.types import S
 
 CHECKSUM: Final = "CRC-32"
 LONE_FACTOR: Final = 4
@@ -29,6 +32,28 @@ class Variation(StrEnum):
     SMALL_MTU = "small-mtu"
     LONG_TEXTS = "long-texts"
     CHECKSUMS = "checksums"
+    BACKUP = BACKUP
+    STANDBY = STANDBY
+    RESTORE = "restore"
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A node beside the members, and what is done to it: a step at so many nanoseconds after the start of the load."""
+
+    config: CompanionConfig
+    steps: tuple[tuple[int, Step], ...]
+    is_restored: bool
+    """Whether another cluster begins with what it has in the end."""
+
+    @property
+    def starts(self) -> int:
+        """How often it is started."""
+        return sum(isinstance(step, KeepCompanion) and step.action == START for _, step in self.steps)
+
+    def to_fields(self) -> dict[str, Json]:
+        """As a line of JSON holds it."""
+        return {"name": self.config.name, "source": self.config.source, "starts": self.starts}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +64,7 @@ class Variations:
     mtu: int = 0
     text_length: int = 0
     checksum: str = ""
+    companion: Companion | None = None
     load_factor: int = 1
     """How many times the rate of its load is that of others. A lone member serves nobody while it is down."""
 
@@ -52,6 +78,10 @@ class Variations:
             yield Variation.LONG_TEXTS
         if self.checksum:
             yield Variation.CHECKSUMS
+        if self.companion is not None:
+            yield Variation(self.companion.config.kind)
+            if self.companion.is_restored:
+                yield Variation.RESTORE
 
     def apply(self, settings: MemberSettings) -> MemberSettings:
         """The settings of a member with them; how many services it has is said elsewhere."""
@@ -64,13 +94,14 @@ class Variations:
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds them."""
-        return {**asdict(self), "more_services": list(self.more_services)}
+        companion = None if self.companion is None else self.companion.to_fields()
+        return {**asdict(self), "more_services": list(self.more_services), "companion": companion}
 
 
 NO_VARIATIONS: Final = Variations()
 
 
-def draw_variations(seed: int, members: int, service: str) -> Variations:
+def draw_variations(seed: int, members: int, service: str, seconds: int) -> Variations:
     """Each kind is drawn from a generator of its own, so that a kind more changes nothing of the others."""
 
     def draws(kind: Variation, share: float) -> Random | None:
@@ -79,12 +110,38 @@ def draw_variations(seed: int, members: int, service: str) -> Variations:
 
     services = draws(Variation.SEVERAL_SERVICES, 0.3)
     mtu = draws(Variation.SMALL_MTU, 0.25)
-    texts = draws(Variation.LONG_TEXTS, 0.4) if service == WORKBENCH_SERVICE else None
+    # Few other requests to the workbench are longer than a small frame.
+    texts = draws(Variation.LONG_TEXTS, 0.4 if mtu is None else 0.8) if service == WORKBENCH_SERVICE else None
     checksums = draws(Variation.CHECKSUMS, 0.4)
+    backup, standby = draws(Variation.BACKUP, 0.2), draws(Variation.STANDBY, 0.15)
+    companion = None
+    if backup is not None:
+        companion = _draw_companion(backup, BACKUP, members, seconds)
+    elif standby is not None:
+        companion = _draw_companion(standby, STANDBY, members, seconds)
     return Variations(
         more_services=() if services is None else (SECOND_SERVICE,),
         mtu=0 if mtu is None else mtu.choice(_SMALL_MTUS),
         text_length=0 if texts is None else texts.choice(_TEXT_LENGTHS),
         checksum="" if checksums is None else CHECKSUM,
+        companion=companion,
         load_factor=LONE_FACTOR if members == 1 else 1,
     )
+
+
+def _draw_companion(random: Random, kind: str, members: int, seconds: int) -> Companion:
+    """One that is started early, ended and started again a few times, and runs in the end."""
+    name = f"{kind}-0"
+    source = random.choice(SOURCES if members > 1 else SOURCES[:2])
+    time_ns = random.randint(S, 8 * S)
+    steps: list[tuple[int, Step]] = [(time_ns, KeepCompanion(START, source, name))]
+    while True:
+        end_ns = time_ns + random.randint(4 * S, 14 * S)
+        time_ns = end_ns + random.randint(S // 2, 4 * S)
+        if time_ns > (seconds - 10) * S:
+            break
+        if kind == STANDBY and random.random() < 0.5:
+            steps.append((end_ns - random.randint(0, 2 * S), AskFor(AdminCommand.STANDBY_SNAPSHOT)))
+        steps.append((end_ns, KeepCompanion(random.choice((KILL, KILL, STOP)), name=name)))
+        steps.append((time_ns, KeepCompanion(START, source, name)))
+    return Companion(CompanionConfig(name, source), tuple(steps), is_restored=random.random() < 0.6)
