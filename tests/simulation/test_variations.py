@@ -29,6 +29,7 @@ from upheaval.records import AdminCommand, CompanionConfig, RunFolder
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.scenario import AskFor, KeepCompanion
 from upheaval_chaos.record import Proof
+from upheaval_node.credentials import Verifier
 from upheaval_node.types import S
 
 SECONDS = 12
@@ -118,6 +119,23 @@ def test_a_restored_cluster_that_lacks_what_was_acknowledged_makes_its_seed_fail
     assert outcome.verdict == "invalid"
     assert outcome.detail.startswith("restored from standby-0: ")
     assert not outcome.variations[Variation.RESTORE].holds
+
+
+GUARDED = Variations(has_credentials=True, companion=KEPT)
+
+
+def test_with_credentials_strangers_are_refused_and_everybody_else_is_served(tmp_path: Path) -> None:
+    outcome = SeedRun(replace(three(), variations=GUARDED), tmp_path / "run").run()
+    assert (outcome.verdict, outcome.detail) == ("valid", "")
+    assert (Variation.CREDENTIALS, Fate.PROVED) in outcome.variation_fates()
+    assert verify_run(tmp_path / "run").finding(Promise.ONLY_CREDENTIALS).verdict is Verdict.VALID
+
+
+def test_a_wrong_secret_that_is_let_in_makes_its_seed_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Verifier, "accepts", lambda *_: True)
+    swarm = replace(three(), variations=Variations(has_credentials=True))
+    outcome = SeedRun(swarm, tmp_path / "run").run()
+    assert (outcome.verdict, outcome.promise) == ("invalid", Promise.ONLY_CREDENTIALS)
 
 
 @pytest.mark.parametrize("kind", list(RECORDED.drawn()))

@@ -18,7 +18,6 @@ _SESSION_WORD: Final = 3
 _UNFRAGMENTED: Final = 0xC0
 _OF_SERVICES: Final = -(1 << 63)
 _SERVICE_SHIFT: Final = 56
-_BESIDE: Final = (Variation.BACKUP, Variation.STANDBY, Variation.RESTORE)
 
 
 @dataclass(slots=True)
@@ -46,7 +45,7 @@ def prove_variations(run: RunFolder, members: int, drawn: Variations) -> dict[Va
         for segment in log.segments():
             path = run.member(member_id).archive / f"{log.recording_id}-{segment.base}.rec"
             _look_at(segment, path.read_bytes(), seen)
-    proofs = {kind: _proof(kind, drawn, seen) for kind in kinds if kind not in _BESIDE}
+    proofs = {kind: proof for kind in kinds if (proof := _proof(kind, drawn, seen)) is not None}
     if drawn.companion is not None:
         proofs[Variation(drawn.companion.config.kind)] = _proof_of_companion(run, drawn.companion)
     return proofs
@@ -83,7 +82,8 @@ def _look_at(segment: Segment, recorded: bytes, seen: _Seen) -> None:
                 seen.service_messages[session_id - _OF_SERVICES >> _SERVICE_SHIFT] += 1
 
 
-def _proof(kind: Variation, drawn: Variations, seen: _Seen) -> Proof:
+def _proof(kind: Variation, drawn: Variations, seen: _Seen) -> Proof | None:
+    """None of a kind that does not show in the logs of members."""
     match kind:
         case Variation.SEVERAL_SERVICES:
             count = seen.service_messages[len(drawn.more_services)]
@@ -99,3 +99,5 @@ def _proof(kind: Variation, drawn: Variations, seen: _Seen) -> Proof:
             return Proof(
                 is_checked, f"{seen.checked} frames with their checksums in the logs, {seen.unchecked} without"
             )
+        case _:
+            return None

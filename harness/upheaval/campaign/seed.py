@@ -7,7 +7,7 @@ import json
 import shutil
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -32,6 +32,7 @@ from upheaval.records import (
     Outcome,
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
+from upheaval.runtimes.simulated.gate import LET_IN, REFUSED, Stranger, wrong_credentials
 from upheaval.runtimes.simulated.world import START_NS
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
@@ -138,11 +139,23 @@ class _Stage(SimulatedStage):
     def __init__(self, swarm: Swarm, folder: Path, planted: str | None, *, traces_protocol: bool) -> None:
         settings = swarm.settings()
         super().__init__(
-            swarm.scenario(), swarm.seed, folder, planted, settings=settings, traces_protocol=traces_protocol
+            swarm.scenario(),
+            swarm.seed,
+            folder,
+            planted,
+            settings=settings,
+            gate=swarm.gate(),
+            traces_protocol=traces_protocol,
         )
+        self.stranger: Stranger | None = None
         self.taken: Counter[str] = Counter()
         for member_id, skew_ms in enumerate(swarm.skews_ms):
             self.cluster.move_clock(member_id, skew_ms)
+
+    def open(self, say: Callable[[str], None]) -> None:
+        super().open(say)
+        if self.cluster.gate is not None:
+            self.stranger = self.cluster.start_stranger()
 
     def give(self, member_id: int, command: str) -> str:
         refusal = super().give(member_id, command)
@@ -234,6 +247,8 @@ class SeedRun:
             self._fail(finding.verdict, finding.promise, finding.detail)
         for kind, proof in proofs.items():
             self._note(kind, proof)
+        if self.stage.stranger is not None:
+            self._judge_stranger(self.stage.stranger)
         companion = self.swarm.variations.companion
         if companion is not None and companion.is_restored and self.outcome.verdict == Verdict.VALID.text:
             self._restore(companion.config.name)
@@ -242,6 +257,13 @@ class SeedRun:
         self.outcome.variations[kind] = proof
         if not proof.holds:
             self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, f"{kind}: {proof}")
+
+    def _judge_stranger(self, stranger: Stranger) -> None:
+        """By what the cluster answered it. The log has principals only, and it may be let in as somebody known."""
+        told = f"somebody without the right credentials was refused {stranger.answers[REFUSED]} times"
+        if stranger.answers[LET_IN]:
+            self._fail(Verdict.INVALID, Promise.ONLY_CREDENTIALS, f"{told} and let in {stranger.answers[LET_IN]} times")
+        self._note(Variation.CREDENTIALS, Proof(stranger.answers[REFUSED] >= len(wrong_credentials()), told))
 
     def _restore(self, name: str) -> None:
         """Another cluster begins with what the node beside the members has, serves, and is judged as a whole."""
@@ -254,6 +276,7 @@ class SeedRun:
                 path / RESTORED,
                 self.cluster.planted,
                 settings=self.swarm.settings(),
+                gate=self.swarm.gate(),
                 traces_protocol=False,
             )
             restore_into(stage.cluster, origin)

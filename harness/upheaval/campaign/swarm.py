@@ -10,6 +10,7 @@ from typing import Final, Self
 
 from upheaval.campaign.variations import NO_VARIATIONS, Variations, draw_variations
 from upheaval.records import AdminCommand, Json
+from upheaval.runtimes.simulated.gate import Gate, make_gate
 from upheaval.scenario import (
     AskFor,
     Begin,
@@ -168,6 +169,10 @@ class Swarm:
             ),
         )
         return self.variations.apply(plain)
+
+    def gate(self) -> Gate | None:
+        """Who may connect, the same however often it is asked for; None for everybody."""
+        return make_gate(self.seed) if self.variations.has_credentials else None
 
     def workload(self) -> WorkloadSettings:
         """The load, from the same seed."""

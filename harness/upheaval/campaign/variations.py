@@ -35,6 +35,7 @@ class Variation(StrEnum):
     BACKUP = BACKUP
     STANDBY = STANDBY
     RESTORE = "restore"
+    CREDENTIALS = "credentials"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,8 @@ class Variations:
     text_length: int = 0
     checksum: str = ""
     companion: Companion | None = None
+    has_credentials: bool = False
+    """Whether only those with the right credentials are let in, and somebody tries it with wrong ones."""
     load_factor: int = 1
     """How many times the rate of its load is that of others. A lone member serves nobody while it is down."""
 
@@ -82,6 +85,8 @@ class Variations:
             yield Variation(self.companion.config.kind)
             if self.companion.is_restored:
                 yield Variation.RESTORE
+        if self.has_credentials:
+            yield Variation.CREDENTIALS
 
     def apply(self, settings: MemberSettings) -> MemberSettings:
         """The settings of a member with them; how many services it has is said elsewhere."""
@@ -125,6 +130,7 @@ def draw_variations(seed: int, members: int, service: str, seconds: int) -> Vari
         text_length=0 if texts is None else texts.choice(_TEXT_LENGTHS),
         checksum="" if checksums is None else CHECKSUM,
         companion=companion,
+        has_credentials=draws(Variation.CREDENTIALS, 0.25) is not None,
         load_factor=LONE_FACTOR if members == 1 else 1,
     )
 

@@ -5,12 +5,14 @@ that is known about them is read from their counters and files. All time-outs ar
 passes inside the calls that wait.
 """
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
+from upheaval.checkers.identities import SECURITY_FILE
 from upheaval.cluster.companion_control import Companion
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
@@ -22,9 +24,11 @@ from upheaval.records import (
     Operation,
     RunFolder,
     seal,
+    write_atomically,
 )
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.errors import ProcessFailed
+from upheaval.runtimes.simulated.gate import SOURCE, Gate, Stranger
 from upheaval.runtimes.simulated.links import LinkProfile
 from upheaval.runtimes.simulated.machine import Machine
 from upheaval.runtimes.simulated.network import Fabric
@@ -120,6 +124,9 @@ class SimulatedMember(Machine):
             settings=cluster.own_settings.get(self.member_id, cluster.settings),
         )
         ports = self.ports(process, cluster.observer(self.member_id, self.incarnations, process))
+        if cluster.gate is not None:
+            users = cluster.gate.users
+            ports = replace(ports, read_credentials=lambda _: users)
         self._agents = cluster.build(config, ports, [load_service(name) for name in cluster.services])
         return self._agents
 
@@ -207,10 +214,13 @@ class SimulatedCluster:
         more_services: tuple[str, ...] = (),
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
+        gate: Gate | None = None,
         planted: str | None = None,
         traces_protocol: bool = False,
     ) -> None:
-        """With `planted` the members of this cluster, and of no other one, have the bug of that name.
+        """With a `gate` only those connect whom it names.
+
+        With `planted` the members of this cluster, and of no other one, have the bug of that name.
 
         With `traces_protocol` every message and state change of the members is kept, see `protocol`.
         """
@@ -219,8 +229,12 @@ class SimulatedCluster:
         self.fabric = Fabric(world, links)
         self.journal = Journal()
         self.services = (service, *more_services)
+        self.gate = gate
         chosen = settings or profile_settings("test")
-        self.settings = replace(chosen, cluster=replace(chosen.cluster, service_count=len(self.services)))
+        of_cluster = replace(chosen.cluster, service_count=len(self.services))
+        if gate is not None:
+            of_cluster = replace(of_cluster, authenticator=f"credentials:{SOURCE}", authorisation=f"roles:{SOURCE}")
+        self.settings = replace(chosen, cluster=of_cluster)
         self.own_settings: dict[int, MemberSettings] = {}
         """Of members that start with others than those of the cluster."""
         self.service = service
@@ -370,7 +384,13 @@ class SimulatedCluster:
         media = ComponentMedia(driver)
         load = Load(
             settings,
-            open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
+            open_session=lambda: ClusterClient(
+                media,
+                self.ingress_endpoints,
+                random=random,
+                client_name=host,
+                credentials=None if self.gate is None else self.gate.client,
+            ),
             record=self._settle,
             clock_ns=lambda: self.world.now_ns,
             first_id=self.first_id,
@@ -384,6 +404,22 @@ class SimulatedCluster:
         self.history.append(operation)
         if self.on_operation is not None:
             self.on_operation(operation)
+
+    def start_stranger(self) -> Stranger:
+        """A host of its own from which somebody tries to get in who may not."""
+        host = "stranger-1"
+        process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
+        random = self.world.stream(host)
+        driver = MediaDriver(self.fabric.network(process), StaticResolver(), self.settings.media, random, name=host)
+        media = ComponentMedia(driver)
+        stranger = Stranger(
+            lambda shown: ClusterClient(
+                media, self.ingress_endpoints, random=random, client_name=host, credentials=shown
+            )
+        )
+        stranger.bell = media.bell
+        process.start((driver, stranger))
+        return stranger
 
     def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
         """A client on a host of its own that does what is posted to its process, and nothing by itself."""
@@ -437,6 +473,8 @@ class SimulatedCluster:
                 converge=self.converged,
             )
         )
+        if self.gate is not None:
+            write_atomically(folder.path / SECURITY_FILE, json.dumps(self.gate.policy(), indent=2) + "\n")
         folder.history_file.unlink(missing_ok=True)
         folder.faults_file.unlink(missing_ok=True)
         folder.controls_file.unlink(missing_ok=True)

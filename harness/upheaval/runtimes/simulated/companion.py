@@ -173,8 +173,10 @@ def make_backup(
         settings=chosen,
     )
 
+    shown = cluster.gate.companion if credentials is None and cluster.gate is not None else credentials
+
     def build(_companion: SimulatedCompanion, ports: MemberPorts) -> Sequence[ClosableAgent]:
-        return build_backup(config, ports, credentials)
+        return build_backup(config, ports, shown)
 
     companion = cluster.companions[name] = SimulatedCompanion(cluster, wanted, build)
     return companion

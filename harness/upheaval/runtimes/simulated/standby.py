@@ -46,8 +46,10 @@ def make_standby(
     )
     config = StandbyConfig(backup, names, replace(of_members, service_count=len(names)))
 
+    shown = cluster.gate.companion if credentials is None and cluster.gate is not None else credentials
+
     def build(_companion: SimulatedCompanion, ports: MemberPorts) -> Sequence[ClosableAgent]:
-        return build_standby(config, ports, make(), credentials)
+        return build_standby(config, ports, make(), shown)
 
     companion = cluster.companions[name] = SimulatedCompanion(cluster, wanted, build)
     return companion
