@@ -10,7 +10,7 @@ import pytest
 from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
 from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.seed import Fate, SeedOutcome, SeedRun, run_seed, try_seed
-from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, draw_swarm
+from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, WRONG_BYTES, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
@@ -54,7 +54,8 @@ def test_seeds_together_draw_everything_there_is() -> None:
     assert {swarm.members for swarm in swarms} == {1, 3, 5}
     assert {swarm.sync_level for swarm in swarms} == {0, 1, 2}
     assert {swarm.time_unit for swarm in swarms} == {"MILLIS", "MICROS", "NANOS"}
-    assert {fault.kind for swarm in swarms for fault in swarm.faults} == set(KINDS)
+    kinds = {planned.kind for swarm in swarms for _, planned in swarm.named_faults()}
+    assert kinds == {*KINDS, WRONG_BYTES}
 
 
 def test_what_is_no_promise_is_not_drawn() -> None:
@@ -109,7 +110,7 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(short_campaign: tu
 
 
 def require_counted(faults: Mapping[str, Counter[Fate]], seeds: tuple[int, ...]) -> None:
-    planned = Counter(fault.kind for seed in seeds for fault in draw_swarm(seed).faults)
+    planned = Counter(planned.kind for seed in seeds for _, planned in draw_swarm(seed).named_faults())
     assert {kind: counts[Fate.PLANNED] for kind, counts in faults.items()} == planned
     for counts in faults.values():
         assert counts[Fate.PLANNED] == counts[Fate.PROVED] + counts[Fate.UNSEEN] + counts[Fate.LEFT_OUT]
@@ -130,7 +131,7 @@ def test_what_was_planned_after_the_end_of_a_run_is_left_out(tmp_path: Path) -> 
     broken = run.run()
     assert broken.promise == Promise.INVARIANTS
     require_counted(broken.faults, (1,))
-    later = [planned for planned in run.swarm.faults if planned.start_ns > broken.seconds * S]
+    later = [planned for _, planned in run.swarm.named_faults() if planned.start_ns > broken.seconds * S]
     assert later
     assert sum(counts[Fate.LEFT_OUT] for counts in broken.faults.values()) >= len(later)
 

@@ -11,13 +11,14 @@ import pytest
 
 from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.seed import RESTORED, Fate, SeedRun
-from upheaval.campaign.swarm import Swarm, draw_swarm
+from upheaval.campaign.swarm import WRONG_BYTES, Swarm, draw_swarm
 from upheaval.campaign.variations import (
     CHECKSUM,
     LONE_FACTOR,
     NO_VARIATIONS,
     SECOND_SERVICE,
     Companion,
+    Damage,
     Variation,
     Variations,
 )
@@ -119,6 +120,20 @@ def test_a_restored_cluster_that_lacks_what_was_acknowledged_makes_its_seed_fail
     assert outcome.verdict == "invalid"
     assert outcome.detail.startswith("restored from standby-0: ")
     assert not outcome.variations[Variation.RESTORE].holds
+
+
+def test_wrong_bytes_are_refused_and_counted_among_the_faults(tmp_path: Path) -> None:
+    damage = Damage(4 * S, S, member=1, percent=40)
+    swarm = replace(three(), sync_level=1, variations=Variations(checksum=CHECKSUM, damages=(damage,)))
+    outcome = SeedRun(swarm, tmp_path / "run").run()
+    assert (outcome.verdict, outcome.detail) == ("valid", "")
+    assert outcome.faults[WRONG_BYTES] == {Fate.PLANNED: 1, Fate.PROVED: 1}
+
+
+def test_wrong_bytes_are_drawn_only_where_they_are_promised_to_be_noticed() -> None:
+    drawn = [swarm for swarm in map(draw_swarm, range(200)) if swarm.variations.damages]
+    assert drawn
+    assert all(swarm.sync_level and swarm.variations.checksum for swarm in drawn)
 
 
 GUARDED = Variations(has_credentials=True, companion=KEPT)

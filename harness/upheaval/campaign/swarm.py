@@ -101,6 +101,8 @@ _FAULTS: Final[Mapping[str, Callable[[_Draw], Fault]]] = {
     "disk-slow": lambda d: HostFault(HostFaultKind.DISK_SLOW, _one(d.member), SLOW_DISK_MS),
 }
 KINDS: Final = tuple(_FAULTS)
+WRONG_BYTES: Final = "wrong-bytes"
+"""Drawn apart from those, where recordings have checksums and are synced."""
 LOSING_POWER: Final = frozenset({"power-cut", "power-cut-all", "power-lost-in-change"})
 OF_SEVERAL: Final = frozenset({"isolate", "isolate-leader", "one-way", "reset", "slow", "channel-cut"})
 
@@ -200,7 +202,16 @@ class Swarm:
 
     def named_faults(self) -> Iterator[tuple[str, PlannedFault]]:
         """Each fault with the name that it has in the scenario."""
-        for number, planned in enumerate(self.faults):
+        damages = (
+            PlannedFault(
+                WRONG_BYTES,
+                each.start_ns,
+                each.duration_ns,
+                HostFault(HostFaultKind.WRONG_BYTES, _one(each.member), each.percent),
+            )
+            for each in self.variations.damages
+        )
+        for number, planned in enumerate((*self.faults, *damages)):
             yield f"{planned.kind}-{number}", planned
 
     def scenario(self) -> Scenario:
@@ -275,7 +286,7 @@ def draw_swarm(seed: int, seconds: int = SECONDS) -> Swarm:
         ending_ns=ending.randint(10 * S, max(seconds - 25, 10) * S),
         seconds=seconds,
     )
-    return replace(swarm, variations=draw_variations(seed, members, swarm.service, seconds))
+    return replace(swarm, variations=draw_variations(seed, members, sync_level, swarm.service, seconds))
 
 
 def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) -> tuple[PlannedFault, ...]:

@@ -58,6 +58,16 @@ class Companion:
 
 
 @dataclass(frozen=True, slots=True)
+class Damage:
+    """Wrong bytes in the log of a member: when after the start of the load, for how long, and where in its log."""
+
+    start_ns: int
+    duration_ns: int
+    member: int
+    percent: int
+
+
+@dataclass(frozen=True, slots=True)
 class Variations:
     """Of one seed; the defaults are none. Lengths are in bytes."""
 
@@ -66,6 +76,7 @@ class Variations:
     text_length: int = 0
     checksum: str = ""
     companion: Companion | None = None
+    damages: tuple[Damage, ...] = ()
     has_credentials: bool = False
     """Whether only those with the right credentials are let in, and somebody tries it with wrong ones."""
     load_factor: int = 1
@@ -100,13 +111,17 @@ class Variations:
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds them."""
         companion = None if self.companion is None else self.companion.to_fields()
-        return {**asdict(self), "more_services": list(self.more_services), "companion": companion}
+        lists: dict[str, Json] = {
+            "more_services": list(self.more_services),
+            "damages": [f"member {each.member} at {each.start_ns / S:.3f} s" for each in self.damages],
+        }
+        return {**asdict(self), **lists, "companion": companion}
 
 
 NO_VARIATIONS: Final = Variations()
 
 
-def draw_variations(seed: int, members: int, service: str, seconds: int) -> Variations:
+def draw_variations(seed: int, members: int, sync_level: int, service: str, seconds: int) -> Variations:
     """Each kind is drawn from a generator of its own, so that a kind more changes nothing of the others."""
 
     def draws(kind: Variation, share: float) -> Random | None:
@@ -130,6 +145,7 @@ def draw_variations(seed: int, members: int, service: str, seconds: int) -> Vari
         text_length=0 if texts is None else texts.choice(_TEXT_LENGTHS),
         checksum="" if checksums is None else CHECKSUM,
         companion=companion,
+        damages=() if checksums is None or not sync_level else _draw_damages(checksums, members, seconds),
         has_credentials=draws(Variation.CREDENTIALS, 0.25) is not None,
         load_factor=LONE_FACTOR if members == 1 else 1,
     )
@@ -151,3 +167,14 @@ def _draw_companion(random: Random, kind: str, members: int, seconds: int) -> Co
         steps.append((end_ns, KeepCompanion(random.choice((KILL, KILL, STOP)), name=name)))
         steps.append((time_ns, KeepCompanion(START, source, name)))
     return Companion(CompanionConfig(name, source), tuple(steps), is_restored=random.random() < 0.6)
+
+
+def _draw_damages(random: Random, members: int, seconds: int) -> tuple[Damage, ...]:
+    """One after the other: what is wrong on one disk is put right before the next one's turn."""
+    found: list[Damage] = []
+    time_ns = random.randint(5 * S, 15 * S)
+    while time_ns < (seconds - 14) * S:
+        duration_ns = random.randint(S // 2, 3 * S)
+        found.append(Damage(time_ns, duration_ns, random.randrange(members), random.randrange(101)))
+        time_ns += duration_ns + random.randint(5 * S, 20 * S)
+    return tuple(found)

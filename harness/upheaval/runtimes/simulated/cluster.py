@@ -171,7 +171,8 @@ class SimulatedMember(Machine):
         status = self.exit_statuses[process.name] = 0 if process.failure is None else 1
         self.tracer().emit(process.now(), TraceKind.PROCESS_END, status=status, reason=str(process.failure or ""))
         is_expected = isinstance(process.failure, NodeError) and process.name in self.expected_ends
-        if process.failure is not None and not self.disk.is_full and not is_expected:
+        is_expected |= self.disk.is_full or self.disk.has_wrong_bytes
+        if process.failure is not None and not is_expected:
             self._cluster.failures.append((process.name, process.failure))
 
     def status(self) -> MemberStatus:
