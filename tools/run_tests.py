@@ -1,7 +1,6 @@
-"""Run every suite that this machine can run, independent ones side by side, and say what could not run and why.
+"""Run every suite that this machine can run, several side by side, and say what could not run and why.
 
 `--require core` makes a suite without extras that cannot run a failure, `all` any suite.
-Suites that make promises about time run alone, at the end.
 """
 
 import argparse
@@ -23,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 @dataclass(frozen=True)
 class Suite:
-    """A pytest run. Suites of one `lane` run one after the other.
+    """A pytest run.
 
     `needs` are programs that must be on the path, `modules` what must be importable, `files` what must be there. An
     `extra` suite has a verb of its own in the Makefile that installs what it needs.
@@ -31,12 +30,10 @@ class Suite:
 
     name: str
     folder: str
-    lane: int
     needs: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
     files: tuple[Path, ...] = ()
     extra: bool = False
-    marks: str = ""
 
     def missing(self) -> list[str]:
         """What this machine lacks to run it."""
@@ -54,24 +51,26 @@ class Outcome:
 
 
 DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv", "openssl")
+WORKERS = 3
+"""One more than the cores of a small machine: clusters of real members wait more than they compute."""
+# Those that take longest come first, so that none of them is left to run by itself.
 SUITES = (
-    Suite("docker", "tests/docker", 0, DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
-    Suite("unit", "tests/unit", 0, ("openssl",)),
-    Suite("architecture", "tests/architecture", 0),
-    Suite("pipeline", "tests/pipeline", 1, ("java", "chromium"), ("pyspark",), extra=True),
-    Suite("simulation", "tests/simulation", 1),
-    Suite("system", "tests/system", 1),
-    Suite("scenarios", "tests/scenarios", 1),
-    Suite("integration", "tests/integration", 1, ("strace", "openssl"), marks="not timing"),
-    Suite("plugin", "tests/plugin", 1),
-    Suite("aeron", "tests/aeron", 1, ("java",), files=(JAR,), extra=True),
-    Suite("load", "tests/load", 0, modules=("locust",), extra=True),
-    Suite("timing", "tests/integration", 2, marks="timing"),
+    Suite("docker", "tests/docker", DOCKER_NEEDS, ("docker", "testcontainers", "toxiproxy", "locust"), extra=True),
+    Suite("pipeline", "tests/pipeline", ("java", "chromium"), ("pyspark",), extra=True),
+    Suite("simulation", "tests/simulation"),
+    Suite("scenarios", "tests/scenarios"),
+    Suite("integration", "tests/integration", ("strace", "openssl")),
+    Suite("unit", "tests/unit", ("openssl",)),
+    Suite("plugin", "tests/plugin"),
+    Suite("architecture", "tests/architecture"),
+    Suite("load", "tests/load", modules=("locust",), extra=True),
+    Suite("aeron", "tests/aeron", ("java",), files=(JAR,), extra=True),
+    Suite("system", "tests/system"),
 )
 
 
 def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
-    marks = " and ".join(each for each in (suite.marks, "" if nightly else "not nightly") if each)
+    marks = "" if nightly else "not nightly"
     begin = time.monotonic()
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", suite.folder, "-m", marks],
@@ -86,10 +85,6 @@ def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
     if outcome.status:
         print(outcome.output, flush=True)
     return outcome
-
-
-def run_lane(suites: list[Suite], *, nightly: bool) -> list[Outcome]:
-    return [run_suite(suite, nightly=nightly) for suite in suites]
 
 
 def counts(outcomes: list[Outcome], word: str) -> int:
@@ -112,11 +107,9 @@ def main() -> int:
     left_out = [s for s in chosen if s.missing()]
     required = [s for s in left_out if arguments.require == "all" or (arguments.require == "core" and not s.extra)]
     print("running: " + ", ".join(s.name for s in runnable), flush=True)
-    lanes = [[s for s in runnable if s.lane == lane] for lane in (0, 1)]
-    with ThreadPoolExecutor(len(lanes)) as pool:
-        run = partial(run_lane, nightly=arguments.nightly)
-        outcomes = [outcome for lane in pool.map(run, lanes) for outcome in lane]
-    outcomes += run([s for s in runnable if s.lane == 2])
+    run = partial(run_suite, nightly=arguments.nightly)
+    with ThreadPoolExecutor(WORKERS) as pool:
+        outcomes = list(pool.map(run, runnable))
     for suite in left_out:
         print(f"not run: {suite.name}: needs {', '.join(suite.missing())}")
     failed = [o for o in outcomes if o.status] or required

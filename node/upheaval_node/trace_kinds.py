@@ -38,6 +38,7 @@ class TraceKind(StrEnum):
     SERVICE_TERMINATE = "service-terminate"
     SERVICE_ACK = "service-ack"
     SERVICE_LOG = "service-log"
+    SERVICE_RAISED = "service-raised"
 
     BACKUP_STATE = "backup_state"
     BACKUP_RESPONSE = "backup_response"

@@ -32,6 +32,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 
 from upheaval.checkers.positions import bounds_of, finals_of
+from upheaval.checkers.unchecked import unchecked
 from upheaval.checkers.verdict import Report
 from upheaval_pipeline import judged_events, judged_history, judged_logs, run_tables
 from upheaval_pipeline.evidence import Evidence
@@ -85,4 +86,5 @@ def judge(run: RunTables) -> Report:
     finally:
         for kept in (ends, witness.joined):
             kept.unpersist()
-    return Report(run.name, tuple(findings(run, rows, bounds)))
+    found = tuple(findings(run, rows, bounds))
+    return Report(run.name, found, unchecked(found))

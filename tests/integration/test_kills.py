@@ -13,7 +13,7 @@ from upheaval.workload import WorkloadSettings
 
 from .conftest import NewCluster
 
-pytestmark = [pytest.mark.heavy, pytest.mark.timing]
+pytestmark = pytest.mark.heavy
 
 KILLS = 30
 # Enough that every kill meets operations under way, few enough that two cores are left for the members.

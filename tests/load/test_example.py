@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from support.load_runs import LoadCommands, names, require_agreement
+from upheaval.checkers.promises import Promise
 
 BANK = Path(__file__).resolve().parents[2] / "examples" / "bank" / "bank"
+SERVICES = Path(__file__).resolve().parents[1] / "support" / "services"
 
 
 @pytest.mark.heavy
@@ -18,3 +20,22 @@ def test_tellers_at_the_bank(folder: Path, load: LoadCommands) -> None:
     assert result["verdict"] == "valid"
     assert names(result) == {"deposit", "transfer", "balances"}
     assert require_agreement(result) > 100
+
+
+@pytest.mark.parametrize(
+    ("service", "promise", "says"),
+    [
+        ("Raising", Promise.SERVICES_RAISED_NOTHING, "RuntimeError: half done, at locks.py:"),
+        ("Timed", Promise.STATES_AGREE, "member 0 has "),
+    ],
+)
+def test_a_service_with_a_bug_is_no_success(
+    service: str, promise: Promise, says: str, folder: Path, load: LoadCommands
+) -> None:
+    for module in ("locks.py", "lock_users.py"):
+        shutil.copy(SERVICES / module, folder.parent)
+    names_of = ("--service", f"locks:{service}", "--user", "lock_users:Locker")
+    result = load.run(*names_of, "--users", "4", "--rate", "60", "--duration", "4s", "--timeout", "1", status=1)
+    broken = {each["promise"]: each["detail"] for each in result["promises"] if each["verdict"] == "invalid"}
+    assert list(broken) == [promise]
+    assert says in broken[promise]

@@ -8,6 +8,7 @@ import pytest
 from support.live_clusters import end_without_trace
 from support.planted_runs import LIVE_BUGS, broken, named_bugs, run, says_so
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster
@@ -43,6 +44,7 @@ def test_a_member_that_refuses_to_go_on_leaves_no_valid_run(tmp_path: Path) -> N
     first = json.loads((folder / "result.json").read_text())["promises"][0]
     assert (first["promise"], first["verdict"]) == (Promise.RUN_ENDED, Verdict.UNKNOWN.text)
     assert "below the commit position" in first["detail"]
+    assert verify_run(folder).finding(Promise.RUN_ENDED).to_fields() == first
 
 
 @pytest.mark.heavy

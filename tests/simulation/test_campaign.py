@@ -164,6 +164,22 @@ def test_a_seed_that_breaks_an_invariant_leaves_its_run_folder(tmp_path: Path) -
     assert main(["trace", str(tmp_path / "kept"), "--message", "CommitPosition"]) == 0
 
 
+def test_the_folder_of_a_failed_seed_knows_why_it_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    kept, again = tmp_path / "kept", tmp_path / "again"
+    options = ["--seeds", "1", "--planted", "commit-position-goes-back"]
+    assert main(["campaign", *options, "--dir", str(kept)]) == 1
+    detail = json.loads(capsys.readouterr().out)["detail"]
+    for command in (["verify", str(kept)], ["replay", str(kept), "--dir", str(again)], ["verify", str(again)]):
+        assert main([*command, "--json"]) == 1
+        printed = capsys.readouterr()
+        promises = {each["promise"]: each for each in json.loads(printed.out)["promises"]}
+        assert (promises[Promise.INVARIANTS]["verdict"], promises[Promise.INVARIANTS]["detail"]) == ("invalid", detail)
+        assert promises[Promise.EVIDENCE_SEALED]["verdict"] == "valid"
+        assert ("this was the same execution" in printed.err) is (command[0] == "replay")
+    assert main(["report", str(kept)]) == 0
+    assert Promise.INVARIANTS.sentence in (kept / "report.html").read_text()
+
+
 def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
     run = SeedRun(draw_swarm(1), tmp_path)
     run.cluster.write()

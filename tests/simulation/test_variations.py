@@ -150,7 +150,8 @@ def test_a_wrong_secret_that_is_let_in_makes_its_seed_fail(tmp_path: Path, monke
     monkeypatch.setattr(Verifier, "accepts", lambda *_: True)
     swarm = replace(three(), variations=Variations(has_credentials=True))
     outcome = SeedRun(swarm, tmp_path / "run").run()
-    assert (outcome.verdict, outcome.promise) == ("invalid", Promise.ONLY_CREDENTIALS)
+    assert (outcome.verdict, outcome.promise) == ("invalid", Promise.INVARIANTS)
+    assert "let in" in outcome.detail
 
 
 @pytest.mark.parametrize("kind", list(RECORDED.drawn()))
@@ -168,4 +169,5 @@ def test_a_seed_that_is_not_what_it_drew_is_unknown(tmp_path: Path) -> None:
     run.swarm = run.outcome.swarm = replace(honest, variations=Variations(checksum=CHECKSUM))
     outcome = run.run()
     assert (outcome.verdict, outcome.promise) == ("unknown", Promise.AS_DRAWN)
+    assert verify_run(tmp_path / "run").finding(Promise.AS_DRAWN).detail == outcome.detail
     assert list(outcome.variation_fates()) == [(Variation.CHECKSUMS, Fate.UNSEEN)]

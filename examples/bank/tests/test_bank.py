@@ -3,8 +3,6 @@
 import pytest
 from bank.client import BankClient
 
-from upheaval import Verdict
-
 
 @pytest.fixture
 def bank(cluster):
@@ -28,8 +26,7 @@ def test_money_survives_the_leader(cluster, chaos, bank):
         bank.transfer("ann", "bob", 1)
     assert cluster.leader() != killed
     assert bank.balances() == {"ann": 0, "bob": 100}
-    report = cluster.verify()
-    assert report.verdict is Verdict.VALID, report
+    cluster.assert_valid()
 
 
 def test_a_leader_without_followers_moves_no_money(cluster, chaos, bank):

@@ -8,7 +8,7 @@ import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
@@ -19,7 +19,7 @@ from upheaval.campaign.swarm import Swarm, draw_swarm
 from upheaval.campaign.variations import Variation
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
-from upheaval.checkers.verdict import Verdict
+from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
@@ -28,11 +28,15 @@ from upheaval.operations.simulated_restore import restore_into
 from upheaval.records import (
     ENDINGS,
     AdminCommand,
+    Failure,
     Json,
     Outcome,
+    add_failure,
+    jsonfields,
+    write_atomically,
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
-from upheaval.runtimes.simulated.gate import LET_IN, REFUSED, Stranger, wrong_credentials
+from upheaval.runtimes.simulated.gate import Stranger, wrong_credentials
 from upheaval.runtimes.simulated.world import START_NS
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
@@ -44,6 +48,7 @@ OPERATIONS_MIN: Final = 500
 RESTORED: Final = "restored"
 """The run folder of a cluster that was restored, in that of its seed."""
 FAULTS_MIN: Final = 3
+SEED_FILE: Final = "seed.json"
 
 
 class Fate(StrEnum):
@@ -180,6 +185,8 @@ class SeedRun:
         self.driver = FaultDriver(self.stage, self.stage.record_fault)
         self.invariants = Invariants(self.cluster)
         self.outcome = SeedOutcome(swarm)
+        self.report: Report | None = None
+        """What its folder was judged to be; None when it could not be."""
 
     def run(self) -> SeedOutcome:
         """Never raises what the run is to blame for: that is its outcome."""
@@ -187,18 +194,15 @@ class SeedRun:
         outcome, cluster = self.outcome, self.cluster
         try:
             play(self.swarm.scenario(), self.stage, lambda _: None, self.driver)
-            cluster.write()
-            self._judge()
+            self.stage.close()
         except PromiseBroken as error:
-            self._fail(Verdict.INVALID, Promise.INVARIANTS, str(error))
-            cluster.write()
+            self._end_with(Verdict.INVALID, Promise.INVARIANTS, error)
         except HarnessError as error:
-            self._fail(Verdict.UNKNOWN, Promise.RUN_ENDED, str(error))
-            cluster.write()
-            self._judge()
+            self._end_with(Verdict.UNKNOWN, Promise.RUN_ENDED, error)
         except Exception as defect:
             defect.add_note(f"in seed {self.swarm.seed} of a campaign")
             raise
+        self._judge()
         outcome.seconds = (cluster.world.now_ns - START_NS) / S
         outcome.operations = sum(operation.outcome is Outcome.OK for operation in cluster.history)
         outcome.elections = max(self.invariants.terms - 1, 0)
@@ -235,35 +239,46 @@ class SeedRun:
 
     # --- the verdict ---
 
+    def _end_with(self, verdict: Verdict, promise: Promise, error: HarnessError) -> None:
+        """Its folder says why, too: nothing else that it holds may show it."""
+        self._fail(verdict, promise, str(error))
+        self.stage.close()
+        add_failure(self.cluster.run, Failure(promise, self.outcome.detail))
+
     def _judge(self) -> None:
         """The worst finding of the run's folder, unless something worse was found before."""
+        if self.outcome.is_valid:
+            self._prove_variations()
         try:
-            findings = verify_run(self.cluster.run.path).findings
-            proofs = prove_variations(self.cluster.run, self.swarm.members, self.swarm.variations)
+            self.report = verify_run(self.cluster.run.path)
         except HarnessError as error:
             self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
-        for finding in findings:
+        for finding in self.report.findings:
             self._fail(finding.verdict, finding.promise, finding.detail)
+        companion = self.swarm.variations.companion
+        if companion is not None and companion.is_restored and self.outcome.is_valid:
+            self._restore(companion.config.name)
+
+    def _prove_variations(self) -> None:
+        drawn = self.swarm.variations
+        try:
+            proofs = prove_variations(self.cluster.run, self.swarm.members, drawn)
+        except HarnessError as error:
+            proofs = dict.fromkeys(drawn.drawn(), Proof(False, " ".join(str(error).split())))
+        if self.stage.stranger is not None:
+            refused = self.stage.stranger.refused
+            told = f"somebody without the right credentials was refused {refused} times"
+            proofs[Variation.CREDENTIALS] = Proof(refused >= len(wrong_credentials()), told)
         for kind, proof in proofs.items():
             self._note(kind, proof)
-        if self.stage.stranger is not None:
-            self._judge_stranger(self.stage.stranger)
-        companion = self.swarm.variations.companion
-        if companion is not None and companion.is_restored and self.outcome.verdict == Verdict.VALID.text:
-            self._restore(companion.config.name)
 
     def _note(self, kind: Variation, proof: Proof) -> None:
         self.outcome.variations[kind] = proof
         if not proof.holds:
-            self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, f"{kind}: {proof}")
-
-    def _judge_stranger(self, stranger: Stranger) -> None:
-        """By what the cluster answered it. The log has principals only, and it may be let in as somebody known."""
-        told = f"somebody without the right credentials was refused {stranger.answers[REFUSED]} times"
-        if stranger.answers[LET_IN]:
-            self._fail(Verdict.INVALID, Promise.ONLY_CREDENTIALS, f"{told} and let in {stranger.answers[LET_IN]} times")
-        self._note(Variation.CREDENTIALS, Proof(stranger.answers[REFUSED] >= len(wrong_credentials()), told))
+            detail = f"{kind}: {proof}"
+            self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, detail)
+            add_failure(self.cluster.run, Failure(Promise.AS_DRAWN, detail))
 
     def _restore(self, name: str) -> None:
         """Another cluster begins with what the node beside the members has, serves, and is judged as a whole."""
@@ -282,14 +297,13 @@ class SeedRun:
             restore_into(stage.cluster, origin)
             play(scenario, stage, lambda _: None)
             stage.close()
-            findings = verify_run(stage.run.path).findings
+            report = verify_run(stage.run.path)
         except HarnessError as error:
             self._note(Variation.RESTORE, Proof(False, " ".join(str(error).split())))
             return
-        for finding in findings:
+        for finding in report.findings:
             self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}")
-        terms = next(finding.detail for finding in findings if finding.promise is Promise.BACKED_UP)
-        self._note(Variation.RESTORE, Proof(self.outcome.is_valid, terms))
+        self._note(Variation.RESTORE, Proof(self.outcome.is_valid, report.finding(Promise.BACKED_UP).detail))
 
     def _fail(self, verdict: Verdict, promise: Promise, detail: str) -> None:
         outcome = self.outcome
@@ -297,9 +311,33 @@ class SeedRun:
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())
 
 
+@dataclass(frozen=True, slots=True)
+class SeedOrigin:
+    """What made the run folder of a seed, as kept in it: enough to run it again, and what the execution was."""
+
+    seed: int
+    planted: str | None = None
+    digest: str = ""
+
+
 def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
     """Run and judge one seed, and leave its run folder there, with the protocol trace."""
-    return SeedRun(draw_swarm(seed), folder, planted, traces_protocol=True).run()
+    return keep_seed(SeedOrigin(seed, planted), folder).outcome
+
+
+def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
+    """As `run_seed`; the folder says what made it."""
+    run = SeedRun(draw_swarm(origin.seed), folder, origin.planted, traces_protocol=True)
+    run.run()
+    told = replace(origin, digest=run.stage.digest())
+    write_atomically(folder / SEED_FILE, json.dumps(asdict(told), indent=2) + "\n")
+    return run
+
+
+def seed_of_run(folder: Path) -> SeedOrigin | None:
+    """The seed that made a run folder; None when something else did. Raises `UsageError` for a malformed file."""
+    path = folder / SEED_FILE
+    return jsonfields.read_file(SeedOrigin, path) if path.is_file() else None
 
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:

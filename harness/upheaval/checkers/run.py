@@ -18,6 +18,7 @@ from upheaval.checkers.calls import judge_calls
 from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
+from upheaval.checkers.failures import check_failures
 from upheaval.checkers.faults import admin_commands_proved, faults_proved
 from upheaval.checkers.identities import SECURITY_FILE, check_identities
 from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
@@ -33,12 +34,14 @@ from upheaval.checkers.positions import (
 )
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol import check_protocol
+from upheaval.checkers.raised import check_raised
 from upheaval.checkers.sealing import check_seal
 from upheaval.checkers.sessions import judge_service_messages, judge_sessions
 from upheaval.checkers.snapshots import check_snapshots, has_snapshots
 from upheaval.checkers.stalls import Stall, excused, longest_stall
 from upheaval.checkers.timers import judge_timers
 from upheaval.checkers.trace_facts import TraceFacts, facts_of_members
+from upheaval.checkers.unchecked import unchecked
 from upheaval.checkers.unexplained import check_ends
 from upheaval.checkers.verdict import Finding, Report, Verdict, trace_missing
 from upheaval.checkers.witness import LogEntry
@@ -67,6 +70,7 @@ _OF_HISTORY = (
 
 
 _OF_FILES: Final[tuple[Callable[[RunFolder, Manifest], Iterable[Finding]], ...]] = (
+    check_failures,
     check_binding,
     check_seal,
     check_protocol,
@@ -106,13 +110,14 @@ def verify_run(path: str | PathLike[str]) -> Report:
     traces = facts_of_members(run, manifest.members)
     absent = check_asked_snapshots(asked, manifest, taken_snapshots(run, manifest, traces))
     findings.extend(merged(judge_files(run, manifest, traces), absent))
-    return Report(str(run.path), tuple(findings))
+    return Report(str(run.path), tuple(findings), unchecked(findings))
 
 
 def judge_files(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> list[Finding]:
     """The findings that rest on traces and small files of the run alone."""
     found = [finding for judge in _OF_FILES for finding in judge(run, manifest)]
-    return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces)]
+    raised = check_raised(run, traces)
+    return [*found, check_absence(run, manifest, traces), check_ends(run, manifest, traces), raised]
 
 
 def converged(manifest: Manifest) -> Finding:

@@ -3,7 +3,7 @@
 Pure facts; this module knows no promise.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from upheaval.records import MemberFolder, RunFolder, TraceEvent
@@ -54,9 +54,27 @@ class TracedError:
     """Whether the member had ever been in a term."""
 
 
+@dataclass(frozen=True, slots=True)
+class RaisedException:
+    """What a service raised at one place of its code, as one process told it last."""
+
+    line: int
+    """Of the event with the traceback."""
+    service_id: int
+    callback: str
+    error: str
+    where: str
+    """File, line and function of the service's code."""
+    position: int
+    """Of the log, when it was raised first."""
+    count: int
+    """At least so often: a count is told when it has doubled."""
+    traceback: str
+
+
 @dataclass(slots=True)
 class TraceFacts:
-    """Of one member."""
+    """Of one member, or of a companion (then `member_id` is -1)."""
 
     member_id: int
     is_there: bool
@@ -70,15 +88,17 @@ class TraceFacts:
     snapshots: dict[int, int] = field(default_factory=dict)
     """Positions at which it says that a snapshot was taken, each with the line."""
     errors: list[TracedError] = field(default_factory=list)
+    raised: list[RaisedException] = field(default_factory=list)
     lost: TraceEvent | None = None
     """The first event before which others were lost."""
     stall_ns: int = 0
     """When the first stall was told; 0 without one."""
+    folder: str = ""
 
     @property
     def name(self) -> str:
         """For people: where it lies."""
-        return f"member-{self.member_id}/trace.jsonl"
+        return f"{self.folder}/trace.jsonl"
 
     @property
     def components(self) -> set[str]:
@@ -88,13 +108,15 @@ class TraceFacts:
 
 def facts_of_members(run: RunFolder, members: int) -> list[TraceFacts]:
     """Of all members. Raises `UsageError` for a malformed line."""
-    return [_facts_of(run.member(member_id)) for member_id in range(members)]
+    return [facts_of(run.member(member_id)) for member_id in range(members)]
 
 
-def _facts_of(folder: MemberFolder) -> TraceFacts:
-    facts = TraceFacts(folder.member_id, folder.trace.exists())
+def facts_of(folder: MemberFolder) -> TraceFacts:
+    """Of one member or companion. Raises `UsageError` for a malformed line."""
+    facts = TraceFacts(folder.member_id, folder.trace.exists(), folder=folder.path.name)
     if not facts.is_there:
         return facts
+    raised = _RaisedTold(facts)
     running: dict[str, ProcessLife] = {}
     snapshots = _SnapshotsTold(facts)
     for event in folder.read_trace():
@@ -117,6 +139,8 @@ def _facts_of(folder: MemberFolder) -> TraceFacts:
             _add_to_life(life, event)
         _add(facts, event)
         snapshots.add(event)
+        if event.event == TraceKind.SERVICE_RAISED:
+            raised.add(event)
     return facts
 
 
@@ -149,6 +173,35 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
         facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, bool(facts.entered)))
     elif event.event == TraceKind.LOOP_STALL and not facts.stall_ns:
         facts.stall_ns = event.ns
+
+
+@dataclass(slots=True)
+class _RaisedTold:
+    """Joins the counts that a process tells of one place."""
+
+    facts: TraceFacts
+    seen: dict[tuple[object, ...], int] = field(default_factory=dict)
+    """By process and place, the index of it."""
+
+    def add(self, event: TraceEvent) -> None:
+        fields = event.fields
+        callback, error, where, traceback = (
+            str(fields.get(name) or "") for name in ("callback", "error", "where", "traceback")
+        )
+        service_id, position, count = (_whole(fields.get(name)) for name in ("service_id", "log_position", "count"))
+        kind = error.partition(":")[0]
+        key = (fields.get("component"), fields.get("pid"), service_id, callback, kind, where)
+        found = self.facts.raised
+        if key in self.seen and not traceback:
+            index = self.seen[key]
+            found[index] = replace(found[index], count=max(count, found[index].count))
+        else:
+            self.seen[key] = len(found)
+            found.append(RaisedException(event.line, service_id, callback, error, where, position, count, traceback))
+
+
+def _whole(value: object) -> int:
+    return value if type(value) is int else -1
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.raised import SERVICE_ERROR
 from upheaval.checkers.trace_facts import ProcessLife, TracedError, TraceFacts
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import Manifest, RunFolder, companion_folders
@@ -44,8 +45,6 @@ _ORDINARY: Final = frozenset({"election", "commit position", "session", "node co
 """Kinds of errors that members report of what they are there to live with, and of what operators get wrong."""
 _ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not read", "credentials ", "backup")
 """Of strangers, who may send anything, and of operators."""
-_SERVICE_OWN: Final = re.compile(r"service-\d+-service")
-"""A service raised: nothing that is done to a cluster makes its code do so."""
 _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
 _STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
 """What a member finds wrong in its own files."""
@@ -170,11 +169,12 @@ def _unexplained(
     kind = error.kind
     if kind in _ORDINARY or kind.startswith(_ORDINARY_PREFIXES) or _SERVICE_EGRESS.fullmatch(kind):
         return None
+    if SERVICE_ERROR.fullmatch(kind):
+        # A promise of its own.
+        return None
     if kind in _STORED:
         is_hit = any(error.member_id in window.members and window.begin_ns <= error.ns for window in windows)
         is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
-    elif _SERVICE_OWN.fullmatch(kind):
-        is_explained = False
     else:
         # At a start the others may not be there yet.
         is_explained = not error.is_in_term or (disturbed_ns is not None and disturbed_ns <= error.ns)

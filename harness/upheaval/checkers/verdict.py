@@ -6,7 +6,7 @@ This module knows nothing of how a promise is checked.
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
+from typing import Any, Final
 
 from upheaval.checkers.promises import Promise
 
@@ -63,6 +63,18 @@ class Finding:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class Unchecked:
+    """A promise about which a run says nothing, and why."""
+
+    promise: Promise
+    why: str
+
+    def to_fields(self) -> dict[str, Any]:
+        """As JSON shows it."""
+        return {"promise": self.promise, "sentence": self.promise.sentence, "why": self.why}
+
+
 def trace_missing(promise: Promise, member_id: int) -> Finding:
     """The finding on what only the trace of that member could show."""
     return Finding(promise, Verdict.UNKNOWN, f"the trace of member {member_id} is missing", members=(member_id,))
@@ -96,12 +108,13 @@ def raise_latest(missed: Sequence[Broken]) -> None:
         raise max(missed, key=lambda broken: broken.late_ms)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Report:
-    """The findings on one run."""
+    """The findings on one run, and the promises that were not checked, which make it no worse by themselves."""
 
     run: str
     findings: tuple[Finding, ...]
+    unchecked: tuple[Unchecked, ...] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -111,7 +124,32 @@ class Report:
     def to_fields(self) -> dict[str, Any]:
         """What every command that judges prints as JSON."""
         promises = [finding.to_fields() for finding in self.findings]
-        return {"run": self.run, "verdict": self.verdict.text, "promises": promises}
+        not_checked = [each.to_fields() for each in self.unchecked]
+        return {"run": self.run, "verdict": self.verdict.text, "promises": promises, "not_checked": not_checked}
+
+    @property
+    def worst_first(self) -> list[Finding]:
+        """The findings as people read them: what is broken, then what is unknown, then the rest."""
+        return sorted(self.findings, key=lambda finding: -finding.verdict)
+
+    def __str__(self) -> str:
+        """The verdict, what is not valid, the worst first, and what is left: it fits on a screen."""
+        bad = [finding for finding in self.worst_first if finding.verdict is not Verdict.VALID]
+        lines = [f"verdict: {self.verdict.text}"]
+        for finding in bad[:_SHOWN]:
+            detail = finding.detail if len(finding.detail) <= _DETAIL_MAX else finding.detail[:_DETAIL_MAX] + " .."
+            lines.append(f"{finding.verdict.text}: {finding.promise.sentence}: {detail}")
+        more = f"{len(bad) - _SHOWN} more are not valid, " if len(bad) > _SHOWN else ""
+        kept = len(self.findings) - len(bad)
+        lines.append(f"{more}{kept} promises are kept, {len(self.unchecked)} were not checked")
+        return "\n".join([*lines, f"all of it: upheaval verify {self.run}"])
+
+    def __repr__(self) -> str:
+        """Short, because pytest cuts what is not: the verdict and the worst finding."""
+        first = next(iter(self.worst_first), None)
+        if first is None or first.verdict is Verdict.VALID:
+            return f"Report({self.verdict.text}, {len(self.findings)} promises kept)"
+        return f"Report({first.verdict.text}: {first.promise.sentence}: {first.detail}"[:_REPR_MAX] + ")"
 
     def finding(self, promise: Promise) -> Finding:
         """The finding on a promise. Raises `KeyError` when it was not checked."""
@@ -119,6 +157,11 @@ class Report:
             if finding.promise is promise:
                 return finding
         raise KeyError(promise)
+
+
+_SHOWN: Final = 12
+_DETAIL_MAX: Final = 600
+_REPR_MAX: Final = 230
 
 
 def worst(verdicts: Sequence[Verdict]) -> Verdict:

@@ -19,6 +19,7 @@ from upheaval.checkers.verdict import Report
 from upheaval.cli.new_folder import run_folder
 from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
+from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
@@ -184,7 +185,9 @@ def _run(cluster: AnyCluster, settings: LoadSettings, page: socket.socket | None
     if cluster.is_running():
         with contextlib.suppress(HarnessError):
             # What is not reached is in the verdict.
-            cluster.converge()
+            has_commands = any(cluster.run.read_controls())
+            needs = needs_closing_snapshot(cluster.config.service, has_commands=has_commands)
+            end_run(cluster, takes_snapshot=needs)
     return statistics
 
 

@@ -7,8 +7,11 @@ as its recorded schedule: the same faults of the same members, at the same momen
 import sys
 from pathlib import Path
 
-from upheaval.cli.run import perform, run_exact_script, show
-from upheaval.errors import UsageError
+from upheaval.campaign.seed import SeedOrigin, keep_seed, seed_of_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.cli import verify
+from upheaval.cli.run import new_run, perform, run_exact_script, show
+from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.exact_run import exact_of_run
 from upheaval.execution.run import read_origin, read_result
 from upheaval.records import RunFolder
@@ -24,6 +27,11 @@ def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: b
         if runtime not in (None, SIMULATED):
             raise UsageError(f"{script.name} is an exact script: it runs on the simulated runtime")
         return run_exact_script(script, read_result(folder).seed, target, as_json=as_json)
+    origin = seed_of_run(folder)
+    if origin is not None:
+        if runtime not in (None, SIMULATED):
+            raise UsageError(f"{folder} is a seed of a campaign: it runs on the simulated runtime")
+        return _replay_seed(origin, target, as_json=as_json)
     scenario, told = read_origin(folder)
     wanted = runtime or told.runtime
     is_same_execution = told.runtime == SIMULATED == wanted
@@ -31,10 +39,22 @@ def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: b
         scenario = recorded_scenario(scenario, RunFolder(folder))
     result = perform(scenario, wanted, told.seed, target, told.planted)
     show(result, as_json=as_json)
-    if not is_same_execution:
-        return result.verdict.exit_status
-    if told.digest != result.digest:
-        print(f"upheaval: the digest was {told.digest}: the node or the simulation has changed since", file=sys.stderr)
-        return max(result.verdict.exit_status, DIFFERENT_STATUS) if result.verdict.exit_status != 1 else 1
+    return _compared(told.digest, result.digest, result.verdict) if is_same_execution else result.verdict.exit_status
+
+
+def _replay_seed(origin: SeedOrigin, target: Path | None, *, as_json: bool) -> int:
+    with new_run(target, f"seed-{origin.seed}") as path:
+        run = keep_seed(origin, path)
+    if run.report is None:
+        raise UnknownOutcome(run.outcome.detail)
+    verify.show(run.report, as_json=as_json)
+    return _compared(origin.digest, run.stage.digest(), run.report.verdict)
+
+
+def _compared(then: str | None, now: str | None, verdict: Verdict) -> int:
+    """The exit status of an execution that should have been the same."""
+    if then != now:
+        print(f"upheaval: the digest was {then}: the node or the simulation has changed since", file=sys.stderr)
+        return max(verdict.exit_status, DIFFERENT_STATUS) if verdict.exit_status != 1 else 1
     print("the digest is the same: this was the same execution", file=sys.stderr)
-    return result.verdict.exit_status
+    return verdict.exit_status

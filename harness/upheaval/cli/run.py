@@ -46,7 +46,7 @@ def run(
 
 def run_exact_script(script: ExactScript, seed: int, folder: Path | None, *, as_json: bool) -> int:
     """Run an exact script, print the messages that it is about, and how it went."""
-    with _new_run(folder, script.name) as path:
+    with new_run(folder, script.name) as path:
         progress = Progress()
         progress.say(f"{script.name} on the simulated runtime, seed {seed}, in {path}")
         done = run_exact(script, seed, path, progress.say)
@@ -58,7 +58,7 @@ def run_exact_script(script: ExactScript, seed: int, folder: Path | None, *, as_
 
 
 @contextlib.contextmanager
-def _new_run(folder: Path | None, name: str) -> Iterator[Path]:
+def new_run(folder: Path | None, name: str) -> Iterator[Path]:
     """A folder that nothing is in yet. Raises `UsageError` for one that was given and has something in it."""
     with run_folder(folder, name) as chosen:
         path = chosen.absolute()
@@ -75,7 +75,7 @@ def perform(
         where = ", ".join(scenario.runtimes)
         raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}")
     bug = None if planted is None else bug_named(planted)
-    with _new_run(folder, scenario.name) as path:
+    with new_run(folder, scenario.name) as path:
         progress = Progress()
         progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
         if bug is not None:

@@ -4,12 +4,15 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report, worst
 from upheaval.cli.lake_options import require_one_place
 from upheaval.cli.lazy import lazy
 from upheaval.cli.tables import table
+
+NOT_CHECKED: Final = "not checked"
 
 
 def verify(options: argparse.Namespace) -> int:
@@ -40,9 +43,10 @@ def show_several(reports: Sequence[Report], *, as_json: bool) -> int:
 
 
 def print_report(report: Report) -> None:
-    """The table, then the verdict as the last line but one and the run folder as the last."""
+    """The table, the worst first and what was not checked last; the verdict; and as the last line the run folder."""
     rows = [["promise", "verdict", "evidence"]]
-    rows.extend([finding.promise.sentence, finding.verdict.text, finding.detail] for finding in report.findings)
+    rows.extend([finding.promise.sentence, finding.verdict.text, finding.detail] for finding in report.worst_first)
+    rows.extend([each.promise.sentence, NOT_CHECKED, each.why] for each in report.unchecked)
     print(table(rows))
     print(f"verdict: {report.verdict.text}")
     print(Path(report.run).absolute(), flush=True)

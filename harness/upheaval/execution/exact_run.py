@@ -18,7 +18,9 @@ from upheaval.execution.run import RESULT_FILE, SCENARIO_FILE, ScenarioResult, r
 from upheaval.records import (
     Choice,
     Entry,
+    Failure,
     RunFolder,
+    add_failure,
     chosen,
     read_entries,
     read_text,
@@ -61,22 +63,25 @@ def run_exact(wanted: ExactScript, seed: int, folder: Path, say: Say) -> ExactRe
     """Everything from the first start to the verdict."""
     run = RunFolder(folder)
     performer = _Performer(wanted, seed, run)
-    failure = ""
+    failure: Failure | None = None
     try:
         for statement, step in wanted.steps:
             performer.do(step)
             say(statement)
         performer.finish()
     except UnknownOutcome as error:
-        failure = str(error)
+        failure = Failure(Promise.RUN_ENDED, " ".join(str(error).split()))
     finally:
         performer.cluster.write()
+        if failure is not None:
+            add_failure(run, failure)
     findings = [_compare(run, expected) for expected in wanted.expected]
     whole = verify_run(folder)
-    findings += [finding for finding in whole.findings if finding.promise in wanted.promises]
-    if failure:
-        findings.insert(0, Finding(Promise.RUN_ENDED, Verdict.UNKNOWN, " ".join(failure.split())))
-    result = ScenarioResult(wanted.name, SIMULATED, seed, Report(whole.run, tuple(findings)), performer.digest())
+    wanted_promises = (Promise.RUN_ENDED, *wanted.promises)
+    findings += [finding for finding in whole.findings if finding.promise in wanted_promises]
+    unchecked = tuple(each for each in whole.unchecked if each.promise in wanted_promises)
+    report = Report(whole.run, tuple(findings), unchecked)
+    result = ScenarioResult(wanted.name, SIMULATED, seed, report, performer.digest())
     write_atomically(folder / SCENARIO_FILE, wanted.text)
     write_atomically(folder / RESULT_FILE, result.to_json())
     lines = [line for expected in wanted.expected for line in seed_lines(_sent(run, expected))]

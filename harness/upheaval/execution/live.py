@@ -7,7 +7,7 @@ from pathlib import Path
 
 from upheaval.errors import UsageError
 from upheaval.execution.links import open_links, require_link_images
-from upheaval.records import Converge, RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
@@ -70,10 +70,6 @@ class LiveStage:
         if self._load is None:
             raise UsageError("the load has not begun")
         return self._load.finish()
-
-    def converge(self) -> Converge:
-        """Wait until all members stand at one position, and write it to the manifest."""
-        return self.target.converge()
 
     def close(self) -> None:
         """End load, cluster and links, in this command."""

@@ -12,13 +12,15 @@ from typing import Final
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
-from upheaval.cluster import companion_control, perform
+from upheaval.cluster import companion_control, end_run, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
     AdminCommand,
     ControlRecord,
+    Failure,
     RunFolder,
+    add_failure,
     jsonfields,
     write_atomically,
 )
@@ -49,6 +51,13 @@ from upheaval_node.types import MS, S
 SCENARIO_FILE: Final = "run.scenario"
 RESULT_FILE: Final = "result.json"
 STEP_TIMEOUT_S: Final = 60.0
+ALWAYS_JUDGED: Final = (
+    Promise.FAULTS_PROVED,
+    Promise.ADMIN_COMMANDS_PROVED,
+    Promise.SERVICES_RAISED_NOTHING,
+    Promise.RUN_ENDED,
+    Promise.TASKS_PASSED,
+)
 
 Say = Callable[[str], None]
 
@@ -97,7 +106,6 @@ def run_scenario(
     scenario: Scenario, stage: Stage, *, runtime: str, seed: int, say: Say, planted: str | None = None
 ) -> ScenarioResult:
     """Everything from the start of the cluster to the verdict. Nothing of the cluster is left, whatever happens."""
-    failure = ""
     try:
         try:
             play(scenario, stage, say)
@@ -106,26 +114,27 @@ def run_scenario(
     except HarnessError as error:
         if error.exit_status != Verdict.UNKNOWN.exit_status:
             raise
-        failure = str(error)
+        add_failure(stage.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
     digest = stage.digest()
-    report = judge(scenario, stage.run, failure)
+    report = judge(scenario, stage.run)
     result = ScenarioResult(scenario.name, runtime, seed, report, digest, planted)
     write_atomically(stage.run.path / SCENARIO_FILE, scenario.text)
     write_atomically(stage.run.path / RESULT_FILE, result.to_json())
     return result
 
 
-def judge(scenario: Scenario, run: RunFolder, failure: str = "") -> Report:
-    """The findings on the scenario's promises and on its faults, from the run folder.
+def judge(scenario: Scenario, run: RunFolder) -> Report:
+    """The findings on the scenario's promises, on its faults and on whether it got to its end, from the run folder.
 
     A run that did not get to its end leaves what could not be seen unknown; what it broke before stays broken.
     """
     whole = verify_run(run.path)
-    wanted = {Promise.FAULTS_PROVED, *(scenario.promises or (finding.promise for finding in whole.findings))}
+    wanted = {*ALWAYS_JUDGED, *(scenario.promises or (finding.promise for finding in whole.findings))}
     findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
-    if failure:
-        findings.insert(0, Finding(Promise.RUN_ENDED, Verdict.UNKNOWN, " ".join(failure.split())))
-    return Report(whole.run, tuple(findings))
+    # Nothing else says as much.
+    findings.sort(key=lambda finding: finding.promise is not Promise.RUN_ENDED)
+    unchecked = (each for each in whole.unchecked if not scenario.promises or each.promise in wanted)
+    return Report(whole.run, tuple(findings), tuple(unchecked))
 
 
 def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:
@@ -176,16 +185,9 @@ def play(scenario: Scenario, stage: Stage, say: Say, driver: FaultDriver | None 
         _wait_leader(target, None)
         counts = stage.end_load()
         say(f"load has ended: {counts.ok} acknowledged, {counts.unknown} unknown; converging")
-        if scenario.has_closing_snapshot:
-            target.wait_until(lambda: _all_follow(target), STEP_TIMEOUT_S, "leader that all members follow")
-            say(f"closing snapshot: {perform(target, AdminCommand.SNAPSHOT, STEP_TIMEOUT_S).proof}")
-        stage.converge()
+        end_run(target, takes_snapshot=scenario.has_closing_snapshot, say=say)
     finally:
         driver.give_up()
-
-
-def _all_follow(target: Steered) -> bool:
-    return all(target.has_caught_up(member_id) for member_id in target.member_ids)
 
 
 def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:

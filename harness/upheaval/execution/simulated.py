@@ -150,6 +150,10 @@ class SimulatedTarget:
         """Injector and observer of a member."""
         return self.cluster.members[member_id]
 
+    def converge(self, timeout_s: float) -> Converge:
+        """Let time pass until all members stand at one position."""
+        return self.cluster.converge(timeout_s)
+
     # --- commands ---
 
     def status(self) -> list[MemberStatus]:
@@ -320,10 +324,6 @@ class SimulatedStage(SimulatedTarget):
         load.stop()
         self.wait_until(lambda: load.is_idle, LOAD_END_S, "end of the load")
         return load.counts
-
-    def converge(self) -> Converge:
-        """Let time pass until all members stand at one position."""
-        return self.cluster.converge(LEADER_TIMEOUT_S)
 
     def close(self) -> None:
         """Write the run folder."""

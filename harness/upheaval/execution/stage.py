@@ -1,26 +1,20 @@
 """What a runtime gives a scenario: a cluster that faults can be done to, with a load on it.
 
-A stage is used once: `open`, steps, `end_load`, `converge`, `close`. This module knows no runtime.
+A stage is used once: `open`, steps, `end_load`, `close`. This module knows no runtime.
 """
 
 from collections.abc import Callable
 from typing import Protocol
 
-from upheaval.cluster import Keeper, Operable
-from upheaval.records import (
-    Converge,
-    RunFolder,
-)
+from upheaval.cluster import Ending, Keeper
+from upheaval.records import RunFolder
 from upheaval.workload import LoadCounts
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Target
 
 
-class Steered(Target, Operable, Keeper, Protocol):
+class Steered(Target, Ending, Keeper, Protocol):
     """A cluster as the steps of a scenario see it."""
-
-    def has_caught_up(self, member_id: int) -> bool:
-        """Whether the member leads, or follows the member that does, with its election over."""
 
 
 class Stage(Protocol):
@@ -42,9 +36,6 @@ class Stage(Protocol):
 
     def end_load(self) -> LoadCounts:
         """Invoke nothing more, and settle what is outstanding."""
-
-    def converge(self) -> Converge:
-        """Wait until all members stand at one position, and write down what was seen."""
 
     def close(self) -> None:
         """End everything; the run folder is complete. Safe at any time, also after a failure."""

@@ -67,6 +67,7 @@ from upheaval.records.run_folder import (
     Components as Components,
     ControlRecord as ControlRecord,
     Converge as Converge,
+    Failure as Failure,
     FinalPosition as FinalPosition,
     Manifest as Manifest,
     MemberCount as MemberCount,
@@ -82,6 +83,7 @@ from upheaval.records.run_folder import (
 )
 from upheaval.records.seal import (
     Seal as Seal,
+    add_failure as add_failure,
     digest_of_text as digest_of_text,
     read_seal as read_seal,
     seal as seal,

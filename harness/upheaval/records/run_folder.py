@@ -55,6 +55,14 @@ class Converge:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a run failed, where only who ran it could see that: the id of a promise, and what was seen."""
+
+    promise: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """What a run was: enough to read its other files, and to judge it."""
 
@@ -81,6 +89,8 @@ class Manifest:
     planned_commands: tuple[str, ...] = ()
     """The admin commands that its scenario gives, as they stand in `controls.jsonl`."""
     converge: Converge | None = None
+    failures: tuple[Failure, ...] = ()
+    """What no other file of the run shows."""
     sealed: str | None = None
     """The digest of `seal.json`, once the run is collected."""
 

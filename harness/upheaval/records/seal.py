@@ -17,7 +17,7 @@ from upheaval.records import jsonfields
 from upheaval.records.companions import COMPANIONS_FILE, companion_folders
 from upheaval.records.jsonfields import FieldError
 from upheaval.records.origin import ORIGIN_FILE
-from upheaval.records.run_folder import RunFolder, write_atomically
+from upheaval.records.run_folder import Failure, RunFolder, write_atomically
 from upheaval.records.sparse_files import data_extents
 
 FORMAT_VERSION: Final = 1
@@ -48,6 +48,19 @@ def seal(run: RunFolder) -> None:
     text = json.dumps({"format": FORMAT_VERSION, **asdict(found)}, indent=2) + "\n"
     write_atomically(run.seal_file, text)
     write_atomically(run.manifest_file, replace(manifest, sealed=digest_of_text(text)).to_json())
+
+
+def add_failure(run: RunFolder, failure: Failure) -> None:
+    """Write into the manifest why the run failed. A run that is sealed is sealed anew; without a manifest nothing is.
+
+    Raises as `seal`.
+    """
+    if not run.manifest_file.is_file():
+        return
+    manifest = run.read_manifest()
+    run.write_manifest(replace(manifest, failures=(*manifest.failures, failure)))
+    if manifest.sealed is not None:
+        seal(run)
 
 
 def seal_of(run: RunFolder) -> Seal:

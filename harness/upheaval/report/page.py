@@ -161,7 +161,11 @@ def _promises(report: Report) -> str:
         f"<tr><td>{escape(f.promise.sentence)}</td>"
         f'<td class="v {f.verdict.text}">{_MARKS[f.verdict]} {f.verdict.text}</td>'
         f"<td>{escape(f.detail)}</td></tr>"
-        for f in report.findings
+        for f in report.worst_first
+    ]
+    rows += [
+        f'<tr><td>{escape(each.promise.sentence)}</td><td class="v">not checked</td><td>{escape(each.why)}</td></tr>'
+        for each in report.unchecked
     ]
     return _table(("promise", "verdict", "evidence"), rows, "promises")
 

@@ -6,10 +6,11 @@ The same value runs on every runtime. This module knows neither its text (`scena
 from dataclasses import dataclass
 from pathlib import Path
 
+from upheaval.cluster import needs_closing_snapshot
 from upheaval.errors import UsageError
 from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
 from upheaval.system import ClusterSpec
-from upheaval.workload import WORKBENCH_SERVICE, WorkloadSettings
+from upheaval.workload import WorkloadSettings
 from upheaval_chaos.faults import Fault
 from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
@@ -187,7 +188,7 @@ class Scenario:
     def has_closing_snapshot(self) -> bool:
         """Where states are judged, that at the end is, too."""
         has_commands = any(isinstance(step, GiveCommand) for step in self.steps)
-        return has_commands or self.cluster.service != WORKBENCH_SERVICE
+        return needs_closing_snapshot(self.cluster.service, has_commands=has_commands)
 
     @property
     def planned_faults(self) -> tuple[str, ...]:

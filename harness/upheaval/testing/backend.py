@@ -3,10 +3,7 @@
 from typing import Protocol
 
 from upheaval.execution.stage import Steered
-from upheaval.records import (
-    Converge,
-    RunFolder,
-)
+from upheaval.records import RunFolder
 from upheaval.system import MemberStatus
 from upheaval.testing.calls import Client
 from upheaval.workload import LoadCounts, WorkloadSettings
@@ -38,9 +35,6 @@ class Tested(Steered, Protocol):
 
     def wait_until_caught_up(self, member_id: int, timeout_s: float) -> MemberStatus | None:
         """Raises `UnknownOutcome` when the member does not follow or lead in time."""
-
-    def converge(self, timeout_s: float) -> Converge:
-        """Wait until all members stand at one position, and write down what was seen."""
 
 
 class Backend(Protocol):

@@ -2,16 +2,16 @@
 
 import os
 import uuid
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Self
 
 from upheaval.checkers.run import verify_run
-from upheaval.checkers.verdict import Report
-from upheaval.cluster import perform
-from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
+from upheaval.checkers.verdict import Report, Verdict
+from upheaval.cluster import end_run, needs_closing_snapshot, perform
+from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.operations.restore import Source, examine
 from upheaval.records import STANDBY, TOGETHER, AdminCommand, ControlRecord, Converge, RunFolder
 from upheaval.runtimes import cluster_file
@@ -303,16 +303,18 @@ class Cluster:
         if not self._is_down:
             self.workload.stop()
             self.heal()
-            self._take_closing_snapshot()
-            self.converge()
+            needs = needs_closing_snapshot(self.service, has_commands=self._has_commands)
+            end_run(self._backend.target, takes_snapshot=needs)
             self.down()
         return replace(verify_run(self.run.path), run=str(self.run.path))
 
-    def _take_closing_snapshot(self) -> None:
-        """Where states are judged, that at the end is, too. One that fails is written down, and judged as that."""
-        if self.service != WORKBENCH_SERVICE or self._has_commands:
-            with suppress(UnknownOutcome):
-                self._perform(AdminCommand.SNAPSHOT, WAIT_S)
+    def assert_valid(self) -> Report:
+        """As `verify`. Raises `AssertionError` with what is broken, the worst first, when the run is not valid."""
+        __tracebackhide__ = True
+        report = self.verify()
+        if report.verdict is not Verdict.VALID:
+            raise AssertionError(str(report))
+        return report
 
     def _perform(self, command: str, timeout_s: float) -> ControlRecord:
         self._has_commands = True

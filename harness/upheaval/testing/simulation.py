@@ -6,7 +6,7 @@ from upheaval.errors import UnknownOutcome
 from upheaval.execution.simulated import SimulatedTarget
 from upheaval.operations.restore import Source
 from upheaval.operations.simulated_restore import restore_into
-from upheaval.records import Converge, RunFolder
+from upheaval.records import RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
@@ -105,10 +105,6 @@ class SimulatedBackend(SimulatedTarget):
     def acknowledged(self) -> int:
         """Operations of the load and calls of clients that were answered."""
         return self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
-
-    def converge(self, timeout_s: float) -> Converge:
-        """Let time pass until all members stand at one position."""
-        return self.cluster.converge(timeout_s)
 
     def down(self) -> None:
         """Let paused members go on, then end everything in good order."""

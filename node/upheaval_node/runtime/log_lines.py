@@ -31,7 +31,9 @@ OF_CONSENSUS: Final = frozenset(
         TraceKind.CLUSTER_END,
     }
 )
-OF_SERVICES: Final = frozenset({TraceKind.SERVICE_STATE, TraceKind.SERVICE_ROLE, TraceKind.SERVICE_TERMINATE})
+OF_SERVICES: Final = frozenset(
+    {TraceKind.SERVICE_STATE, TraceKind.SERVICE_ROLE, TraceKind.SERVICE_TERMINATE, TraceKind.SERVICE_RAISED}
+)
 OF_PROCESSES: Final = frozenset(
     {TraceKind.PROCESS_START, TraceKind.PROCESS_END, TraceKind.TERMINATED, TraceKind.LOOP_STALL, TraceKind.ERROR}
 )
@@ -109,7 +111,7 @@ def show_failure(program: str, error: BaseException, status: int, trace: str) ->
 
 def _level(event: str, fields: Mapping[str, object]) -> str:
     if (
-        event == TraceKind.ERROR
+        event in (TraceKind.ERROR, TraceKind.SERVICE_RAISED)
         or fields.get("expected") is False
         or (event == TraceKind.PROCESS_END and fields.get("status"))
     ):

@@ -6,6 +6,7 @@ a state that the next duty cycle looks at again. It may not know of other member
 """
 
 import struct
+from contextlib import suppress
 from typing import Final, assert_never
 
 from upheaval_node import counters as counter_types
@@ -21,6 +22,7 @@ from upheaval_node.service.cluster_view import ClusterView
 from upheaval_node.service.entries import EntryApplier, versions_are_compatible
 from upheaval_node.service.log_consumer import LogConsumer
 from upheaval_node.service.module_proxy import ModuleProxy
+from upheaval_node.service.raised import RaisedExceptions, is_of_service
 from upheaval_node.service.session import ContainerSession
 from upheaval_node.service.snapshot_taker import SnapshotTaker
 from upheaval_node.service.snapshots import ServiceSnapshot, SnapshotStore, StateReader
@@ -79,6 +81,7 @@ class ServiceContainer:
         self._settings = settings
         self._tracer = tracer
         self._errors = errors
+        self._raised = RaisedExceptions(tracer, service_id)
         self._error_count = counters.allocate(
             counter_types.CONTAINER_ERRORS,
             counter_types.cluster_key(settings.cluster_id, service_id),
@@ -118,7 +121,9 @@ class ServiceContainer:
             report=self._report,
         )
         self._log = LogConsumer(service, self.view, self._entries.apply, self._on_delivery_error)
-        self._snapshot = SnapshotTaker(service, self.view, self._store, settings, self._report_snapshot)
+        self._snapshot = SnapshotTaker(
+            service, self.view, self._store, settings, self._report_snapshot, self._on_raised
+        )
 
     @property
     def state(self) -> ContainerState:
@@ -257,10 +262,10 @@ class ServiceContainer:
         try:
             with self.view.during("on_start"):
                 self._service.on_start(self.view, image)
-        except AssertionError:
-            raise
         except Exception as error:  # noqa: BLE001 - the module is told that the service could not start
             self._start_error = error
+            if not isinstance(error, DecodeError | TerminationError | StorageError):
+                self._on_raised(error)
         self._owe_start_ack()
 
     def _owe_start_ack(self) -> None:
@@ -464,10 +469,8 @@ class ServiceContainer:
         try:
             with view.during("on_role_change"):
                 self._service.on_role_change(role)
-        except AssertionError:
-            raise
         except Exception as error:  # noqa: BLE001 - the service's failure is reported
-            self._report("service", f"on_role_change: {_text(error)}")
+            self._on_raised(error)
 
     def _on_snapshot(self, entry: cm.ClusterActionRequest) -> None:
         """No further entry is delivered until the snapshot is recorded and acknowledged."""
@@ -491,10 +494,19 @@ class ServiceContainer:
 
     def _on_delivery_error(self, error: Exception) -> None:
         """An entry whose delivery failed counts as delivered: the same happens on every member."""
-        if isinstance(error, AssertionError | TerminationError | StorageError):
+        if isinstance(error, TerminationError | StorageError):
             raise error
-        kind = "log" if isinstance(error, PeerError) else "service"
-        self._report(kind, f"entry ending at {self.view.log_position}: {_text(error)}")
+        if isinstance(error, PeerError) and not is_of_service(error):
+            self._report("log", f"entry ending at {self.view.log_position}: {_text(error)}")
+        else:
+            self._on_raised(error)
+
+    def _on_raised(self, error: Exception) -> None:
+        """A callback of the service raised. A failed `assert` goes on to end the member."""
+        if not isinstance(error, AssertionError) or is_of_service(error):
+            self._report("service", self._raised.tell(self._now, self.view.log_position, error))
+        if isinstance(error, AssertionError):
+            raise error
 
     # --- end ---
 
@@ -549,17 +561,16 @@ class ServiceContainer:
             with self.view.during("on_terminate"):
                 self._service.on_terminate(self.view)
         except Exception as error:  # noqa: BLE001 - the container ends anyway
-            self._report("service", f"on_terminate: {_text(error)}")
+            with suppress(AssertionError):
+                self._on_raised(error)
 
     def _call_background_work(self) -> int:
         view = self.view
         view.callback = "do_background_work"
         try:
             return self._service.do_background_work(self._now.ns)
-        except AssertionError:
-            raise
         except Exception as error:  # noqa: BLE001 - the service's failure is reported
-            self._report("service", f"do_background_work: {_text(error)}")
+            self._on_raised(error)
             return 0
         finally:
             view.callback = None

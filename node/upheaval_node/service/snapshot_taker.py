@@ -34,12 +34,14 @@ class SnapshotTaker:
         store: SnapshotStore,
         settings: ClusterSettings,
         report: Callable[[str, Exception], None],
+        on_raised: Callable[[Exception], None],
     ) -> None:
         self._service = service
         self._view = view
         self._store = store
         self._settings = settings
         self._report = report
+        self._on_raised = on_raised
         self._position = NULL_POSITION
         self._steps: Steps[int] | None = None
         self.taken: Taken | None = None
@@ -61,9 +63,10 @@ class SnapshotTaker:
         try:
             with view.during("on_take_snapshot"):
                 self._service.on_take_snapshot(state)
-        except (AssertionError, TerminationError, StorageError):
+        except (TerminationError, StorageError):
             raise
         except Exception as error:  # noqa: BLE001 - the service's failure is reported, and the module told
+            self._on_raised(error)
             self._fail(error)
             return
         snapshot = ServiceSnapshot(

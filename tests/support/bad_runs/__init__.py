@@ -3,7 +3,7 @@
 Each module has those of one part of the verdict and imports nothing of the check that finds them.
 """
 
-from support.bad_runs.absent import ABSENT, UNEXPLAINED
+from support.bad_runs.absent import ABSENT, RAISED, UNEXPLAINED
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.binding import BINDING
 from support.bad_runs.clients import CLIENTS
@@ -25,6 +25,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *CLIENTS,
     *ABSENT,
     *UNEXPLAINED,
+    *RAISED,
 )
 
 __all__ = ["BAD_RUNS", "BadRun", "copy_of_good_run"]

@@ -173,8 +173,31 @@ def a_member_printed_a_traceback(run: Path) -> None:
     (run / "member-1" / "member.log").write_text(text)
 
 
-def a_service_raised(run: Path) -> None:
+def a_service_raised_and_left_no_traceback(run: Path) -> None:
     _add(run, 2, "@end", event="error", kind="service-0-service", text="entry ending at 96: KeyError")
+
+
+def _add_raised(run: Path, folder: str, count: int, position: int, where: str) -> None:
+    told = {"service_id": 0, "callback": "on_session_message", "error": "KeyError: 5", "where": where}
+    text = "Traceback ...\nKeyError: 5\n" if count == 1 else None
+    line = {"event": "service-raised", **told, "log_position": position, "count": count, "traceback": text}
+    trace = run / folder / "trace.jsonl"
+    near = json.loads(_lines(trace)[-1])
+    head = {name: near[name] for name in ("ts", "epoch_ms", "member", "component", "pid")}
+    with trace.open("a") as stream:
+        stream.write(json.dumps({**head, **line}, separators=(",", ":")) + "\n")
+
+
+def services_raised_at_two_places(run: Path) -> None:
+    for member in range(3):
+        _add_raised(run, f"member-{member}", 1, 960 + 32 * member, "locks.py:30 in lock")
+        _add_raised(run, f"member-{member}", 1, 640, "locks.py:17 in free")
+        _add_raised(run, f"member-{member}", 2, 704, "locks.py:17 in free")
+        _add_raised(run, f"member-{member}", 4, 800, "locks.py:17 in free")
+
+
+def a_service_of_one_member_raised(run: Path) -> None:
+    _add_raised(run, "member-1", 1, 640, "locks.py:17 in free")
 
 
 def a_member_found_its_catalog_damaged(run: Path) -> None:
@@ -196,6 +219,10 @@ def _unexplained(
     damage: Callable[[Path], None], *says: str, verdict: Verdict = Verdict.INVALID, scenario: str = KILLED
 ) -> BadRun:
     return BadRun(scenario, damage, Promise.NO_UNEXPLAINED_END, says, verdict)
+
+
+def _raised(damage: Callable[[Path], None], *says: str) -> BadRun:
+    return BadRun(KILLED, damage, Promise.SERVICES_RAISED_NOTHING, says)
 
 
 ABSENT = (
@@ -229,7 +256,19 @@ UNEXPLAINED = (
     _unexplained(an_isolated_member_failed, "member-0/trace.jsonl:", "status 1", scenario="leader-isolated-reset"),
     _unexplained(the_kill_was_of_another_member, "member-0/trace.jsonl:1", "started again"),
     _unexplained(a_member_printed_a_traceback, "member-1/member.log:2", "traceback"),
-    _unexplained(a_service_raised, "member-2/trace.jsonl:", "'service-0-service'", verdict=Verdict.UNKNOWN),
     _unexplained(a_member_found_its_catalog_damaged, "member-2/trace.jsonl:", "'catalog'", verdict=Verdict.UNKNOWN),
     _unexplained(a_peer_sent_nonsense_before_anything_happened, "'media-peer-1'", verdict=Verdict.UNKNOWN),
+)
+RAISED = (
+    _raised(a_service_raised_and_left_no_traceback, "member-2/trace.jsonl:", "member 2"),
+    _raised(
+        services_raised_at_two_places,
+        "KeyError: 5",
+        "locks.py:17 in free",
+        "position 640",
+        "at least 4 times",
+        "member-0, member-1, member-2",
+        "1 other place",
+    ),
+    _raised(a_service_of_one_member_raised, "locks.py:17 in free", "on member-1 (member-1/trace.jsonl:"),
 )

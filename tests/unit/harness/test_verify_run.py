@@ -20,7 +20,19 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
-from upheaval.records import Converge, FinalPosition, Function, Json, Operation, Outcome, RunFolder, encode_operation
+from upheaval.records import (
+    Converge,
+    Failure,
+    FinalPosition,
+    Function,
+    Json,
+    Operation,
+    Outcome,
+    RunFolder,
+    add_failure,
+    encode_operation,
+    seal,
+)
 
 
 def test_a_good_run_is_valid_in_every_promise(tmp_path: Path) -> None:
@@ -28,6 +40,28 @@ def test_a_good_run_is_valid_in_every_promise(tmp_path: Path) -> None:
     report = verify_run(tmp_path)
     assert {finding.verdict for finding in report.findings} == {Verdict.VALID}, report.findings
     assert report.verdict.exit_status == 0
+
+
+@pytest.mark.parametrize(
+    ("told", "promise", "verdict"),
+    [
+        ("run-ended", Promise.RUN_ENDED, Verdict.UNKNOWN),
+        ("invariants", Promise.INVARIANTS, Verdict.INVALID),
+        ("tasks-passed", Promise.TASKS_PASSED, Verdict.INVALID),
+        ("test-passed", Promise.TEST_PASSED, Verdict.INVALID),
+        ("of a later version", Promise.RUN_ENDED, Verdict.UNKNOWN),
+    ],
+)
+def test_what_only_the_harness_saw_fail_is_in_the_verdict_and_breaks_no_seal(
+    told: str, promise: Promise, verdict: Verdict, tmp_path: Path
+) -> None:
+    good_run().write(tmp_path)
+    seal(RunFolder(tmp_path))
+    add_failure(RunFolder(tmp_path), Failure(told, "why it failed"))
+    report = verify_run(tmp_path)
+    assert report.verdict is report.finding(promise).verdict is verdict
+    assert ("why it failed" in report.finding(promise).detail) is (told != "of a later version")
+    assert report.finding(Promise.EVIDENCE_SEALED).verdict is Verdict.VALID
 
 
 def test_a_run_over_several_terms_and_segments_with_fragmented_messages_is_valid(tmp_path: Path) -> None:

@@ -1,15 +1,15 @@
 """Who may connect to a simulated cluster, with what its own clients show; and strangers, who show something wrong.
 
-A stranger's attempts are counted by what the cluster answered. This module knows no verdict.
+A stranger's attempts are counted by what the cluster answered.
 """
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS
 from upheaval.records import Json
+from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval_node.client.connect import AuthenticationError
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.credentials import (
@@ -29,8 +29,6 @@ SOURCE: Final = "users"
 CLIENT: Final = "client"
 COMPANION: Final = "companion"
 BACKUP_ROLE: Final = "backup"
-LET_IN: Final = "let-in"
-REFUSED: Final = "refused"
 PAUSE_NS: Final = S
 """Between two attempts of a stranger."""
 
@@ -70,12 +68,15 @@ def wrong_credentials() -> Sequence[CredentialsSupplier]:
 
 
 class Stranger:
-    """Tries to open a session again and again, with one wrong thing after the other. Implements `ports.Agent`."""
+    """Tries to open a session again and again, with one wrong thing after the other. Implements `ports.Agent`.
+
+    Raises `PromiseBroken` when it is let in: the log has principals only, and it may be let in as somebody known.
+    """
 
     def __init__(self, open_session: Callable[[CredentialsSupplier], ClusterClient]) -> None:
         self.bell: Bell | None = None
-        self.answers: Counter[str] = Counter()
-        """How often it was let in, and refused by the authenticator; attempts that nobody answered do not count."""
+        self.refused = 0
+        """How often the authenticator refused it; attempts that nobody answered do not count."""
         self._open_session = open_session
         self._shown = wrong_credentials()
         self._attempts = 0
@@ -92,12 +93,10 @@ class Stranger:
         session = self._session
         work = session.do_work(now)
         if session.is_connected:
-            self.answers[LET_IN] += 1
-            session.close()
-        elif not session.is_closed:
+            raise PromiseBroken("somebody without the right credentials was let in")
+        if not session.is_closed:
             return work
-        elif isinstance(session.error, AuthenticationError):
-            self.answers[REFUSED] += 1
+        self.refused += isinstance(session.error, AuthenticationError)
         self._session, self._retry_ns = None, now.ns + PAUSE_NS
         return work + 1
 

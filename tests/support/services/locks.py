@@ -1,0 +1,60 @@
+"""A lock service of a user's own, right and with bugs put into it."""
+
+import json
+import time
+from typing import Any
+
+from upheaval_node.service.api import ClientSession, Cluster, ClusteredService, SnapshotImage, SnapshotPublication
+
+
+class Locks(ClusteredService):
+    """Who holds each lock, and how many requests there were. All of it is in the snapshot."""
+
+    def __init__(self) -> None:
+        self.holders: dict[str, Any] = {}
+        self.requests = 0
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        if snapshot_image is not None:
+            self.load(json.loads(snapshot_image.read() or b"{}"))
+
+    def load(self, told: dict[str, Any]) -> None:
+        self.holders, self.requests = told["holders"], told["requests"]
+
+    def on_session_message(
+        self,
+        session: ClientSession | None,
+        timestamp: int,
+        payload: memoryview,
+        position: int,
+    ) -> None:
+        request = json.loads(bytes(payload))
+        self.requests += 1
+        self.take(request["key"], request["id"])
+        if session is not None:
+            session.respond(json.dumps({"id": request["id"], "requests": self.requests}).encode())
+
+    def take(self, key: str, request_id: Any) -> None:
+        self.holders[key] = request_id
+
+    def state(self) -> dict[str, Any]:
+        return {"holders": self.holders, "requests": self.requests}
+
+    def on_take_snapshot(self, snapshot_publication: SnapshotPublication) -> None:
+        snapshot_publication.offer(json.dumps(self.state(), sort_keys=True).encode())
+
+
+class Raising(Locks):
+    """Raises at every 50th request, after half of what it is to do."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        super().take(key, request_id)
+        if self.requests % 50 == 0:
+            raise RuntimeError("half done")
+
+
+class Timed(Locks):
+    """Reads a clock."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        self.holders[key] = time.time()
