@@ -181,7 +181,7 @@ def test_the_folder_of_a_failed_seed_knows_why_it_failed(tmp_path: Path, capsys:
 
 
 def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
-    run = SeedRun(draw_swarm(1), tmp_path)
+    run = SeedRun(draw_swarm(1).plain(), tmp_path)
     run.cluster.write()
     run.cluster.run.history_file.write_text("no history\n")
     run._judge()

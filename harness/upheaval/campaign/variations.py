@@ -176,5 +176,5 @@ def _draw_damages(random: Random, members: int, seconds: int) -> tuple[Damage, .
     while time_ns < (seconds - 14) * S:
         duration_ns = random.randint(S // 2, 3 * S)
         found.append(Damage(time_ns, duration_ns, random.randrange(members), random.randrange(101)))
-        time_ns += duration_ns + random.randint(5 * S, 20 * S)
+        time_ns += duration_ns + random.randint(10 * S, 30 * S)
     return tuple(found)
