@@ -9,8 +9,10 @@ REQUIRE ?=
 EXTRAS := docker load spark
 SEEDS ?= 1..100
 WORKERS ?= 2
+SEED ?= 1
+COUNT ?= 20
 
-.PHONY: help setup setup-dev setup-all aeron-jar demo check test nightly sim load-test aeron-test spark-test docker-test bench clean
+.PHONY: help setup setup-dev setup-all aeron-jar demo check test nightly sim mutants load-test aeron-test spark-test docker-test bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,6 +57,9 @@ nightly: setup-all aeron-jar check ## Everything, with the long forms of the tes
 
 sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKERS=2
 	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS)
+
+mutants: $(VENV)/.dev ## Mutation testing of the node: SEED=1 COUNT=20; goes on with $(RUNS)/mutants.jsonl
+	@$(BIN)/python tools/mutants.py --seed $(SEED) --count $(COUNT) --out $(RUNS)/mutants.jsonl
 
 load-test: $(VENV)/.load ## The suite that needs locust
 	@$(BIN)/python tools/run_tests.py --only load --require all

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 MARKER = "upheaval"
 RUN_PROPERTY = "upheaval_run"
 REPLAY_PROPERTY = "upheaval_replay"
+LAST_LINES = 5
 RUNTIMES = ("process", "simulated", "docker")
 _MARKER_OPTIONS = ("service", "source", "image", "members", "seed", "sync_level", "components", "links")
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
@@ -216,8 +217,23 @@ def _hides(excinfo: "pytest.ExceptionInfo[BaseException]") -> bool:
     return _is_ours(excinfo.value)
 
 
+def _last_lines(folder: str) -> list[str]:
+    """The last that each member said, and how to see the rest."""
+    from upheaval.errors import HarnessError
+    from upheaval.records import RunFolder
+    from upheaval.report.logs import last_lines
+
+    try:
+        found = last_lines(RunFolder(folder), LAST_LINES)
+    except HarnessError:
+        # The run had hardly begun.
+        return []
+    lines = [line for each in found for line in str(each).splitlines()]
+    return [*lines, f"all that members said: {shlex.join(['upheaval', 'logs', folder])}"]
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """For each failed test of ours, the line that replays it and the one that judges what it left."""
+    """For each failed test of ours, how it is replayed and judged, and the last that its members said."""
     lines: dict[str, list[str]] = {}
     for outcome in ("failed", "error"):
         for report in terminalreporter.getreports(outcome):
@@ -227,6 +243,7 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 lines[report.nodeid] = [
                     f"{report.nodeid} left runs/{Path(folder).name}: {properties[REPLAY_PROPERTY]}",
                     f"    what it left is judged by: {shlex.join(['upheaval', 'verify', folder])}",
+                    *(f"    {line}" for line in _last_lines(folder)),
                 ]
     if lines:
         terminalreporter.section("upheaval runs")

@@ -7,6 +7,13 @@ over a kind that is not here: another version may write more.
 from enum import StrEnum
 
 
+class ElectionCause(StrEnum):
+    """The reasons of a member to begin an election that a time-out gives it: the field `reason` of `election_state`."""
+
+    LEADER_SILENT = "leader heartbeat timeout"
+    FOLLOWERS_SILENT = "inactive follower quorum"
+
+
 class TraceKind(StrEnum):
     """What an event of the trace says."""
 
@@ -39,6 +46,7 @@ class TraceKind(StrEnum):
     SERVICE_ACK = "service-ack"
     SERVICE_LOG = "service-log"
     SERVICE_RAISED = "service-raised"
+    LOG = "log"
 
     BACKUP_STATE = "backup_state"
     BACKUP_RESPONSE = "backup_response"

@@ -226,7 +226,10 @@ def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
         found.with_term, found.stray = rows.one("terms").number or 0, _stray(rows)
         operations, entries = requests_of(rows.all("own request"))
         clients, clocks = _clients(rows), run.aside.clocks
-        yield from in_process.judge_events(found, operations, entries, clients, clocks, lambda: _longest_stall(rows))
+        slow = [operation_of(told) for _, told in _told(rows.all("slow answer"))]
+        yield from in_process.judge_events(
+            found, operations, entries, clients, clocks, run.aside.clients, slow, lambda: _longest_stall(rows)
+        )
     yield from run.aside.snapshots
 
 

@@ -38,15 +38,21 @@ def sessions(witness: Witness) -> DataFrame:
     reason = F.get_json_object("fields", "$.close_reason").cast("long")
     rows = witness.recorded.where(F.col("type").isin(*kinds)).withColumn("session", session)
     place = F.col("end_position")
-    is_message = F.col("type") == "SessionMessage"
-    closed = F.when(F.col("type") == "SessionCloseEvent", F.array(place, reason))
+    term, time = (F.get_json_object("fields", f"$.{name}").cast("long") for name in ("leadership_term_id", "timestamp"))
+    is_open, is_message = F.col("type") == "SessionOpenEvent", F.col("type") == "SessionMessage"
+    is_close = F.col("type") == "SessionCloseEvent"
+    moment = F.struct(place.alias("at"), term.alias("term"), time.alias("time"))
+    closed = F.when(is_close, F.array(place, reason))
     found = rows.groupBy("session").agg(
-        F.sort_array(F.collect_list(F.when(F.col("type") == "SessionOpenEvent", place))).alias("opened"),
+        F.sort_array(F.collect_list(F.when(is_open, place))).alias("opened"),
         F.sort_array(F.collect_list(closed)).alias("closed"),
         F.min(F.when(is_message, place)).alias("first"),
         F.max(F.when(is_message, place)).alias("last"),
+        F.min(F.when(is_open, moment)).alias("open"),
+        F.min(F.when(is_close, moment)).alias("ended"),
+        F.max(F.when(is_message, moment)).alias("said"),
     )
-    told = F.to_json(F.struct("opened", "closed", "first", "last"))
+    told = F.to_json(F.struct("opened", "closed", "first", "last", "open", "ended", "said"))
     return found.select(*evidence("session", None, told, F.col("session")))
 
 
@@ -152,6 +158,14 @@ def own_requests(run: RunTables, witness: Witness) -> DataFrame:
     return joined.select(*evidence("own request", F.col("end_position"), told, F.col("end_position")))
 
 
+def slow_answers(run: RunTables) -> DataFrame:
+    """Operations of shipped services that took longer than any answer may."""
+    shipped = run.history.where(F.col("f") != Function.CALL.value).where("outcome = 'ok'")
+    late = shipped.where(F.col("complete_ns") - F.col("invoke_ns") > run.aside.clients.answer_ns)
+    told = F.to_json(F.struct("id", *(F.col(name).alias(f"sent_{name}") for name in (*_TOLD, *_SENT[-2:]))))
+    return late.select(*evidence("slow answer", F.col("line"), told, F.col("line")))
+
+
 def longest_stall(run: RunTables) -> DataFrame:
     """The longest stall that a member traced, and its line; of equally long ones the first."""
     duration = F.floor(F.get_json_object("fields", "$.stall_ns").cast("long") / 1_000_000)
@@ -171,6 +185,10 @@ def events_of(sessions: Sequence[Evidence], events: Sequence[Evidence], times: S
         told = json.loads(str(row.text))
         facts = SessionFacts(row.key or 0, told["opened"], [(place, reason) for place, reason in told["closed"]])
         facts.first_message, facts.last_message = told.get("first", -1), told.get("last", -1)
+        facts.open_term = None if "open" not in told else told["open"]["term"]
+        facts.ended, facts.last = (
+            (told[name]["term"], told[name]["time"]) if name in told else None for name in ("ended", "said")
+        )
         found.sessions[facts.session_id] = facts
     for row in events:
         told = json.loads(str(row.text))

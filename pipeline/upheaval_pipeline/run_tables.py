@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from upheaval.checkers.absence import TakenSnapshots, taken_snapshots
+from upheaval.checkers.client_times import ClientTimes, client_times
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
 from upheaval.checkers.log_time import LeaderClock, leader_clocks
@@ -41,6 +42,8 @@ class Aside:
     files: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
     clocks: tuple[LeaderClock, ...] = ()
+    clients: ClientTimes = field(default_factory=ClientTimes)
+    """What clients say of themselves, and how long they may have to wait."""
     positions: TracedPositions = field(default_factory=TracedPositions)
     taken: TakenSnapshots = _NOTHING_TAKEN
     """What there is of the snapshots that the log may ask for."""
@@ -66,10 +69,11 @@ def _aside_of(run: RunFolder, controls: tuple[ControlRecord, ...]) -> Aside:
     commands = (*admin_commands_proved(controls), *check_endings(run, manifest, controls))
     traced = traced_positions(run, manifest)
     snapshots = (*judge_snapshots(run, traced), *judge_identities(run, traced), *judge_backups(run, traced))
-    clocks = leader_clocks(run, manifest.members)
+    clocks, clients = leader_clocks(run, manifest.members), client_times(run, manifest)
     traces = facts_of_members(run, manifest.members)
     files = tuple(judge_files(run, manifest, traces))
-    return Aside(commands, snapshots, files, controls, clocks, traced, taken_snapshots(run, manifest, traces))
+    taken = taken_snapshots(run, manifest, traces)
+    return Aside(commands, snapshots, files, controls, clocks, clients, traced, taken)
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
@@ -81,11 +85,14 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     try:
         commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
         clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])
+        clients = jsonfields.decode(ClientTimes, told["clients"])
         positions = jsonfields.decode(TracedPositions, told["positions"])
         taken = jsonfields.decode(TakenSnapshots, told["taken"], ("positions", "start", "may_miss"))
     except KeyError:
         raise _too_old(lake, run) from None
-    return Aside(commands, snapshots, files, tuple(map(parse_control, told["controls"])), clocks, positions, taken)
+    return Aside(
+        commands, snapshots, files, tuple(map(parse_control, told["controls"])), clocks, clients, positions, taken
+    )
 
 
 def _too_old(lake: str, run: str) -> UsageError:

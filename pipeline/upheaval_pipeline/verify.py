@@ -79,6 +79,7 @@ def judge(run: RunTables) -> Report:
         judged_events.times(witness),
         judged_events.own_requests(run, witness),
         judged_events.longest_stall(run),
+        judged_events.slow_answers(run),
     ]
     try:
         gathered = reduce(DataFrame.union, parts)

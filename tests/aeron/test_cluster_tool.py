@@ -13,7 +13,7 @@ from upheaval.system import ClusterSpec
 from upheaval_node.client.driver import BlockingClient
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ClusterMarkHeader, MarkFile, read_mark_file
-from upheaval_node.files.recording_log import Entry, RecordingLog
+from upheaval_node.files.recording_log import Entry, EntryType, RecordingLog
 
 from .conftest import TIMEOUT_S, CopyOf, Members, take_snapshot
 
@@ -62,8 +62,9 @@ def test_recording_log_tells_the_entries_that_our_reader_reads(copy_of: CopyOf, 
     member = copy_of(which)
     entries = _log_of(member).entries
     assert _told(member) == [_as_read(entry) for entry in entries]
-    # One term, and two snapshots of module and service.
-    assert [entry.service_id for entry in entries] == [-1, 0, -1, 0, -1]
+    snapshots = [entry.service_id for entry in entries if entry.type is EntryType.SNAPSHOT]
+    assert snapshots == [0, -1, 0, -1], "two snapshots of service and module"
+    assert len(entries) > len(snapshots), "terms"
 
 
 @pytest.mark.parametrize("which", MEMBERS)
@@ -111,7 +112,8 @@ def test_our_reader_reads_what_sorting_left(copy_of: CopyOf) -> None:
     content = path.read_bytes()
     records = [content[at : at + 64] for at in range(0, len(content), 64)]
     path.write_bytes(b"".join(reversed(records)))
-    assert [each.entry_index for each in _log_of(member).entries] == [4, 3, 2, 1, 0]
+    assert [each.entry_index for each in _log_of(member).entries] == list(reversed(range(len(records))))
+    assert len(records) > 4, "a term, and two snapshots of service and module"
     assert cluster_tool(member, "sort-recording-log").status == 0
     assert path.read_bytes() != b"".join(reversed(records))
     assert [_as_read(each) for each in _log_of(member).entries] == [_as_read(each) for each in entries]
@@ -124,7 +126,8 @@ def test_our_reader_takes_the_snapshot_before_the_one_that_was_made_invalid(copy
     answer = cluster_tool(member, "invalidate-latest-snapshot")
     assert "invalidate latest snapshot: true" in answer.text
     log = _log_of(member)
-    assert [each.is_valid for each in log.entries] == [True, True, True, False, False]
+    assert [each.is_valid for each in log.entries[-5:]] == [True, True, True, False, False]
+    assert all(each.is_valid for each in log.entries[:-5])
     before = log.latest_snapshot_set()
     assert [each.service_id for each in before] == [each.service_id for each in newest]
     assert before[0].log_position < newest[0].log_position

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from upheaval.cli.main import main
-from upheaval.records import BACKUP_NAME
+from upheaval.records import BACKUP_NAME, FORCED_END, RunFolder
 from upheaval.runtimes.abandoned import end_abandoned
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
@@ -54,6 +54,7 @@ def test_a_run_that_is_ended_leaves_no_backup(tmp_path: Path, number: signal.Sig
     if number is signal.SIGKILL:
         # Whatever else starts a cluster on this machine may have done so already.
         end_abandoned()
+        assert [each.what for each in RunFolder(folder).read_controls()][-1] == FORCED_END
     assert processes_of(run_id) == []
 
 

@@ -96,6 +96,7 @@ def test_the_line_of_a_simulated_failure_makes_it_again(tmp_path: Path, python: 
     second = pytest_in(tmp_path, python, *command[1:])
     (one, other) = (tmp_path / "runs").iterdir()
     assert second.returncode == 1
+    assert all(f"upheaval logs {path}" in first.stdout + second.stdout for path in (one, other))
     for name in ("history.jsonl", "member-0/trace.jsonl", "member-1/trace.jsonl", "member-2/trace.jsonl"):
         assert (one / name).read_bytes() == (other / name).read_bytes()
 

@@ -14,11 +14,11 @@ from upheaval.checkers.protocol_events import quorum_of
 from upheaval.checkers.stalls import excused, longest_stall
 from upheaval.checkers.verdict import Broken, Finding, Verdict, raise_latest
 from upheaval.errors import UsageError
-from upheaval.records import AdminCommand, Manifest, RunFolder, TraceEvent
+from upheaval.records import AdminCommand, Json, Manifest, RunFolder, TraceEvent
 from upheaval_node.errors import UsageError as NodeUsageError
 from upheaval_node.member_config import apply_overrides
 from upheaval_node.settings import ClusterTimeouts, profile_settings
-from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.trace_kinds import ElectionCause, TraceKind
 from upheaval_node.types import MS, NEVER_NS, S
 
 BALLOTS: Final = 4
@@ -31,6 +31,7 @@ SILENCE_NS: Final = 100 * MS
 """Less than any heartbeat time-out."""
 
 _LEADER_SAYS: Final = frozenset({"CommitPosition", "NewLeadershipTerm"})
+_SILENCES: Final = frozenset(ElectionCause)
 _HARMLESS: Final = frozenset(
     {AdminCommand.SNAPSHOT, AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE_STANDBY_SNAPSHOT}
 )
@@ -64,8 +65,14 @@ class _Member:
     """By term, when the member heard last of another that leads it."""
     ready: list[tuple[int, int]] = field(default_factory=list)
     """From when to when a process of the member ran and had been in a term."""
+    gave_up: list[tuple[TraceEvent, tuple[int, ...]]] = field(default_factory=list)
+    """Elections that it began because others were silent, and when it had heard of each of them in the term."""
     _leads: _Leadership | None = None
     _is_ready: bool = False
+    _entered: tuple[Json, Json] = (None, None)
+    """The term that it is in, and its leader."""
+    _told_ns: dict[Json, int] = field(default_factory=dict)
+    """When it heard last of its leader, or of each of its followers."""
 
     def add(self, event: TraceEvent) -> None:
         """The next line of the trace."""
@@ -75,6 +82,8 @@ class _Member:
             case TraceKind.LEADERSHIP_TERM if event.fields.get("source") == "election":
                 self._enter(event)
             case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END:
+                if event.fields.get("reason") in _SILENCES:
+                    self.gave_up.append((event, tuple(self._told_ns.values())))
                 self._leave(event)
             case TraceKind.MODULE_STATE if event.fields.get("new") in ("TERMINATING", "CLOSED"):
                 self._leave(event)
@@ -84,6 +93,11 @@ class _Member:
                 term = event.fields.get("leadership_term_id")
                 if isinstance(term, int):
                     self.heard_ns[term] = event.ns
+                if (term, event.fields.get("leader_member_id")) == self._entered:
+                    self._told_ns[self._entered[1]] = event.ns
+            case TraceKind.RECEIVE if self._leads is not None and event.fields.get("message") == "AppendPosition":
+                if event.fields.get("leadership_term_id") == self._leads.leadership_term_id:
+                    self._told_ns[event.fields.get("follower_member_id")] = event.ns
         if self._is_ready:
             self.ready[-1] = self.ready[-1][0], event.ns
 
@@ -92,6 +106,7 @@ class _Member:
             self._is_ready = True
             self.ready.append((event.ns, event.ns))
         term = event.fields.get("leadership_term_id")
+        self._entered, self._told_ns = (term, event.fields.get("leader_member_id")), {}
         if event.fields.get("leader_member_id") == self.member_id and isinstance(term, int):
             self._leads = _Leadership(term, self.member_id, event.ns, event.ns)
             self.led.append(self._leads)
@@ -107,17 +122,20 @@ class _Member:
 
 
 @dataclass(frozen=True, slots=True)
-class _Trouble:
-    """From when to when members had a fault; `members` None for all."""
+class Trouble:
+    """From when to when members had a fault, or all had something; none is named then."""
 
     begin_ns: int
     end_ns: int
-    members: frozenset[int] | None
+    members: tuple[int, ...] = ()
+
+    def is_within(self, begin_ns: int, end_ns: int) -> bool:
+        """Whether it was there at any time of these."""
+        return self.begin_ns <= end_ns and begin_ns <= self.end_ns
 
     def hits(self, member_id: int, begin_ns: int, end_ns: int) -> bool:
         """Whether a member had it in that time."""
-        is_then = self.begin_ns <= end_ns and begin_ns <= self.end_ns
-        return is_then and (self.members is None or member_id in self.members)
+        return self.is_within(begin_ns, end_ns) and (not self.members or member_id in self.members)
 
 
 def check_bounds(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
@@ -125,7 +143,7 @@ def check_bounds(run: RunFolder, manifest: Manifest) -> Iterable[Finding]:
     members = list(_read(run, manifest))
     if manifest.members < 2 or not any(member.led for member in members):
         return []
-    judge = _Judge(manifest, members, list(_troubles(run)))
+    judge = _Judge(manifest, members, list(troubles(run)))
     try:
         found = Finding(Promise.BOUNDS_KEPT, Verdict.VALID, judge.shown())
     except Broken as broken:
@@ -152,31 +170,40 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
             yield member
 
 
-def _troubles(run: RunFolder) -> Iterator[_Trouble]:
+def failover_ns(timeouts: ClusterTimeouts) -> int:
+    """From when the members heard last of a leader to when the next one leads, of a quorum that is well."""
+    # Each ballot comes after a random delay of half its own time-out.
+    return timeouts.leader_heartbeat_ns + BALLOTS * timeouts.election_ns * 3 // 2 + MARGIN_NS
+
+
+def troubles(run: RunFolder) -> Iterator[Trouble]:
+    """All that was done to the cluster of the run."""
     for fault in run.read_faults():
         end_ns = NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
-        yield _Trouble(fault.inject_begin_ns, end_ns, frozenset(fault.members) or None)
+        yield Trouble(fault.inject_begin_ns, end_ns, fault.members)
     for control in run.read_controls():
         if control.what not in _HARMLESS:
-            yield _Trouble(control.begin_ns, control.end_ns, None)
+            yield Trouble(control.begin_ns, control.end_ns)
 
 
 class _Judge:
-    def __init__(self, manifest: Manifest, members: Sequence[_Member], troubles: Sequence[_Trouble]) -> None:
+    def __init__(self, manifest: Manifest, members: Sequence[_Member], troubles: Sequence[Trouble]) -> None:
         self._members = members
         self._troubles = troubles
         self._missed: list[Broken] = []
         self._quorum = quorum_of(manifest.members)
         timeouts = timeouts_of(manifest)
         self._heartbeat_ns = timeouts.leader_heartbeat_ns
-        # Each ballot comes after a random delay of half its own time-out.
-        self._failover_ns = self._heartbeat_ns + BALLOTS * timeouts.election_ns * 3 // 2 + MARGIN_NS
+        self._failover_ns = failover_ns(timeouts)
 
     def shown(self) -> str:
         """What the verdict rests on. Raises `Broken`."""
         led = [each for member in self._members for each in member.led]
         silences = [ns for each in led for ns in self._silences(each)]
         failovers = [ns for each in led for ns in self._failover(each)]
+        for member in self._members:
+            for event, told_ns in member.gave_up:
+                self._require_silence(member.member_id, event, told_ns)
         raise_latest(self._missed)
         longest = f", the longest of {max(failovers) // MS} ms" if failovers else ""
         return (
@@ -201,6 +228,23 @@ class _Judge:
                 f"allowed: {self._heartbeat_ns // MS} ms)"
             )
             self._miss(detail, member_id, silence_ns - self._heartbeat_ns)
+
+    def _require_silence(self, member_id: int, event: TraceEvent, told_ns: Sequence[int]) -> None:
+        """A follower gives up a leader, and a leader itself, only when its time-out is over by its own clock."""
+        is_leader = event.fields["reason"] == ElectionCause.FOLLOWERS_SILENT
+        # One leader, or so many followers that they are a quorum with itself.
+        needed = self._quorum - 1 if is_leader else 1
+        if len(told_ns) < needed:
+            return
+        silent_ns = event.ns - sorted(told_ns, reverse=True)[needed - 1]
+        if silent_ns < self._heartbeat_ns:
+            whom = "a quorum" if is_leader else "its leader"
+            detail = (
+                f"member {member_id} began an election because {whom} was silent, of which it had heard "
+                f"{silent_ns // MS} ms before (member-{member_id}/trace.jsonl:{event.line}; time-out: "
+                f"{self._heartbeat_ns // MS} ms)"
+            )
+            raise Broken(Verdict.INVALID, detail, members=(member_id,))
 
     def _failover(self, leadership: _Leadership) -> Iterator[int]:
         """How long the members had heard nothing of a leader before this one; nothing where it is none, or too long."""

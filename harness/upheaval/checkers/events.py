@@ -28,9 +28,28 @@ class SessionFacts:
     last_message: int = -1
     principals: list[bytes] = field(default_factory=list)
     """Of whom it was, for each time that it opened."""
+    open_term: int | None = None
+    """The leadership term in which it opened first."""
+    ended: tuple[int, int] | None = None
+    """Term and time of its first close."""
+    last: tuple[int, int] | None = None
+    """Term and time of its last message."""
 
-    def add_message(self, position: int) -> None:
-        """Take a message of the session; `position` is where its entry ends."""
+    def add_open(self, position: int, term: int) -> None:
+        """Take its opening, in log order; `position` is where the entry ends."""
+        self.opened.append(position)
+        if self.open_term is None:
+            self.open_term = term
+
+    def add_close(self, position: int, reason: int, term: int, timestamp: int) -> None:
+        """Take its end, in log order."""
+        self.closed.append((position, reason))
+        if self.ended is None:
+            self.ended = term, timestamp
+
+    def add_message(self, position: int, term: int, timestamp: int) -> None:
+        """Take a message of the session, in log order; `position` is where its entry ends."""
+        self.last = term, timestamp
         if self.first_message < 0:
             self.first_message = position
         self.last_message = position

@@ -15,7 +15,7 @@ from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import Json, RunFolder, TraceEvent
 from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_node.trace_kinds import TraceKind
-from upheaval_node.types import MS
+from upheaval_node.types import MS, NEVER_NS
 
 ROUNDING_MS: Final = 10
 """Of two clocks that are read one after the other, and of whole milliseconds."""
@@ -39,6 +39,12 @@ class LeaderClock:
     moved_ms: int
     """By how much the clock was moved meanwhile, beside the monotonic one."""
     where: str
+    offset_ms: int = 0
+    """What it was ahead of the monotonic one when the member began to lead."""
+    ready_ns: int = -1
+    """When the election was over and clients were served; -1 for never."""
+    busy: tuple[tuple[int, int], ...] = ()
+    """From when to when its module took nothing of clients, or had just let them wait."""
 
 
 def leader_clocks(run: RunFolder, members: int) -> tuple[LeaderClock, ...]:
@@ -77,7 +83,9 @@ class _Reading:
         self._member_id = member_id
         self._term: int | None = None
         self._begin_ms = self._line = self._last_line = 0
-        self._offset = self._least = self._most = 0
+        self._offset = self._least = self._most = self._first = 0
+        self._ready_ns = -1
+        self._busy: list[tuple[int, int]] = []
 
     def add(self, event: TraceEvent) -> None:
         epoch_ms = event.fields.get("epoch_ms")
@@ -95,7 +103,18 @@ class _Reading:
             if term != self._term:
                 self._end(epoch_ms)
                 self._begin(term, epoch_ms, event.line)
+        elif self._term is not None:
+            self._serve(event)
         self._last_line = event.line
+
+    def _serve(self, event: TraceEvent) -> None:
+        """What a leader tells of whether it serves clients."""
+        if event.event == TraceKind.LEADERSHIP_TERM and event.fields.get("source") == "election":
+            self._ready_ns = event.ns
+        elif event.event == TraceKind.MODULE_STATE:
+            if self._busy and self._busy[-1][1] == NEVER_NS:
+                self._busy[-1] = self._busy[-1][0], event.ns
+            self._busy.append((event.ns, event.ns if event.fields.get("new") == "ACTIVE" else NEVER_NS))
 
     def close(self, end_ms: int | None) -> None:
         """Nothing follows; the last line of any member was written at `end_ms`."""
@@ -109,14 +128,26 @@ class _Reading:
 
     def _begin(self, term: int | None, epoch_ms: int, line: int) -> None:
         self._term, self._begin_ms, self._line = term, epoch_ms, line
-        self._least = self._most = self._offset
+        self._least = self._most = self._first = self._offset
+        self._ready_ns, self._busy = -1, []
 
     def _end(self, end_ms: int | None) -> None:
         if self._term is None:
             return
         where = f"member-{self._member_id}/trace.jsonl:{self._line}-{self._last_line}"
         moved_ms = self._most - self._least
-        self.clocks.append(LeaderClock(self._term, self._member_id, self._begin_ms, end_ms, moved_ms, where))
+        clock = LeaderClock(
+            self._term,
+            self._member_id,
+            self._begin_ms,
+            end_ms,
+            moved_ms,
+            where,
+            self._first,
+            self._ready_ns,
+            tuple(self._busy),
+        )
+        self.clocks.append(clock)
         self._term = None
 
 

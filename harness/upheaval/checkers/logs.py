@@ -334,10 +334,11 @@ def _read_event(event: object, end: int, events: LogEvents) -> None:
             events.time_unit = max(int(event.time_unit), 0)
         case cm.SessionOpenEvent():
             facts = events.session(event.cluster_session_id)
-            facts.opened.append(end)
+            facts.add_open(end, event.leadership_term_id)
             facts.principals.append(event.encoded_principal)
         case cm.SessionCloseEvent():
-            events.session(event.cluster_session_id).closed.append((end, int(event.close_reason)))
+            facts = events.session(event.cluster_session_id)
+            facts.add_close(end, int(event.close_reason), event.leadership_term_id, event.timestamp)
         case cm.TimerEvent():
             events.timers.append(TimerFired(end, event.correlation_id, event.timestamp))
         case cm.ClusterActionRequest():
@@ -354,7 +355,7 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
         credit = decode_credit(payload)
         witness.events.service_messages.append(ServiceMessage(end, session_id, timestamp, credit))
         return
-    witness.events.session(session_id).add_message(end)
+    witness.events.session(session_id).add_message(end, term_id, timestamp)
     try:
         operation_id, function, key, value = decode_operation(payload)
     except DecodeError:

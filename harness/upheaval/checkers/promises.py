@@ -34,6 +34,7 @@ class Promise(StrEnum):
     SESSIONS_KEPT = "sessions-kept", "sessions open and close once and say nothing after"
     ENTRIES_IN_TERM = "entries-in-term", "each entry of the log is of the term in which it lies"
     CLIENTS_IN_ORDER = "clients-in-order", "each client's operations are in its session and in its order"
+    CLIENTS_IN_TIME = "clients-in-time", "answers come in time, and sessions end when their clients are gone"
     SERVICE_MESSAGES_ONCE = "service-messages-once", "each message of a service is in the log once"
     TIMERS_KEPT = "timers-kept", "timers fire once, in time, and not after a cancel"
     TIME_KEPT = "time-kept", "the log's time is that of its leaders' clocks"

@@ -15,6 +15,7 @@ from upheaval.checkers.backups import check_backups
 from upheaval.checkers.binding import check_binding
 from upheaval.checkers.bounds import check_bounds
 from upheaval.checkers.calls import judge_calls
+from upheaval.checkers.client_times import ClientTimes, client_times, is_slow, judge_client_times
 from upheaval.checkers.clients import Clients, clients_of, judge_clients, judge_terms
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.events import LogEvents, SessionFacts
@@ -205,8 +206,10 @@ def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation
         return []
     by_id = {operation.id: operation for operation in operations}
     clients, clocks = clients_of(operations, log.entries), leader_clocks(run, manifest.members)
+    times = client_times(run, manifest)
+    slow = [operation for operation in operations if is_slow(operation, times)]
     stall = partial(longest_stall, run, manifest.members)
-    found = judge_events(log.events, by_id, log.entries, clients, clocks, stall)
+    found = judge_events(log.events, by_id, log.entries, clients, clocks, times, slow, stall)
     return found + check_snapshots(run, manifest, log.member_id, log.end_position)
 
 
@@ -250,11 +253,14 @@ def judge_events(
     operations: Mapping[int, Operation],
     entries: Sequence[LogEntry],
     clients: Clients,
-    clocks: Iterable[LeaderClock],
+    clocks: Sequence[LeaderClock],
+    known: ClientTimes,
+    slow: Iterable[Operation],
     stall: Callable[[], Stall | None],
 ) -> list[Finding]:
     """From what the longest log says beside the operations of clients, and from these.
 
+    `slow` are the operations whose answers took too long.
     What missed a bound on time by no more than the members' longest `stall` is unknown.
     """
     found = [
@@ -262,6 +268,7 @@ def judge_events(
         *judge_sessions(events.sessions),
         *judge_terms(events.with_term, events.stray),
         *judge_clients(clients),
+        *judge_client_times(known, slow, events, clocks),
         *judge_service_messages(events.service_messages),
         *judge_timers(operations, entries, events.timers, events.time_unit),
         *judge_ledger(operations, entries, events.service_messages, events.time_unit),

@@ -91,8 +91,8 @@ class TraceFacts:
     raised: list[RaisedException] = field(default_factory=list)
     lost: TraceEvent | None = None
     """The first event before which others were lost."""
-    stall_ns: int = 0
-    """When the first stall was told; 0 without one."""
+    stalls: list[tuple[int, int]] = field(default_factory=list)
+    """From when to when each stall that was told lasted."""
     folder: str = ""
 
     @property
@@ -171,8 +171,9 @@ def _add(facts: TraceFacts, event: TraceEvent) -> None:
     if event.event == TraceKind.ERROR:
         kind = str(fields.get("kind", ""))
         facts.errors.append(TracedError(facts.member_id, event.line, event.ns, kind, bool(facts.entered)))
-    elif event.event == TraceKind.LOOP_STALL and not facts.stall_ns:
-        facts.stall_ns = event.ns
+    elif event.event == TraceKind.LOOP_STALL:
+        stall_ns = fields.get("stall_ns")
+        facts.stalls.append((event.ns - (stall_ns if type(stall_ns) is int else 0), event.ns))
 
 
 @dataclass(slots=True)

@@ -14,10 +14,11 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.raised import SERVICE_ERROR
 from upheaval.checkers.trace_facts import ProcessLife, TracedError, TraceFacts
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import Manifest, RunFolder, companion_folders
-from upheaval_chaos.host_faults import LONGEST_JUMP_MS
+from upheaval.records import FORCED_END, Manifest, RunFolder, companion_folders
+from upheaval_chaos.faults import MemberFaultKind
+from upheaval_chaos.host_faults import LONGEST_JUMP_MS, HostFaultKind
 from upheaval_chaos.record import FaultRecord
-from upheaval_node.types import S
+from upheaval_node.types import NEVER_NS, S
 
 _SIMULATED: Final = "simulated"
 _FAILED: Final = 1
@@ -37,6 +38,9 @@ _BREAKING: Final = _DEADLY | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take a member what it needs to go on."""
 _GRACE_NS: Final = 10 * S
 """How long after a fault its members may still find out that they cannot go on."""
+
+_ERROR_GRACE_NS: Final = 30 * S
+"""How long after what was done to the cluster errors may still come of it: longer than any time-out but a canvass's."""
 
 _REBOOT_MS: Final = LONGEST_JUMP_MS + 1000
 """By more than this the wall clock moves beside the monotonic one only when the machine was started anew."""
@@ -65,8 +69,8 @@ class _Window:
 
 def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> Finding:
     """One finding: the worst of what is not explained."""
-    windows = [_window(fault) for fault in run.read_faults()]
-    disturbed_ns = _disturbed_ns(run, traces, windows)
+    windows = [*(_window(fault) for fault in run.read_faults()), *_forced_ends(run)]
+    disturbances = list(_disturbances(run, traces))
     lives = [life for facts in traces for life in facts.lives]
     found = [
         *_tracebacks(run, manifest),
@@ -75,7 +79,7 @@ def check_ends(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts])
             broken
             for facts in traces
             for error in facts.errors
-            if (broken := _unexplained(error, facts, windows, disturbed_ns))
+            if (broken := _unexplained(error, facts, windows, disturbances))
         ),
     ]
     findings = [broken.finding(Promise.NO_UNEXPLAINED_END) for broken in found]
@@ -94,6 +98,14 @@ def _window(fault: FaultRecord) -> _Window:
     return _Window(fault.what, fault.members, fault.component, asked_ns, end_ns)
 
 
+def _forced_ends(run: RunFolder) -> Iterator[_Window]:
+    """What the harness itself killed: to the members that is a kill like any other."""
+    for control in run.read_controls():
+        if control.what == FORCED_END:
+            members = tuple(int(member) for member in control.members if member.isdigit())
+            yield _Window(MemberFaultKind.KILL, members, None, control.begin_ns, control.end_ns)
+
+
 # --- ends ---
 
 
@@ -104,13 +116,20 @@ def _unexplained_end(
     whose = f"process {life.component!r} of member {life.member_id}"
     hits = [window for window in windows if life.member_id in window.members]
     if life.status is None:
-        if life.next_ns is None or _is_rebooted(life):
+        # A run that was collected has ended all its processes, but for those of the simulation.
+        goes_on = manifest.sealed is None or manifest.runtime == _SIMULATED
+        if (life.next_ns is None and goes_on) or _is_rebooted(life):
             return None
         # A fault names the services of a member together, `service`; their processes have numbers.
         names = (None, life.component, life.component.partition("-")[0])
         deadly = [hit for hit in hits if hit.what in _DEADLY and hit.component in names]
         if any(_covers(hit, life.last_ns, life.next_ns) for hit in deadly):
             return None
+        if life.next_ns is None:
+            if any(hit.what == HostFaultKind.DISK_FULL and life.last_ns <= hit.end_ns + _GRACE_NS for hit in hits):
+                return None
+            detail = f"{who}:{life.line}: {whose} did not tell its end, the run came to its own, and no fault ended it"
+            return Broken(Verdict.INVALID, detail, members=(life.member_id,))
         detail = f"{who}:{life.line}: {whose} did not tell its end and was started again, and no fault ended it"
         if _was_whole_cluster_down(life.last_ns, life.next_ns, lives, manifest.members):
             detail += "; all members were down and started again, as after a harness that ended them by force"
@@ -142,9 +161,9 @@ def _was_whole_cluster_down(begin_ns: int, end_ns: int, lives: Sequence[ProcessL
     return False
 
 
-def _covers(window: _Window, last_ns: int, next_ns: int) -> bool:
-    """Whether it was there between the last word of a process and the start of the next one."""
-    return window.begin_ns <= next_ns and last_ns <= window.end_ns
+def _covers(window: _Window, last_ns: int, next_ns: int | None) -> bool:
+    """Whether it was there between the last word of a process and the start of the next one, if there was one."""
+    return (next_ns is None or window.begin_ns <= next_ns) and last_ns <= window.end_ns
 
 
 def _lasts(window: _Window, ns: int) -> bool:
@@ -154,17 +173,26 @@ def _lasts(window: _Window, ns: int) -> bool:
 # --- errors ---
 
 
-def _disturbed_ns(run: RunFolder, traces: Iterable[TraceFacts], windows: Iterable[_Window]) -> int | None:
-    """From when on something had been done to the cluster, or its machine had held it up. None for never."""
-    moments = [window.begin_ns for window in windows]
-    moments += [control.begin_ns for control in run.read_controls()]
-    moments += [facts.stall_ns for facts in traces if facts.stall_ns]
-    moments += [life.last_ns for facts in traces for life in facts.lives if life.next_ns is not None]
-    return min(moments, default=None)
+def _disturbances(run: RunFolder, traces: Iterable[TraceFacts]) -> Iterator[tuple[int, int]]:
+    """From when to when something was done to the cluster, its machine held it up, or a process of it was gone."""
+    for fault in run.read_faults():
+        yield _window(fault).begin_ns, NEVER_NS if fault.heal_end_ns is None else fault.heal_end_ns
+    for control in run.read_controls():
+        yield control.begin_ns, control.end_ns
+    for facts in traces:
+        yield from facts.stalls
+        for life in facts.lives:
+            if life.next_ns is not None:
+                yield life.last_ns - _GRACE_NS, life.next_ns
+            elif life.status is not None:
+                yield life.last_ns - _GRACE_NS, NEVER_NS
 
 
 def _unexplained(
-    error: TracedError, facts: TraceFacts, windows: Iterable[_Window], disturbed_ns: int | None
+    error: TracedError,
+    facts: TraceFacts,
+    windows: Iterable[_Window],
+    disturbances: Iterable[tuple[int, int]],
 ) -> Broken | None:
     kind = error.kind
     if kind in _ORDINARY or kind.startswith(_ORDINARY_PREFIXES) or _SERVICE_EGRESS.fullmatch(kind):
@@ -177,7 +205,9 @@ def _unexplained(
         is_explained = is_hit or any(life.next_ns is not None and life.last_ns <= error.ns for life in facts.lives)
     else:
         # At a start the others may not be there yet.
-        is_explained = not error.is_in_term or (disturbed_ns is not None and disturbed_ns <= error.ns)
+        is_explained = not error.is_in_term or any(
+            begin_ns <= error.ns <= end_ns + _ERROR_GRACE_NS for begin_ns, end_ns in disturbances
+        )
     if is_explained:
         return None
     detail = (

@@ -1,10 +1,19 @@
-"""The options of the commands that judge: `verify`, `check`, `report`, `measure`, `trace`, `ingest`."""
+"""The options of the commands that judge: `verify`, `check`, `report`, `measure`, `trace`, `logs`, `ingest`."""
 
 import argparse
 from pathlib import Path
 
 from upheaval.cli.lazy import lazy
-from upheaval.cli.parsing import CONFIGURATIONS_MAX, KEY_MODELS, NOTATIONS, Commands, above_zero, add_json, moment
+from upheaval.cli.parsing import (
+    CONFIGURATIONS_MAX,
+    KEY_MODELS,
+    LOG_LEVELS,
+    NOTATIONS,
+    Commands,
+    above_zero,
+    add_json,
+    moment,
+)
 
 
 def add_commands(commands: Commands) -> None:
@@ -29,6 +38,7 @@ def add_commands(commands: Commands) -> None:
     add_json(measure)
     _add_lake(measure)
     _add_trace(commands)
+    _add_logs(commands)
     ingest = commands.add(
         "ingest", "write run folders to a lake of Parquet tables (Spark)", lazy("upheaval_pipeline.commands:ingest")
     )
@@ -74,6 +84,14 @@ def _add_trace(commands: Commands) -> None:
         help="plain: messages and state changes; columns: only sent messages, with aligned fields",
     )
     add_json(trace, "print one object a line, as in the run folder")
+
+
+def _add_logs(commands: Commands) -> None:
+    logs = commands.add("logs", "print what members and services said, by time", lazy("upheaval.cli.logs:logs"))
+    logs.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    logs.add_argument("--member", type=int, action="append", metavar="N", help="only this member; may be repeated")
+    logs.add_argument("--level", choices=LOG_LEVELS, default=LOG_LEVELS[0], help="from this level on (default info)")
+    add_json(logs, "print one object a line")
 
 
 def _add_master(parser: argparse.ArgumentParser) -> None:

@@ -18,6 +18,7 @@ RUNTIMES: Final = ("simulated", *LIVE_RUNTIMES)
 LAYOUTS: Final = ("together", "split")
 COMPONENTS: Final = ("archive", "consensus", "service")
 NOTATIONS: Final = ("plain", "columns")
+LOG_LEVELS: Final = ("info", "warning", "error")
 KEY_MODELS: Final = ("workbench", "register", "cas-register", "list", "kv")
 CONFIGURATIONS_MAX: Final = 1_000_000
 SYNC_LEVELS: Final = (0, 1, 2)

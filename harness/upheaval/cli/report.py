@@ -5,7 +5,9 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
+from upheaval.checkers.raised import raised_in
 from upheaval.checkers.run import verify_run
+from upheaval.checkers.trace_facts import facts_of_members
 from upheaval.cli.lake_options import require_one_place
 from upheaval.cli.lazy import lazy
 from upheaval.cli.tables import table
@@ -23,7 +25,8 @@ def write_report(run: Path, output: Path | None = None) -> Path:
     path = output or folder.path / FILE_NAME
     if path.is_dir():
         raise UsageError(f"{path} is a folder: the page is a file")
-    write_atomically(path, page(manifest, verify_run(run), measure_run(folder)))
+    raised = raised_in(folder, facts_of_members(folder, manifest.members))
+    write_atomically(path, page(manifest, verify_run(run), measure_run(folder), raised))
     return path
 
 

@@ -23,12 +23,13 @@ from upheaval.records import (
     Json,
     Operation,
     Outcome,
+    RunFolder,
     call_digest,
     decode_operation,
     decode_result,
     encode_operation,
 )
-from upheaval.workload import APPENDS_A_LIST, LedgerDraw, TimersDraw
+from upheaval.workload import APPENDS_A_LIST, LedgerDraw, Session, TimersDraw, session_end
 from upheaval_node.client.connect import ClusterError
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to
@@ -107,6 +108,7 @@ class ClusterUser(User):  # type: ignore[misc]
             tls=tls_files(settings.tls),
             credentials_file=settings.credentials_file,
         )
+        self._session: Session | None = None
         self._is_opened = False
         self._process = next(self.load.processes)
         self._period_ns = round(S / settings.rate) if settings.rate else 0
@@ -122,6 +124,7 @@ class ClusterUser(User):  # type: ignore[misc]
     def on_stop(self) -> None:
         """The user's session ends."""
         self._client.close()
+        self._end_session()
 
     def wait_time(self) -> float:
         """Until the next intended start; nothing when that has passed."""
@@ -219,12 +222,24 @@ class ClusterUser(User):  # type: ignore[misc]
     def _require_session(self, client: BlockingClient) -> None:
         try:
             if not self._is_opened or client.session.is_closed:
+                self._end_session()
                 client.reconnect()
+                self._session = client.session
                 self._is_opened = True
         except NodeError as error:
             # Few different texts, because statistics are kept for each.
             reason = str(error) if isinstance(error, ClusterError) else type(error).__name__
             raise NotSent(f"no session: {reason}") from error
+
+    def _end_session(self) -> None:
+        """Close it, if there is one, and write that down."""
+        session, self._session = self._session, None
+        if session is None:
+            return
+        session.close()
+        end = session_end(session, time.monotonic_ns())
+        if end is not None:
+            RunFolder(Path(self.load.settings.history).parent).add_session_end(end)
 
     def _fire(self, attempt: _Attempt) -> None:
         end_ns = attempt.complete_ns or time.monotonic_ns()

@@ -58,6 +58,7 @@ from upheaval.records.protocol_view import (
 from upheaval.records.run_folder import (
     ADMIN_COMMANDS as ADMIN_COMMANDS,
     ENDINGS as ENDINGS,
+    FORCED_END as FORCED_END,
     MEMBERS_MAX as MEMBERS_MAX,
     PROFILES as PROFILES,
     SPLIT as SPLIT,
@@ -97,4 +98,5 @@ from upheaval.records.service_messages import (
     decode_result as decode_result,
     encode_operation as encode_operation,
 )
+from upheaval.records.session_ends import SessionCause as SessionCause, SessionEnd as SessionEnd
 from upheaval.records.sparse_files import data_extents as data_extents

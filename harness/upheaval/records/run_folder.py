@@ -3,9 +3,10 @@
 The format is documented in docs/run-folder.md. This module knows nothing of live clusters or of checkers.
 """
 
+import contextlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
@@ -15,9 +16,11 @@ from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
+from upheaval.records.session_ends import SessionEnd, parse_session_end
 from upheaval_chaos.record import FaultRecord, Proof
 
 FORMAT_VERSION = 2
+SESSIONS_NAME: Final = "sessions.jsonl"
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
 PROFILES: Final = ("aeron", "test")
@@ -118,13 +121,15 @@ STANDBY_COMMANDS: Final = (AdminCommand.STANDBY_SNAPSHOT, AdminCommand.REPLICATE
 """What makes sense only with a standby beside the members."""
 ADMIN_COMMANDS: Final = tuple(command for command in AdminCommand if command not in STANDBY_COMMANDS)
 ENDINGS: Final = (AdminCommand.SHUTDOWN, AdminCommand.ABORT)
+FORCED_END: Final = "end by force"
+"""What a control record says where the harness killed members that it had started, outside of any fault."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlRecord:
     """One admin command of an operator, and the proof that it took effect.
 
-    `what` is an `AdminCommand`, or what was done to a node beside the members, as a scenario says it.
+    `what` is an `AdminCommand`, `FORCED_END`, or what was done to a node beside the members, as a scenario says it.
     `members` says what was seen of each member afterwards, by its id as text. `leader` is who took the command, -1 when
     nobody did. `operations` are those that were acknowledged when it was given.
     """
@@ -184,6 +189,7 @@ class RunFolder:
         self.path = Path(path)
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
+        self.sessions_file = self.path / SESSIONS_NAME
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
         self.seal_file = self.path / "seal.json"
@@ -228,6 +234,15 @@ class RunFolder:
         self.unseal()
         return HistoryWriter(self.history_file, buffer_length=buffer_length)
 
+    def add_session_end(self, end: SessionEnd) -> None:
+        """Append to `sessions.jsonl`. Several processes may do that."""
+        self.unseal()
+        _append_line(self.sessions_file, end.to_json())
+
+    def read_session_ends(self) -> Iterator[SessionEnd]:
+        """What clients wrote down of their sessions; none when the file does not exist."""
+        return _values(parse_session_end, self.sessions_file)
+
     def add_fault(self, fault: FaultRecord) -> None:
         """Append a fault to `faults.jsonl`."""
         self.unseal()
@@ -237,6 +252,13 @@ class RunFolder:
         """Append an admin command to `controls.jsonl`."""
         self.unseal()
         _append_line(self.controls_file, control.to_json())
+
+    def add_forced_end(self, member_ids: Iterable[int], begin_ns: int, end_ns: int, why: str) -> None:
+        """That members were killed by who had started them. What cannot be written must not keep them from ending."""
+        members: dict[str, Json] = {str(member_id): None for member_id in sorted(set(member_ids)) if member_id >= 0}
+        if members:
+            with contextlib.suppress(EnvironmentFault):
+                self.add_control(ControlRecord(FORCED_END, begin_ns, end_ns, -1, members, Proof(True, why)))
 
     def read_controls(self) -> Iterator[ControlRecord]:
         """The commands of the run; none when the file does not exist."""

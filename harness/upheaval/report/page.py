@@ -6,6 +6,7 @@ No script and no fetch: a content security policy in the page forbids both. What
 from collections.abc import Sequence
 from html import escape
 
+from upheaval.checkers.raised import RaisedBy
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.records import Manifest
 from upheaval.report import drawing
@@ -68,13 +69,14 @@ th,td { padding:8px 14px 8px 0; border-bottom:1px solid var(--rule); vertical-al
 tr:last-child td { border-bottom:0; } td.v { white-space:nowrap; font-weight:650; overflow-wrap:normal; }
 td.v.valid { color:var(--valid); } td.v.invalid { color:var(--invalid); }
 td.v.unknown,td.v.timeout { color:var(--unknown); } td.n { font-variant-numeric:tabular-nums; white-space:nowrap; }
+pre { margin:0; white-space:pre-wrap; font-size:12.5px; }
 footer { color:var(--soft); font-size:13px; overflow-wrap:anywhere; }
 """
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(manifest: Manifest, report: Report, figures: Figures) -> str:
+def page(manifest: Manifest, report: Report, figures: Figures, raised: Sequence[RaisedBy] = ()) -> str:
     """The whole document."""
     verdict = report.verdict.text
     title = f"Upheaval: {verdict}"
@@ -98,6 +100,7 @@ def page(manifest: Manifest, report: Report, figures: Figures) -> str:
 {_section("Answers a second", drawing.throughput(figures))}
 {_section("Latency", _LATENCY_KEY + drawing.latency(figures))}
 {_section("Promises", _promises(report))}
+{_section("What services raised", _raised(raised)) if raised else ""}
 {_section("Faults", _faults(figures.faults)) if figures.faults else ""}
 {_section("Catching up", _catch_ups(figures.catch_ups)) if figures.catch_ups else ""}
 <footer>{escape(_origin(manifest))}</footer>
@@ -168,6 +171,21 @@ def _promises(report: Report) -> str:
         for each in report.unchecked
     ]
     return _table(("promise", "verdict", "evidence"), rows, "promises")
+
+
+def _raised(raised: Sequence[RaisedBy]) -> str:
+    """One row for each place of a service's code, with the traceback that came first in the log."""
+    by_place: dict[str, list[RaisedBy]] = {}
+    for each in raised:
+        by_place.setdefault(each.raised.where, []).append(each)
+    rows = []
+    for where, group in by_place.items():
+        owners = ", ".join(sorted({each.facts.folder for each in group}))
+        times = max(each.raised.count for each in group)
+        first = group[0].raised
+        cells = f'<td>{escape(where)}</td><td>{escape(owners)}</td><td class="n">{times}</td>'
+        rows.append(f"<tr>{cells}<td><pre>{escape(first.traceback or first.error)}</pre></td></tr>")
+    return _table(("where", "on", "at least so often", "traceback"), rows)
 
 
 def _faults(faults: Sequence[FaultFigures]) -> str:

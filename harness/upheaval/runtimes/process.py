@@ -38,6 +38,7 @@ from upheaval.system.process_table import (
     COMPONENT_VARIABLE,
     MEMBER_VARIABLE,
     RUN_ID_VARIABLE,
+    FoundProcess,
     processes_of,
     send_signal,
     wait_until_gone,
@@ -182,7 +183,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         self._spawned: list[_Spawned] = []
         self._exit_statuses: dict[int, int] = {}
         self._client_names: Mapping[str, str] = {}
-        self._owner = owner_variables(kept=kept)
+        self._owner = owner_variables(folder, kept=kept)
 
     # --- making and opening ---
 
@@ -260,8 +261,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             try:
                 wait_until_gone(found, run_id, timeout_s)
             except UnknownOutcome:
-                send_signal(processes_of(run_id), signal.SIGKILL)
-                wait_until_gone(found, run_id)
+                self._kill(processes_of(run_id), f"did not end within {timeout_s:g} s")
             self._clean_up()
             self.seal()
         finally:
@@ -277,11 +277,17 @@ class ProcessCluster(LiveCluster[ProcessMember]):
             yield
         except BaseException:
             victims = [process for process in processes_of(self.config.run_id) if process.pid not in before]
-            send_signal(victims, signal.SIGKILL)
-            wait_until_gone(victims, self.config.run_id)
+            self._kill(victims, "what they were started for failed")
             if not before:
                 self._clean_up()
             raise
+
+    def _kill(self, victims: Sequence[FoundProcess], why: str) -> None:
+        """SIGKILL, and a word of it in the run."""
+        begin_ns = self.now_ns()
+        send_signal(victims, signal.SIGKILL)
+        wait_until_gone(victims, self.config.run_id)
+        self.run.add_forced_end((each.member_id for each in victims), begin_ns, self.now_ns(), why)
 
     def _clean_up(self) -> None:
         for spawned in self._spawned:

@@ -63,6 +63,7 @@ class ProcessLoad:
             settings,
             open_session=self._open_session,
             record=self._history.add,
+            record_end=cluster.run.add_session_end,
             clock_ns=time.monotonic_ns,
             first_id=first_id,
             first_process=first_id,

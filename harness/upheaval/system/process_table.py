@@ -37,14 +37,16 @@ class FoundProcess:
 
 def processes_of(run_id: str) -> list[FoundProcess]:
     """All live processes with this run id in their environment, in order of their ids."""
-    found = [_found(pid, variables) for pid, variables in environments() if variables.get(RUN_ID_VARIABLE) == run_id]
+    found = [
+        found_process(pid, variables) for pid, variables in environments() if variables.get(RUN_ID_VARIABLE) == run_id
+    ]
     return sorted(found, key=lambda process: process.pid)
 
 
 def process_of(pid: int, run_id: str) -> FoundProcess | None:
     """The process if it lives and belongs to the run."""
     variables = _environment(pid)
-    return _found(pid, variables) if variables.get(RUN_ID_VARIABLE) == run_id else None
+    return found_process(pid, variables) if variables.get(RUN_ID_VARIABLE) == run_id else None
 
 
 def environments() -> Iterator[tuple[int, Mapping[str, str]]]:
@@ -68,7 +70,8 @@ def _environment(pid: int) -> Mapping[str, str]:
     return dict(text.partition("=")[::2] for text in texts)
 
 
-def _found(pid: int, variables: Mapping[str, str]) -> FoundProcess:
+def found_process(pid: int, variables: Mapping[str, str]) -> FoundProcess:
+    """What the variables of ours say of a process."""
     member = variables.get(MEMBER_VARIABLE, "")
     is_number = member.isascii() and member.isdigit()
     return FoundProcess(pid, int(member) if is_number else -1, variables.get(COMPONENT_VARIABLE, ""))

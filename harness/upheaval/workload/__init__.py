@@ -19,4 +19,5 @@ from upheaval.workload.load import (
     Session as Session,
     WorkloadSettings as WorkloadSettings,
     make_draw as make_draw,
+    session_end as session_end,
 )

@@ -13,11 +13,20 @@ from random import Random
 from typing import Final, Protocol
 
 from upheaval.errors import UsageError
-from upheaval.records import Function, Json, Operation, Outcome, decode_result, encode_operation
+from upheaval.records import (
+    Function,
+    Json,
+    Operation,
+    Outcome,
+    SessionCause,
+    SessionEnd,
+    decode_result,
+    encode_operation,
+)
 from upheaval.workload.draws import LedgerDraw, TimersDraw
-from upheaval_node.errors import DecodeError
+from upheaval_node.errors import DecodeError, NodeError, TimeoutExpired
 from upheaval_node.ports import Bell, Buffer
-from upheaval_node.types import MS, NEVER_NS, Now, S, SessionId, TermId
+from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S, SessionId, TermId
 
 # Operation ids of one load stay below this; the next load of a run starts above it.
 IDS_A_LOAD: Final = 1 << 40
@@ -55,7 +64,9 @@ class Session(Protocol):
         """Whether it has ended; then another one is opened."""
 
     leadership_term_id: TermId
+    opened_term_id: TermId
     session_id: SessionId
+    error: NodeError | None
 
     def do_work(self, now: Now) -> int:
         """A duty cycle: connect, follow the leader, keep the session alive."""
@@ -71,6 +82,16 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Tell the cluster, if that is possible, and end."""
+
+
+def session_end(session: Session, ended_ns: int) -> SessionEnd | None:
+    """What is to be written down of a session that has ended by then; None for one that never opened."""
+    if session.session_id == NULL_VALUE:
+        return None
+    cause = SessionCause.CLIENT
+    if session.error is not None:
+        cause = SessionCause.LOST if isinstance(session.error, TimeoutExpired) else SessionCause.CLUSTER
+    return SessionEnd(session.session_id, session.opened_term_id, ended_ns, cause)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +225,9 @@ class LoadCounts:
 class Load:
     """The client slots as one agent: implements `ports.Agent`.
 
-    `open_session` makes a new session; `record` takes each operation when its outcome is settled; `clock_ns` is the
-    monotonic clock of the host, read right before the first offer and right after a response was decoded.
+    `open_session` makes a new session; `record` takes each operation when its outcome is settled, and `record_end`
+    each session when it has ended; `clock_ns` is the monotonic clock of the host, read right before the first offer
+    and right after a response was decoded.
     """
 
     def __init__(
@@ -214,6 +236,7 @@ class Load:
         *,
         open_session: Callable[[], Session],
         record: Callable[[Operation], None],
+        record_end: Callable[[SessionEnd], None],
         clock_ns: Callable[[], int],
         first_id: int = 0,
         first_process: int = 0,
@@ -223,6 +246,7 @@ class Load:
         self._settings = settings
         self._open_session = open_session
         self._record = record
+        self._record_end = record_end
         self._clock_ns = clock_ns
         self._draw = make_draw(settings)
         self._ids = count(first_id)
@@ -270,7 +294,7 @@ class Load:
             self._give_up(lane, lambda _: True)
             if lane.session is not None:
                 lane.session.close()
-                lane.session = None
+                self._end_session(lane)
                 lane.retry_ns = NEVER_NS
 
     # --- one session ---
@@ -291,7 +315,7 @@ class Load:
         work += session.poll(lambda _, payload: self._on_response(lane, payload), POLL_LIMIT)
         if session.is_closed:
             self._give_up(lane, lambda _: True)
-            lane.session = None
+            self._end_session(lane)
             lane.retry_ns = now.ns + RECONNECT_DELAY_NS
             return work + 1
         if session.leadership_term_id != lane.term:
@@ -306,6 +330,12 @@ class Load:
         if session.is_connected:
             work += self._issue(lane, session)
         return work
+
+    def _end_session(self, lane: _Lane) -> None:
+        end = None if lane.session is None else session_end(lane.session, self._clock_ns())
+        lane.session = None
+        if end is not None:
+            self._record_end(end)
 
     def _issue(self, lane: _Lane, session: Session) -> int:
         """Offer what waits, then new operations for free slots."""

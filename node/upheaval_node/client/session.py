@@ -94,6 +94,7 @@ class ClusterClient:
         self.session_id = SessionId(NULL_VALUE)
         self.leader_member_id = NULL_VALUE
         self.leadership_term_id = NULL_TERM_ID
+        self.opened_term_id = NULL_TERM_ID
         self.peer_errors = 0
         self.error: NodeError | None = None
         self._states = StateMachine("session", ClientState.CONNECTING, LEGAL_MOVES)
@@ -261,6 +262,7 @@ class ClusterClient:
             self._egress = connector.egress
             self._egress_image = established.egress_image
             self.session_id = established.session_id
+            self.opened_term_id = established.leadership_term_id
             self._follow(established.leadership_term_id, established.leader_member_id)
             if self._new_leader_timeout_ns is None:
                 heartbeat_ns = established.leader_heartbeat_timeout_ns

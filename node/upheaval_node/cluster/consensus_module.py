@@ -46,7 +46,7 @@ from upheaval_node.ports import Bell
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.frames import max_message_length
 from upheaval_node.steps import StepGenerator, Steps
-from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.trace_kinds import ElectionCause, TraceKind
 from upheaval_node.types import LOG_START, MS, NEVER_NS, NULL_VALUE, Now, Position, TermId
 
 SLOW_TICK_INTERVAL_NS: Final = 10 * MS
@@ -397,7 +397,7 @@ class ConsensusModule:
         work += self._state.sessions.process_pending(now)
         work += self._state.sessions.check(now)
         if self.membership.others and not self.membership.has_active_quorum(now):
-            self._elections.enter(now, "inactive follower quorum")
+            self._elections.enter(now, ElectionCause.FOLLOWERS_SILENT)
             work += 1
         return work
 
@@ -409,7 +409,7 @@ class ConsensusModule:
 
     def _check_leader(self, now: Now) -> None:
         if self._standing.reads_log and now.ns >= self._leader_deadline_ns:
-            self._elections.enter(now, "leader heartbeat timeout")
+            self._elections.enter(now, ElectionCause.LEADER_SILENT)
 
     def _check_control_toggle(self, now: Now) -> int:
         """Serve what an operator asked for; a value that does not suit the state stays where it is."""

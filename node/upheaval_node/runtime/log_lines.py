@@ -68,7 +68,7 @@ class LoggedEvents:
         """Write the event as a line if it is one that operators look at."""
         if event in SHOWN:
             origin = {**self._origin, "component": self._component(event, fields)}
-            write_line(_level(event, fields), event, epoch_ms, {**origin, **fields, **origin})
+            write_line(level_of(event, fields), event, epoch_ms, {**origin, **fields, **origin})
 
     def _component(self, event: str, fields: Mapping[str, object]) -> object:
         """The part of the process that the event is of, where one process runs several."""
@@ -109,7 +109,8 @@ def show_failure(program: str, error: BaseException, status: int, trace: str) ->
     write_line(ERROR, "failed", round(time.time() * 1000), fields)
 
 
-def _level(event: str, fields: Mapping[str, object]) -> str:
+def level_of(event: str, fields: Mapping[str, object]) -> str:
+    """`info`, `warning` or `error`."""
     if (
         event in (TraceKind.ERROR, TraceKind.SERVICE_RAISED)
         or fields.get("expected") is False

@@ -29,6 +29,7 @@ from upheaval_node.runtime.network import SelectorNetwork
 from upheaval_node.runtime.process_tls import ProcessTls
 from upheaval_node.runtime.protocol_file import ProtocolFile
 from upheaval_node.runtime.tls import TlsRules
+from upheaval_node.runtime.trace_logging import TraceHandler
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.tls_files import TlsFiles
 from upheaval_node.trace_kinds import TraceKind
@@ -87,6 +88,7 @@ class ProcessParts:
         self.storage = DiskStorage(".", self.loop)
         self.tracer = FileTracer(config.trace, member_id=member_id, component=component, run_id=config.run_id)
         self.errors = ProcessErrorSink(who, self.tracer)
+        self._logging = TraceHandler(self.tracer, self.now)
         self.tls = ProcessTls(tls, name, rules, tracer=self.tracer, errors=self.errors, now=self.now)
         self.streams = self.tls.network(self.loop)
 
@@ -129,6 +131,7 @@ class ProcessParts:
     def tell_start(self) -> None:
         """The first line of the trace: version and seed."""
         self.tracer.emit(self.now(), TraceKind.PROCESS_START, version=__version__, seed=self._seed)
+        self._logging.begin()
 
     def tell_termination(self, error: TerminationError) -> None:
         """Of the whole process."""
@@ -144,6 +147,7 @@ class ProcessParts:
 
     def tell_end(self, status: ExitStatus, reason: str, longest_stall_ns: int) -> None:
         """The last line."""
+        self._logging.end()
         self.tracer.emit(
             self.now(),
             TraceKind.PROCESS_END,

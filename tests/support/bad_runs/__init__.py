@@ -6,6 +6,7 @@ Each module has those of one part of the verdict and imports nothing of the chec
 from support.bad_runs.absent import ABSENT, RAISED, UNEXPLAINED
 from support.bad_runs.bad_run import BadRun, copy_of_good_run
 from support.bad_runs.binding import BINDING
+from support.bad_runs.client_times import CLIENT_TIMES
 from support.bad_runs.clients import CLIENTS
 from support.bad_runs.named import NAMED
 from support.bad_runs.positions import POSITIONS
@@ -23,6 +24,7 @@ BAD_RUNS: tuple[BadRun, ...] = (
     *SNAPSHOTS,
     *TIMELY,
     *CLIENTS,
+    *CLIENT_TIMES,
     *ABSENT,
     *UNEXPLAINED,
     *RAISED,

@@ -74,6 +74,25 @@ def the_members_had_shorter_time_outs(run: Path) -> None:
     path.write_text(json.dumps({**json.loads(path.read_text()), "timeouts": shorter}))
 
 
+def the_members_had_longer_time_outs(run: Path) -> None:
+    path = run / "manifest.json"
+    longer = {"leader_heartbeat_ns": 2_000_000_000, "startup_canvass_ns": 60_000_000_000}
+    path.write_text(json.dumps({**json.loads(path.read_text()), "timeouts": longer}))
+
+
+def a_follower_hears_its_leader_right_before_it_gives_it_up(run: Path) -> None:
+    trace = run / "member-2" / "trace.jsonl"
+    lines = trace.read_text().splitlines()
+    at = next(number for number, line in enumerate(lines) if '"reason":"leader heartbeat timeout"' in line)
+    heard = next(line for line in reversed(lines[:at]) if '"receive"' in line and '"CommitPosition"' in line)
+    again = {**json.loads(heard), "ts": json.loads(lines[at])["ts"] - 300_000_000}
+    trace.write_text("\n".join([*lines[:at], json.dumps(again), *lines[at:]]) + "\n")
+
+
+def _early(damage: Callable[[Path], None], *says: str, scenario: str = _SCENARIO) -> BadRun:
+    return BadRun(scenario, damage, Promise.BOUNDS_KEPT, says)
+
+
 def _late(damage: Callable[[Path], None], *says: str) -> BadRun:
     return BadRun(_SCENARIO, damage, Promise.BOUNDS_KEPT, says)
 
@@ -88,5 +107,16 @@ TIMELY = (
     _wrong(the_log_is_an_hour_ahead_from_the_middle_of_a_term_on, "term 1 at position", "member 2 had ceased to lead"),
     _late(the_next_leader_comes_ten_seconds_later, "member 2 led term 1 only 1", "allowed: 5000 ms"),
     _late(the_leader_says_nothing_for_more_than_a_second, "member 2 sent no heartbeat for 12", "member-2/trace.jsonl:"),
+    _early(the_members_had_longer_time_outs, "began an election because its leader was silent", "time-out: 2000 ms"),
+    _early(
+        the_members_had_longer_time_outs,
+        "member 0 began an election because a quorum was silent",
+        "member-0/trace.jsonl:",
+        scenario="leader-isolated-blackhole",
+    ),
+    _early(
+        a_follower_hears_its_leader_right_before_it_gives_it_up,
+        "member 2 began an election because its leader was silent, of which it had heard 300 ms before",
+    ),
     _late(the_members_had_shorter_time_outs, "member 2 led term 1 only 1567 ms", "allowed: 1420 ms"),
 )

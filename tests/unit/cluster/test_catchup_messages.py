@@ -1,8 +1,13 @@
 """CatchupPosition, AppendPosition while catching up, StopCatchup: between a leader and a follower that is behind."""
 
+import pytest
+
 from support.cluster_world import ClusterWorld, Member
+from upheaval_node.archive.replay import ReplaySession
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import MS, S
+from upheaval_node.protocol.channel import Channel
+from upheaval_node.protocol.constants import LOG_STREAM_ID
+from upheaval_node.types import MAX_POSITION, MS, S
 
 
 def behind(gap: int = 200) -> tuple[ClusterWorld, Member, Member]:
@@ -50,9 +55,7 @@ def test_a_leader_stops_a_replay_for_a_member_that_reports_all_of_the_log_and_no
     module = leader.module
     publisher = module._log.leader_log.publisher
     assert publisher is not None
-    while not module._log.catchups.has(late.id):
-        world.ns += MS // 10
-        world.turn()
+    until_asked(world, leader, late)
     before = len(sent(leader, "StopCatchup", late.id))
     short = cm.AppendPosition(module.leadership_term_id, publisher.position - 32, late.id, 1)
     module._messages.on_append_position(world.now, short)
@@ -63,6 +66,77 @@ def test_a_leader_stops_a_replay_for_a_member_that_reports_all_of_the_log_and_no
     )
     assert not module._log.catchups.has(late.id)
     assert len(sent(leader, "StopCatchup", late.id)) == before + 1
+
+
+def replays(member: Member) -> list[ReplaySession]:
+    return [session for session, _ in member.archive._replayer._sessions.values()]
+
+
+def until_asked(world: ClusterWorld, leader: Member, late: Member) -> None:
+    """Until the leader has asked its archive for a replay to the member that is behind."""
+    while not leader.module._log.catchups.has(late.id):
+        world.ns += MS // 10
+        world.turn()
+
+
+def test_a_follower_gets_one_replay_of_the_leaders_log_however_often_it_asks() -> None:
+    world, leader, late = behind()
+    until_asked(world, leader, late)
+    asked = int(str(sent(late, "CatchupPosition", leader.id)[0]["log_position"]))
+    module = leader.module
+    again = cm.CatchupPosition(module.leadership_term_id, asked, late.id, f"m{late.id}:4")
+    module._messages.on_catchup_position(world.now, again)
+    while not replays(leader):
+        world.turn()
+    (replay,) = replays(leader)
+    module._messages.on_catchup_position(world.now, again)
+    world.turn()
+    assert replays(leader) == [replay]
+    publisher = module._log.leader_log.publisher
+    assert publisher is not None
+    assert asked > 0
+    assert (replay.recording_id, replay.position) == (module._log.recording_id, asked)
+    assert replay._limit.end == MAX_POSITION
+    # As the live log is published, so that it goes on where the replay ends; nothing of it is kept for anybody else.
+    wanted = {"endpoint": f"m{late.id}:4", "session-id": str(publisher.session_id), "eos": "false", "linger": "0"}
+    params = Channel.parse(replay._publication.channel).params
+    assert {name: params[name] for name in wanted} == wanted
+    assert replay._publication.stream_id == LOG_STREAM_ID
+
+
+def test_a_replay_that_is_given_up_before_it_began_ends() -> None:
+    world, leader, late = behind()
+    until_asked(world, leader, late)
+    catchups = leader.module._log.catchups
+    world.kill(late.id)
+    assert replays(leader) == []
+    catchups.stop(late.id)
+    world.until(lambda: replays(leader) != [], step_ms=1)
+    world.until(lambda: replays(leader) == [])
+    assert not catchups.has(late.id)
+
+
+def test_a_member_that_looks_for_a_leader_needs_no_replay_any_more() -> None:
+    world, leader, late = behind()
+    until_asked(world, leader, late)
+    module = leader.module
+    term = module.leadership_term_id
+    module._messages.on_canvass_position(world.now, cm.CanvassPosition(term, 96, term, late.id, 1 << 16))
+    assert not module._log.catchups.has(late.id)
+    assert module.members[late.id].log_position == 96
+
+
+@pytest.mark.parametrize(("flags", "has_replay", "counts"), [(1, True, True), (0, True, False), (1, False, False)])
+def test_only_who_reads_a_replay_of_this_log_counts_for_this_term(flags: int, has_replay: bool, counts: bool) -> None:
+    """It reports an earlier term until it has come to the entry of this one."""
+    world, leader, late = behind()
+    until_asked(world, leader, late)
+    module = leader.module
+    follower = late.id if has_replay else next(each for each in range(3) if each not in (leader.id, late.id))
+    term = module.leadership_term_id
+    module._messages.on_append_position(world.now, cm.AppendPosition(term - 1, 96, follower, flags))
+    assert module.members[follower].leadership_term_id == (term if counts else term - 1)
+    assert module.members[follower].log_position == 96
 
 
 def test_a_follower_drops_the_replay_when_it_is_told_and_only_then() -> None:

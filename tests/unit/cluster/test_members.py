@@ -9,6 +9,7 @@ from upheaval_node.cluster.members import (
     compare_logs,
     encode_members,
     has_active_quorum,
+    has_quorum_at_position,
     ingress_endpoints,
     is_quorum_candidate,
     is_quorum_leader,
@@ -81,6 +82,43 @@ def test_members_that_fell_silent_do_not_count_for_the_quorum() -> None:
     assert not has_active_quorum(members, NOW_NS, TIMEOUT_NS)
     members[1].record(0, 0, NOW_NS)
     assert has_active_quorum(members, NOW_NS, TIMEOUT_NS)
+
+
+def test_a_member_is_silent_when_the_time_out_is_over() -> None:
+    heard = member(1, heard_ns=NOW_NS)
+
+    assert heard.is_active(NOW_NS + TIMEOUT_NS - 1, TIMEOUT_NS)
+    assert not heard.is_active(NOW_NS + TIMEOUT_NS, TIMEOUT_NS)
+
+
+@pytest.mark.parametrize(
+    ("term", "position", "heard_ns", "is_there"),
+    [
+        (3, 96, NOW_NS, True),
+        (3, 97, NOW_NS, True),
+        (3, 95, NOW_NS, False),
+        (2, 200, NOW_NS, False),
+        (4, 96, NOW_NS, False),
+        (3, 96, NOW_NS - TIMEOUT_NS, False),
+    ],
+)
+def test_a_quorum_is_at_a_position_of_a_term(term: int, position: int, heard_ns: int, is_there: bool) -> None:
+    members = [member(0, 3, 96), member(1, term, position, heard_ns), member(2)]
+
+    assert has_quorum_at_position(members, 3, 96, NOW_NS, TIMEOUT_NS) is is_there
+
+
+def test_the_log_of_another_term_counts_for_no_quorum_position() -> None:
+    members = [member(0, 3, 96), member(1, 2, 500), member(2, 4, 500), member(3, 3, 64), member(4)]
+
+    assert quorum_position(members, NOW_NS, TIMEOUT_NS, (3,)) == 0
+    assert quorum_position(members, NOW_NS, TIMEOUT_NS, (2, 3)) == 64
+    assert quorum_position(members, NOW_NS, TIMEOUT_NS) == 96
+
+
+@pytest.mark.parametrize(("count", "threshold"), [(1, 1), (2, 2), (3, 2), (4, 3), (5, 3), (6, 4)])
+def test_a_quorum_is_more_than_half(count: int, threshold: int) -> None:
+    assert quorum_threshold(count) == threshold
 
 
 LOGS = st.tuples(st.integers(-1, 3), st.integers(0, 3))

@@ -6,6 +6,7 @@ from hypothesis import given, settings, strategies as st
 from support.cluster_parts import TERM, PartsWorld
 from upheaval_node.cluster.authentication import AcceptEveryone, SessionProxy
 from upheaval_node.cluster.session import LEGAL_MOVES, SessionState
+from upheaval_node.cluster.sessions import SCANS_PER_TIMEOUT
 from upheaval_node.media.api import Image, Message, Subscription
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.types import Now, S
@@ -161,6 +162,81 @@ def test_a_silent_session_times_out_and_a_keep_alive_prevents_it() -> None:
     closes = [entry for entry, _ in world.read_log() if isinstance(entry, cm.SessionCloseEvent)]
     assert [(entry.cluster_session_id, entry.close_reason) for entry in closes] == [(ids[0], cm.CloseReason.TIMEOUT)]
     assert world.context.published.timed_out_clients.get() == 1
+
+
+def require_last_activity(world: PartsWorld, session_id: int, began_ns: int) -> None:
+    """The session times out one time-out after `began_ns`, at the next look at all sessions, and not before."""
+    sessions = world.sessions
+    timeout_ns = world.context.settings.timeouts.session_ns
+    world.ns = began_ns + timeout_ns
+    sessions._next_scan_ns = world.ns
+    sessions.check(world.now)
+    assert session_id in sessions.open
+    world.ns += timeout_ns // SCANS_PER_TIMEOUT
+    sessions.check(world.now)
+    assert session_id not in sessions.sessions
+    closed = [entry for entry, _ in world.read_log() if isinstance(entry, cm.SessionCloseEvent)]
+    assert [(each.cluster_session_id, each.close_reason) for each in closed] == [(session_id, cm.CloseReason.TIMEOUT)]
+
+
+def test_the_time_of_a_session_begins_when_the_log_has_it() -> None:
+    world = PartsWorld(authenticator=ChallengeOnce())
+    client = ClientSide(world)
+    client.connect()
+    (challenge,) = client.events()
+    assert isinstance(challenge, cm.Challenge)
+    world.ns += 2 * S
+    world.sessions.on_challenge_response(world.now, cm.ChallengeResponse(9, challenge.cluster_session_id, b""))
+    world.ns += 2 * S
+    world.sessions.process_pending(world.now)
+    require_last_activity(world, challenge.cluster_session_id, world.ns)
+
+
+@pytest.mark.parametrize("what", ["message", "keep-alive", "touch"])
+def test_the_time_of_a_session_begins_anew_with_what_is_heard_of_it(what: str) -> None:
+    world = PartsWorld()
+    client, sessions = ClientSide(world), world.sessions
+    client.connect()
+    (session_id,) = sessions.open
+    world.ns += 4 * S
+    match what:
+        case "message":
+            assert sessions.on_session_message(world.now, TERM, session_id, b"x")
+        case "keep-alive":
+            sessions.on_keep_alive(world.now, cm.SessionKeepAlive(TERM, session_id), client.image)
+        case _:
+            sessions.touch(world.now)
+    require_last_activity(world, session_id, world.ns)
+
+
+def test_the_time_of_a_session_begins_anew_with_a_new_leader() -> None:
+    world = PartsWorld()
+    client = ClientSide(world)
+    world.sessions.on_log_open(world.now, cm.SessionOpenEvent(TERM - 1, 1, 8, 5, 102, client.channel), 128)
+    world.ns += 30 * S
+    world.sessions.become_leader(world.now, is_startup=False)
+    require_last_activity(world, 8, world.ns)
+
+
+@pytest.mark.parametrize("is_leader", [True, False])
+def test_a_client_that_cannot_be_reached_is_given_up_after_the_time_out(is_leader: bool) -> None:
+    world = PartsWorld()
+    client, sessions = ClientSide(world), world.sessions
+    if not is_leader:
+        world.leader.active_log = None
+    request = cm.SessionConnectRequest(1, 102, 768, response_channel="aeron:tcp?endpoint=nobody:1")
+    sessions.on_connect_request(world.now, request, client.image)
+    waiting = sessions.pending if is_leader else sessions.answering
+    assert len(waiting) == 1
+    world.ns += world.context.settings.timeouts.session_ns
+    sessions.process_pending(world.now)
+    sessions.answer_waiting(world.now)
+    assert len(waiting) == 1
+    world.ns += 1
+    sessions.process_pending(world.now)
+    sessions.answer_waiting(world.now)
+    assert waiting == []
+    assert world.context.published.timed_out_clients.get() == int(is_leader)
 
 
 def test_a_stale_term_is_ignored_silently() -> None:

@@ -1,14 +1,16 @@
 """Which ends of processes that nobody told are explained, and by what."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from upheaval.checkers.trace_facts import facts_of_members
 from upheaval.checkers.unexplained import check_ends
 from upheaval.checkers.verdict import Verdict
-from upheaval.records import Json, Manifest, RunFolder
+from upheaval.records import Json, Manifest, RunFolder, seal
 from upheaval_chaos.record import FaultRecord
 
 S = 10**9
@@ -20,14 +22,25 @@ def line(second: float, event: str = "process-start", *, moved_ms: int = 0, comp
     return {"ts": int(second * S), "epoch_ms": epoch_ms, "event": event, "component": component}
 
 
-def judged(path: Path, *traces: list[dict[str, Json]], fault: FaultRecord | None = None) -> Verdict:
+def judged(
+    path: Path,
+    *traces: list[dict[str, Json]],
+    fault: FaultRecord | None = None,
+    forced: int | None = None,
+    runtime: str = "process",
+    is_sealed: bool = False,
+) -> Verdict:
     run = RunFolder(path)
-    run.create(Manifest("run-1", "process", len(traces), "test", 0))
+    run.create(Manifest("run-1", runtime, len(traces), "test", 0))
     for member_id, lines in enumerate(traces):
         run.member(member_id).path.mkdir()
         run.member(member_id).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
     if fault is not None:
         run.add_fault(fault)
+    if forced is not None:
+        run.add_forced_end([forced, -1], 3 * S, 3 * S, "did not end within 15 s")
+    if is_sealed:
+        seal(run)
     facts = facts_of_members(run, len(traces))
     return check_ends(run, run.read_manifest(), facts).verdict
 
@@ -72,3 +85,64 @@ def test_a_kill_of_one_component_explains_no_end_of_another(
     again = [line(second, event, component=ended) for second, event in ((5, "process-start"), (8, "role"))]
     fault = FaultRecord("kill", "member-0", 3 * S, 3 * S, members=(0,), component=hit)
     assert judged(tmp_path, [*killed, *again], [line(1), line(9, "role")], fault=fault) is verdict
+
+
+def test_an_end_by_force_explains_the_ends_of_whom_it_names(tmp_path: Path) -> None:
+    killed = [line(1), line(2, "role"), line(5), line(8, "role")]
+    assert judged(tmp_path / "named", killed, [line(1), line(9, "role")], forced=0) is Verdict.VALID
+    assert judged(tmp_path / "other", killed, [line(1), line(9, "role")], forced=1) is Verdict.INVALID
+
+
+ENDED = [line(1), {**line(9, "process-end"), "status": 0}]
+KILL = FaultRecord("kill", "member-0", 3 * S, 3 * S, members=(0,))
+
+
+@pytest.mark.parametrize(
+    ("given", "verdict"),
+    [
+        ({"is_sealed": True}, Verdict.INVALID),
+        ({}, Verdict.VALID),
+        ({"is_sealed": True, "runtime": "simulated"}, Verdict.VALID),
+        ({"is_sealed": True, "fault": KILL}, Verdict.VALID),
+        ({"is_sealed": True, "fault": replace(KILL, members=(1,))}, Verdict.INVALID),
+        ({"is_sealed": True, "fault": replace(KILL, inject_begin_ns=S, inject_end_ns=S)}, Verdict.INVALID),
+        ({"is_sealed": True, "fault": replace(KILL, what="disk-full")}, Verdict.VALID),
+        ({"is_sealed": True, "forced": 0}, Verdict.VALID),
+    ],
+    ids=["", "goes on", "simulated", "killed", "another one killed", "killed before", "disk full", "ended by force"],
+)
+def test_a_crash_as_the_last_thing_of_a_run_that_was_ended_is_found(
+    given: dict[str, Any], verdict: Verdict, tmp_path: Path
+) -> None:
+    assert judged(tmp_path, [line(1), line(2, "role")], ENDED, **given) is verdict
+
+
+def erring(second: float) -> list[dict[str, Json]]:
+    told = {**line(second, "error"), "kind": "media-peer-1"}
+    return [line(1), {**line(2, "leadership_term"), "leadership_term_id": 0}, told, line(200, "role")]
+
+
+@pytest.mark.parametrize(
+    ("second", "verdict"), [(2.5, Verdict.UNKNOWN), (4, Verdict.VALID), (39, Verdict.VALID), (41, Verdict.UNKNOWN)]
+)
+def test_a_fault_explains_errors_while_it_lasts_and_for_a_while(
+    second: float, verdict: Verdict, tmp_path: Path
+) -> None:
+    cut = FaultRecord("blackhole", "links", 3 * S, 3 * S, heal_begin_ns=9 * S, heal_end_ns=9 * S, members=(1,))
+    assert judged(tmp_path / "healed", erring(second), fault=cut) is verdict
+    lasting = replace(cut, heal_begin_ns=None, heal_end_ns=None)
+    expected = Verdict.UNKNOWN if second < 3 else Verdict.VALID
+    assert judged(tmp_path / "lasting", erring(second), fault=lasting) is expected
+
+
+@pytest.mark.parametrize(("second", "verdict"), [(45, Verdict.VALID), (90, Verdict.UNKNOWN)])
+def test_stalls_and_ends_of_processes_explain_errors_for_a_while(
+    second: float, verdict: Verdict, tmp_path: Path
+) -> None:
+    stalled = [line(1), {**line(20, "loop-stall"), "stall_ns": S}]
+    assert judged(tmp_path / "stall", erring(second), stalled) is verdict
+    restarted = [line(1), {**line(18, "process-end"), "status": 0}, line(20)]
+    assert judged(tmp_path / "restart", erring(second), restarted) is verdict
+    ended = [line(1), {**line(20, "process-end"), "status": 0}]
+    assert judged(tmp_path / "ended", erring(second), ended) is Verdict.VALID
+    assert judged(tmp_path / "alone", erring(second), [line(1)]) is Verdict.UNKNOWN

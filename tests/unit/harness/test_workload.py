@@ -5,8 +5,17 @@ from collections.abc import Callable
 
 from upheaval.checkers.search import linearizable_by_search
 from upheaval.checkers.verdict import Verdict
-from upheaval.records import WORKBENCH, Function, Operation, Outcome, decode_operation
+from upheaval.records import (
+    WORKBENCH,
+    Function,
+    Operation,
+    Outcome,
+    SessionCause,
+    SessionEnd,
+    decode_operation,
+)
 from upheaval.workload import APPENDS_A_LIST, Load, OperationDraw, WorkloadSettings
+from upheaval_node.errors import NodeError, TimeoutExpired
 from upheaval_node.ports import Buffer
 from upheaval_node.service.services.workbench import Workbench
 from upheaval_node.types import NEVER_NS, Now, SessionId, TermId
@@ -22,6 +31,8 @@ class DirectSession:
         self.is_connected = True
         self.is_closed = False
         self.leadership_term_id = TermId(0)
+        self.opened_term_id = TermId(0)
+        self.error: NodeError | None = None
         self.session_id = SessionId(1)
         self.accepts = True
         self.answers = True
@@ -72,7 +83,14 @@ class Bench:
         self.history: list[Operation] = []
         self.sessions: list[DirectSession] = []
         self.service = DirectService()
-        self.load = Load(settings, open_session=self._open, record=self.history.append, clock_ns=self._clock)
+        self.ends: list[SessionEnd] = []
+        self.load = Load(
+            settings,
+            open_session=self._open,
+            record=self.history.append,
+            record_end=self.ends.append,
+            clock_ns=self._clock,
+        )
 
     def turn(self, step_ns: int = 1_000_000) -> int:
         self.now_ns += step_ns
@@ -235,3 +253,27 @@ def test_the_rate_bounds_what_is_invoked() -> None:
         bench.turn(10_000_000)
     assert 80 <= len(bench.history) <= 101
     assert bench.load.next_deadline_ns() <= bench.now_ns + 10_000_001
+
+
+def test_the_end_of_each_session_is_told_with_its_cause() -> None:
+    bench = Bench(WorkloadSettings(slots=3, sessions=3))
+    bench.turn()
+    told, lost, _ = bench.sessions
+    told.error, lost.error = NodeError("closed"), TimeoutExpired("no leader")
+    told.session_id, lost.session_id = SessionId(5), SessionId(6)
+    lost.leadership_term_id = TermId(4)
+    told.is_closed = lost.is_closed = True
+    before_ns = bench.now_ns
+    bench.turn(0)
+    bench.load.close()
+    causes = [(end.session, end.leadership_term_id, end.cause) for end in bench.ends]
+    assert causes == [(5, 0, SessionCause.CLUSTER), (6, 0, SessionCause.LOST), (1, 0, SessionCause.CLIENT)]
+    assert before_ns < bench.ends[0].ended_ns <= bench.now_ns
+
+
+def test_a_session_that_never_opened_has_no_end() -> None:
+    bench = Bench(WorkloadSettings(slots=1, sessions=1))
+    bench.turn()
+    bench.sessions[0].session_id = SessionId(-1)
+    bench.load.close()
+    assert bench.ends == []

@@ -6,12 +6,13 @@ is named and labelled after it. How containers are made is in `containers`, what
 
 import contextlib
 import os
+import signal
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
 from upheaval.records import SPLIT, CompanionConfig, load_companions
@@ -51,6 +52,9 @@ from upheaval.system import (
 )
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
+
+_KILLED: Final = 128 + signal.SIGKILL
+"""The exit status of a container that the engine had to kill."""
 
 
 class DockerMember(LiveMember[DockerNode]):
@@ -300,11 +304,23 @@ class DockerCluster(LiveCluster[DockerMember]):
                 stack.callback(self._remove)
             for companion in self.companions():
                 companion.stop(timeout_s)
-            self.for_all(lambda member: member.node.stop(None, timeout_s))
+            self._stop_members(timeout_s)
             self.collect()
             self.seal()
             if self._is_kept:
                 self._remove()
+
+    def _stop_members(self, timeout_s: float) -> None:
+        """The engine kills what does not end in time; the run gets a word of that."""
+        begin_ns = self.now_ns()
+        running = self.for_all(lambda member: member.incarnation())
+        self.for_all(lambda member: member.node.stop(None, timeout_s))
+        killed = [
+            member.member_id
+            for member, incarnations in zip(self.members, running, strict=True)
+            if any(member.node.exit_status(each) == _KILLED for each in incarnations)
+        ]
+        self.run.add_forced_end(killed, begin_ns, self.now_ns(), f"did not end within {timeout_s:g} s")
 
     def close(self) -> None:
         """The connections to the engine."""
@@ -320,9 +336,12 @@ class DockerCluster(LiveCluster[DockerMember]):
             yield
         except BaseException:
             if before:
+                begin_ns = self.now_ns()
+                victims = [member.member_id for member in self.members if member.incarnation() - before]
                 self.for_all(lambda member: member.node.kill_all_but(before))
                 for companion in self.companions():
                     companion.node.kill_all_but(before)
+                self.run.add_forced_end(victims, begin_ns, self.now_ns(), "what they were started for failed")
             else:
                 with contextlib.suppress(HarnessError):
                     self.collect()

@@ -23,6 +23,7 @@ from upheaval.records import (
     Manifest,
     Operation,
     RunFolder,
+    SessionEnd,
     seal,
     write_atomically,
 )
@@ -248,6 +249,7 @@ class SimulatedCluster:
         self.failures: list[tuple[str, BaseException]] = []
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
+        self.session_ends: list[SessionEnd] = []
         self.first_id = 0
         """Of the load's operations: above those of what the cluster was restored from."""
         self.planned_faults: tuple[str, ...] = ()
@@ -393,6 +395,7 @@ class SimulatedCluster:
                 credentials=None if self.gate is None else self.gate.client,
             ),
             record=self._settle,
+            record_end=self.session_ends.append,
             clock_ns=lambda: self.world.now_ns,
             first_id=self.first_id,
             first_process=self.first_id,
@@ -477,11 +480,14 @@ class SimulatedCluster:
         if self.gate is not None:
             write_atomically(folder.path / SECURITY_FILE, json.dumps(self.gate.policy(), indent=2) + "\n")
         folder.history_file.unlink(missing_ok=True)
+        folder.sessions_file.unlink(missing_ok=True)
         folder.faults_file.unlink(missing_ok=True)
         folder.controls_file.unlink(missing_ok=True)
         with folder.history_writer() as writer:
             for operation in self.history:
                 writer.add(operation)
+        for end in self.session_ends:
+            folder.add_session_end(end)
         for fault in self.faults:
             folder.add_fault(fault)
         for control in self.controls:

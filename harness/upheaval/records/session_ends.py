@@ -1,0 +1,46 @@
+"""When and why clients' sessions ended, as their clients know it: a line of `sessions.jsonl` each.
+
+The log says when the cluster closed a session; that its client is gone stands nowhere else.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+
+from upheaval.records import jsonfields
+from upheaval.records.jsonfields import Json
+
+
+class SessionCause(StrEnum):
+    """What ended a session for its client."""
+
+    CLIENT = "client"
+    """The client closed it."""
+    CLUSTER = "cluster"
+    """The cluster told that it has closed it, or took no more of it."""
+    LOST = "lost"
+    """No leader was found any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """The client of a session said nothing in it after `ended_ns`, of the host's monotonic clock.
+
+    `leadership_term_id` is the term in which it opened: in a later one another session may get the id of one whose
+    opening was not committed.
+    """
+
+    session: int
+    leadership_term_id: int
+    ended_ns: int
+    cause: SessionCause
+
+    def to_json(self) -> str:
+        """As it stands in the file."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def parse_session_end(fields: Mapping[str, Json]) -> SessionEnd:
+    """From a decoded line. Raises `FieldError` with the reason."""
+    return jsonfields.decode(SessionEnd, fields)

@@ -1,0 +1,103 @@
+"""The logs of a run in one place: what members, what runs beside them and their services say, with level and time.
+
+From the traces, which have it on every runtime, and from what processes printed, which has no time of its own.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import Final
+
+from upheaval.records import Json, MemberFolder, RunFolder, TraceEvent, companion_folders
+from upheaval_node.runtime.log_lines import ERROR, INFO, SHOWN, WARNING, level_of
+from upheaval_node.trace_kinds import TraceKind
+
+LEVELS: Final = (INFO, WARNING, ERROR)
+PRINTED: Final = "printed"
+"""Where other lines have a component: what a process printed."""
+
+_OF_LINES: Final = ("ts", "epoch_ms", "member", "component", "pid", "run", "event", "traceback")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One thing that was said; `epoch_ms` is None for what was printed. `text` may have several lines."""
+
+    epoch_ms: int | None
+    owner: str
+    component: str
+    level: str
+    text: str
+    is_of_node: bool = True
+    """Whether the node says it of itself, and no service and no print."""
+
+    def __str__(self) -> str:
+        """As `upheaval logs` prints it."""
+        first, *more = self.text.splitlines() or [""]
+        head = f"{self._moment():24} {self.level:7} {self.owner:9} {self.component:9} {first}"
+        return "\n".join([head, *(f"    {line}" for line in more)])
+
+    def _moment(self) -> str:
+        if self.epoch_ms is None:
+            return "-"
+        moment = datetime.fromtimestamp(self.epoch_ms / 1000, UTC)
+        return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    def to_fields(self) -> dict[str, Json]:
+        """As `--json` prints it."""
+        return {name: getattr(self, name) for name in ("epoch_ms", "owner", "component", "level", "text")}
+
+
+def read_logs(run: RunFolder, members: Iterable[int] = (), level: str = INFO) -> list[LogLine]:
+    """Of these members, or of all and what runs beside them, from that level on; by time, and what has none first."""
+    wanted = set(members)
+    folders = [run.member(each) for each in range(run.read_manifest().members) if not wanted or each in wanted]
+    if not wanted:
+        folders += [MemberFolder(path, -1, path.name) for path in companion_folders(run.path)]
+    least = LEVELS.index(level)
+    found = (line for folder in folders for line in _lines_of(folder) if LEVELS.index(line.level) >= least)
+    return sorted(found, key=lambda line: line.epoch_ms or 0)
+
+
+def last_lines(run: RunFolder, count: int) -> list[LogLine]:
+    """The last ones of each owner together: warnings, errors and what is not of the node, which ends its runs alike."""
+    telling = (line for line in read_logs(run) if line.level != INFO or not line.is_of_node)
+    by_owner = sorted(telling, key=lambda line: line.owner)
+    return [line for _, lines in groupby(by_owner, key=lambda line: line.owner) for line in list(lines)[-count:]]
+
+
+def _lines_of(folder: MemberFolder) -> Iterator[LogLine]:
+    for path in sorted(folder.path.glob("*.log")):
+        with path.open(encoding="utf-8", errors="replace") as stream:
+            for line in stream:
+                yield LogLine(None, folder.path.name, PRINTED, INFO, line.rstrip("\n"), is_of_node=False)
+    if folder.trace.exists():
+        for event in folder.read_trace():
+            if event.event in SHOWN or event.event == TraceKind.LOG:
+                component = str(event.fields.get("component", ""))
+                moment, is_of_node = _epoch_ms(event), event.event != TraceKind.LOG
+                yield LogLine(moment, folder.path.name, component, _level(event), _text(event), is_of_node)
+
+
+def _level(event: TraceEvent) -> str:
+    told = event.fields.get("level")
+    return str(told) if event.event == TraceKind.LOG and told in LEVELS else level_of(event.event, event.fields)
+
+
+def _epoch_ms(event: TraceEvent) -> int:
+    value = event.fields.get("epoch_ms")
+    return value if type(value) is int else 0
+
+
+def _text(event: TraceEvent) -> str:
+    fields = event.fields
+    if event.event == TraceKind.SERVICE_RAISED:
+        times = f", {fields.get('count')} times by now" if fields.get("count") != 1 else ""
+        head = f"{fields.get('callback')} raised {fields.get('error')}, at {fields.get('where')}{times}"
+        return f"{head}\n{fields.get('traceback') or ''}".rstrip()
+    if event.event in (TraceKind.ERROR, TraceKind.LOG):
+        head = f"{fields.get('kind') or fields.get('logger')}: {fields.get('text')}"
+        return f"{head}\n{fields.get('traceback') or ''}".rstrip()
+    told = (f"{name}={value}" for name, value in fields.items() if name not in _OF_LINES and value not in (None, ""))
+    return " ".join([event.event, *told])

@@ -1,0 +1,87 @@
+"""Runs whose clients wait too long, or whose sessions do not end as their clients say."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+from support.bad_runs.bad_run import BadRun
+from upheaval.checkers.promises import Promise
+
+_CALM = "clients-cut-off"
+"""Nothing happens in its last three seconds."""
+_SESSION_CLOSED = 22
+_REASON = 32
+"""Where the close of a session has its reason (Aeron Cluster: SessionCloseEvent)."""
+
+
+def _set_timeout(run: Path, **timeouts: int) -> None:
+    path = run / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "timeouts": timeouts}))
+
+
+def _end(run: Path, session: int, ended_ns: int, cause: str) -> None:
+    told = {"session": session, "leadership_term_id": 0, "ended_ns": ended_ns, "cause": cause}
+    with (run / "sessions.jsonl").open("a") as stream:
+        stream.write(json.dumps(told) + "\n")
+
+
+def a_session_outlives_its_client(run: Path) -> None:
+    _set_timeout(run, session_ns=1_000_000_000)
+    _end(run, 1, 1_500_000_000, "lost")
+
+
+def a_session_outlives_its_close_request(run: Path) -> None:
+    _set_timeout(run, session_ns=800_000_000)
+    _end(run, 2, 4_000_000_000, "client")
+
+
+def a_session_ends_by_a_client_that_did_not_end_it(run: Path) -> None:
+    for path in run.glob("member-*/archive/*.rec"):
+        content = bytearray(path.read_bytes())
+        position = 0
+        while position < len(content) and (length := struct.unpack_from("<i", content, position)[0]) > 0:
+            _, template, schema = struct.unpack_from("<HHH", content, position + 32)
+            if schema == 111 and template == _SESSION_CLOSED:
+                struct.pack_into("<i", content, position + 32 + _REASON, 0)
+            position += length + 31 & -32
+        path.write_bytes(content)
+
+
+def _delay_an_answer(run: Path, seconds: int) -> None:
+    path = run / "history.jsonl"
+    lines: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+    answered = max((line for line in lines if line["outcome"] == "ok"), key=lambda line: line["invoke_ns"])
+    answered["complete_ns"] += seconds * 10**9
+    path.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+
+
+def an_answer_comes_after_a_hundred_seconds(run: Path) -> None:
+    _delay_an_answer(run, 100)
+
+
+def an_answer_comes_after_more_than_a_change_of_leader(run: Path) -> None:
+    _delay_an_answer(run, 11)
+
+
+def _bad(damage: Any, *says: str, scenario: str = _CALM) -> BadRun:
+    return BadRun(scenario, damage, Promise.CLIENTS_IN_TIME, says)
+
+
+CLIENT_TIMES = (
+    _bad(a_session_outlives_its_client, "session 1 was open for 60", "of term 0 (allowed: 2100 ms)"),
+    _bad(a_session_outlives_its_close_request, "session 2 was open for 35", "of term 0 (allowed: 1880 ms)"),
+    _bad(
+        a_session_ends_by_a_client_that_did_not_end_it,
+        "session 1 closed at position",
+        "by its client, which did not",
+        scenario="money-is-conserved",
+    ),
+    _bad(an_answer_comes_after_a_hundred_seconds, "was answered only after 100", "allowed: 10000 ms"),
+    _bad(
+        an_answer_comes_after_more_than_a_change_of_leader,
+        "was answered only after 110",
+        "allowed: 10000 ms",
+        scenario="leader-killed",
+    ),
+)

@@ -1,0 +1,145 @@
+"""Answers in time, and sessions that end when their clients are gone: the rules on values, without files."""
+
+from dataclasses import replace
+
+import pytest
+
+from upheaval.checkers.bounds import Trouble
+from upheaval.checkers.client_times import ClientTimes, is_slow, judge_client_times
+from upheaval.checkers.events import LogEvents
+from upheaval.checkers.log_time import LeaderClock
+from upheaval.checkers.verdict import Finding, Verdict
+from upheaval.records import Function, Operation, Outcome, SessionCause, SessionEnd
+from upheaval_node.protocol.cluster_messages import CloseReason
+from upheaval_node.types import MS, NEVER_NS, S
+
+# The wall clock of the leader is a million seconds ahead of the monotonic one.
+OFFSET_MS = 10**9
+ALLOWED_MS = 12_000
+LED = LeaderClock(0, 2, OFFSET_MS, None, 0, "member-2/trace.jsonl", OFFSET_MS, 1 * S)
+NEXT = replace(LED, leadership_term_id=1, member_id=1, ready_ns=40 * S)
+KNOWN = ClientTimes(10 * S, 10 * S, 5 * S)
+LOST = SessionEnd(7, 0, 20 * S, SessionCause.LOST)
+
+
+def log(*, ends_ms: int = 100_000, term: int = 0) -> LogEvents:
+    """Of a session that opened at 2 s and said something at 15 s; the log goes on up to some time of the leader's."""
+    events = LogEvents()
+    for its_term, ms in ((0, 1_000), (0, 20_000), (term, ends_ms)):
+        events.add_time(its_term, ms, OFFSET_MS + ms)
+    facts = events.session(7)
+    facts.add_open(2_000, 0)
+    facts.add_message(15_000, 0, OFFSET_MS + 15_000)
+    return events
+
+
+def closed(ms: int, reason: CloseReason = CloseReason.TIMEOUT, term: int = 0) -> LogEvents:
+    events = log(term=term)
+    events.session(7).add_close(ms, reason, term, OFFSET_MS + ms)
+    return events
+
+
+def judged(
+    events: LogEvents, end: SessionEnd = LOST, clocks: tuple[LeaderClock, ...] = (LED,), known: ClientTimes = KNOWN
+) -> Finding:
+    found = judge_client_times(replace(known, ends=(end,)), (), events, clocks)
+    assert len(found) == 1
+    return found[0]
+
+
+def test_a_session_that_times_out_in_time_is_as_it_should_be() -> None:
+    assert judged(closed(20_000 + ALLOWED_MS)).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize("reason", list(CloseReason))
+def test_one_that_closes_too_late_is_found(reason: CloseReason) -> None:
+    end = replace(LOST, cause=SessionCause.CLIENT)
+    found = judged(closed(20_000 + ALLOWED_MS + 100, reason), end)
+    assert (found.verdict, found.position, found.late_ms) == (Verdict.INVALID, 32_100, 90)
+
+
+def test_one_that_never_closes_is_found_where_the_log_goes_on() -> None:
+    assert judged(log(ends_ms=20_000 + ALLOWED_MS)).verdict is Verdict.VALID
+    found = judged(log())
+    assert (found.verdict, found.position, found.members) == (Verdict.INVALID, 100_000, (2,))
+
+
+def test_one_that_never_closes_is_found_where_the_run_goes_on_and_the_log_does_not() -> None:
+    events = log(ends_ms=21_000)
+    assert judged(events).verdict is Verdict.VALID
+    ended = replace(KNOWN, completed_ns=90 * S, last_term=0)
+    assert judged(events, known=ended).verdict is Verdict.INVALID
+    assert judged(events, known=replace(ended, last_term=1)).verdict is Verdict.VALID
+
+
+def test_a_new_leader_begins_the_time_out_anew() -> None:
+    both = (LED, NEXT)
+    late = closed(40_000 + ALLOWED_MS, term=1)
+    assert judged(late, clocks=both).verdict is Verdict.VALID
+    assert judged(closed(40_000 + ALLOWED_MS + 100, term=1), clocks=both).verdict is Verdict.INVALID
+    # It was due in the term before, which went on for long enough.
+    late.add_time(0, 39_000, OFFSET_MS + 39_000)
+    assert judged(late, clocks=both).verdict is Verdict.INVALID
+    assert judged(late, replace(LOST, ended_ns=39 * S), both).verdict is Verdict.VALID
+
+
+@pytest.mark.parametrize("until_ns", [25 * S, NEVER_NS])
+def test_what_is_done_to_the_cluster_begins_the_time_out_anew(until_ns: int) -> None:
+    late = closed(25_000 + ALLOWED_MS)
+    assert judged(late).verdict is Verdict.INVALID
+    assert judged(late, known=replace(KNOWN, troubles=(Trouble(21 * S, until_ns),))).verdict is Verdict.VALID
+    assert judged(late, clocks=(replace(LED, busy=((21 * S, until_ns),)),)).verdict is Verdict.VALID
+    assert judged(late, known=replace(KNOWN, troubles=(Trouble(3 * S, 4 * S),))).verdict is Verdict.INVALID
+
+
+def test_a_clock_that_moved_is_allowed_for() -> None:
+    late = closed(21_000 + ALLOWED_MS)
+    assert judged(late, clocks=(replace(LED, moved_ms=1_000),)).verdict is Verdict.VALID
+
+
+def test_a_session_that_opened_in_another_term_is_another_one() -> None:
+    assert judge_client_times(replace(KNOWN, ends=(replace(LOST, leadership_term_id=1),)), (), log(), (LED,)) == []
+
+
+def test_a_leader_without_a_finished_election_says_nothing() -> None:
+    assert judged(log(), clocks=(replace(LED, ready_ns=-1),)).verdict is Verdict.VALID
+
+
+def test_a_client_closes_only_what_it_closed() -> None:
+    events = closed(16_000, CloseReason.CLIENT_ACTION)
+    for cause in (SessionCause.LOST, SessionCause.CLUSTER):
+        assert judged(events, replace(LOST, cause=cause)).verdict is Verdict.INVALID
+    assert judged(events, replace(LOST, cause=SessionCause.CLIENT)).verdict is Verdict.VALID
+
+
+def test_a_session_in_use_does_not_time_out() -> None:
+    told = replace(LOST, cause=SessionCause.CLUSTER, ended_ns=18 * S)
+    calm = closed(17_000)
+    found = judged(calm, told)
+    assert (found.verdict, found.position, found.late_ms) == (Verdict.INVALID, 17_000, 5_000)
+    assert judged(closed(20_000), told).verdict is Verdict.VALID
+    assert judged(calm, replace(told, cause=SessionCause.LOST)).verdict is Verdict.VALID
+    assert judged(calm, told, clocks=(replace(LED, ready_ns=6 * S),)).verdict is Verdict.VALID
+    assert judged(calm, told, known=replace(KNOWN, troubles=(Trouble(3 * S, 6 * S),))).verdict is Verdict.VALID
+    assert judged(calm, told, clocks=(replace(LED, busy=((6 * S, 6 * S),)),)).verdict is Verdict.VALID
+
+
+def operation(took_ns: int, f: Function = Function.READ, outcome: Outcome = Outcome.OK) -> Operation:
+    return Operation(1, 0, f, "k", None, 50 * S, 50 * S + took_ns, outcome, None, 9)
+
+
+def test_only_answers_of_shipped_services_are_slow() -> None:
+    assert is_slow(operation(10 * S + 1), KNOWN)
+    assert not is_slow(operation(10 * S), KNOWN)
+    assert not is_slow(operation(99 * S, Function.CALL), KNOWN)
+    assert not is_slow(operation(99 * S, outcome=Outcome.UNKNOWN), KNOWN)
+
+
+def test_a_late_answer_is_found_where_nothing_was_done_to_the_cluster() -> None:
+    late = operation(100 * S)
+    (found,) = judge_client_times(KNOWN, [late], LogEvents(), ())
+    assert (found.verdict, found.operation, found.late_ms) == (Verdict.INVALID, 1, 90 * S // MS)
+    faulty = replace(KNOWN, troubles=(Trouble(51 * S, 140 * S),))
+    assert judge_client_times(faulty, [late], LogEvents(), ()) == []
+    short = replace(KNOWN, troubles=(Trouble(51 * S, 52 * S),))
+    assert judge_client_times(short, [late], LogEvents(), ())[0].late_ms == 88 * S // MS
