@@ -64,7 +64,7 @@ CATALOGUE: Final = (
         breaks_too=("commits-kept",),
     ),
     PlantedBug(
-        services.message_delivered_twice, "some messages reach the service of a member twice", "linearizable", 2
+        services.message_delivered_twice, "some messages reach the service of a member twice", "linearizable", 1
     ),
     PlantedBug(
         services.session_ids_reused,
