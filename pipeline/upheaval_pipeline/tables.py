@@ -11,7 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from upheaval.errors import HarnessError
-from upheaval.records import FieldError, Json, Outcome, RunFolder, jsonfields, parse_fault, parse_operation
+from upheaval.records import (
+    TRACE_START,
+    FieldError,
+    Json,
+    Outcome,
+    RunFolder,
+    jsonfields,
+    parse_fault,
+    parse_operation,
+)
 from upheaval_chaos.record import Proof
 
 Row = tuple[Any, ...]
@@ -156,7 +165,7 @@ def _told(proof: Proof | None) -> dict[str, Any] | None:
 def trace_rows(folder: Path, run: str, member: int) -> Iterator[Row]:
     """The events of a member."""
     path = RunFolder(folder).member(member).trace
-    for number, entry in _entries(path):
+    for number, entry in _entries(path, torn_start=TRACE_START):
         if isinstance(entry, FieldError):
             yield _reject(TRACE, (run, member), path, number, entry)
             continue
@@ -183,16 +192,21 @@ def _entry_row(columns: str, place: Mapping[str, Any], entry: Mapping[str, Json]
     )
 
 
-def _entries(path: Path) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
+def _entries(path: Path, *, torn_start: bytes | None = None) -> Iterator[tuple[int, dict[str, Json] | FieldError]]:
     """The lines of a trace with their numbers: the fields of each, or what is wrong with it.
 
-    A last line that its writer did not finish is left out, as everywhere.
+    A last line that its writer did not finish is left out, as everywhere, and others that begin with `torn_start`.
     """
     for number, (_, line) in enumerate(read_lines(path), start=1):
         if not line.endswith(b"\n"):
             return
         try:
-            fields = _object(line)
+            try:
+                fields = _object(line)
+            except FieldError:
+                if torn_start is not None and jsonfields.is_torn(line, torn_start):
+                    continue
+                raise
             _require_int64(jsonfields.integer(fields, "ts"))
             jsonfields.text(fields, "event")
         except FieldError as error:

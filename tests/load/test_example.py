@@ -37,5 +37,6 @@ def test_a_service_with_a_bug_is_no_success(
     names_of = ("--service", f"locks:{service}", "--user", "lock_users:Locker")
     result = load.run(*names_of, "--users", "4", "--rate", "60", "--duration", "4s", "--timeout", "1", status=1)
     broken = {each["promise"]: each["detail"] for each in result["promises"] if each["verdict"] == "invalid"}
-    assert list(broken) == [promise]
+    # A clock gives another state in each replay, too.
+    assert broken.keys() - {Promise.SNAPSHOT_IS_REPLAY} == {promise}
     assert says in broken[promise]

@@ -1,6 +1,8 @@
 """A service of one's own with a bug: the verdict names the promise, the line of the code, and what was not checked."""
 
 import json
+import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 
 from upheaval import Cluster, Verdict
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cli.report import write_report
 from upheaval.report.logs import last_lines
@@ -94,3 +97,42 @@ def test_without_a_snapshot_states_were_not_checked(tmp_path: Path) -> None:
         report = cluster.assert_valid()
     assert {Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY} <= {each.promise for each in report.unchecked}
     assert "not checked" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("service", "says"),
+    [
+        ("Forgetful", "the snapshot does not hold all of the state"),
+        ("Silent", "the snapshot does not hold all of the state"),
+        ("Hashed", "a fresh copy of the service that reads the whole log, with another hash seed"),
+    ],
+)
+def test_a_state_that_is_not_what_the_log_and_the_snapshot_give_is_found(
+    service: str, says: str, tmp_path: Path
+) -> None:
+    """All members of the simulation are wrong alike."""
+    with run_of(service, tmp_path) as cluster:
+        report = cluster.verify()
+    assert report.finding(Promise.STATES_AGREE).verdict is Verdict.VALID
+    finding = report.finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.INVALID
+    assert says in finding.detail
+
+
+def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_not(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    module = source / "kept_locks.py"
+    module.write_text((SERVICES / "locks.py").read_text())
+    with Cluster("kept_locks:Locks", source, runtime="simulated", folder=tmp_path / "run") as cluster:
+        client = cluster.client()
+        for number in range(REQUESTS):
+            client.request(json.dumps({"id": number, "key": "lock"}).encode())
+        report = cluster.assert_valid()
+    assert report.finding(Promise.SNAPSHOT_IS_REPLAY).detail.endswith("; 1 states are those of a replay")
+    os.utime(module, (time.time() + 100, time.time() + 100))
+    again = verify_run(cluster.run.path).finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert again.verdict is Verdict.VALID
+    assert again.detail.endswith("; states are not replayed: its code was changed since the run")
+    module.unlink()
+    assert verify_run(cluster.run.path).finding(Promise.SNAPSHOT_IS_REPLAY).verdict is Verdict.VALID

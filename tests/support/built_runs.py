@@ -196,6 +196,13 @@ def end_lines(position: int, terms: Mapping[int, int], ns: int = 1) -> list[str]
     return [f'{{"ts":{ns},"component":"all",{line}}}' for line in lines]
 
 
+def end_processes(run: RunFolder) -> None:
+    """The process of each member tells that it has ended in order."""
+    for member_id in range(run.read_manifest().members):
+        with run.member(member_id).trace.open("a") as trace:
+            trace.write('{"ts":2,"component":"all","event":"process-end","status":0}\n')
+
+
 def trace_line(member: int, term: int, role: str = "LEADER") -> str:
     told = f'"event":"role","new":"{role}","role":"{role}","leadership_term_id":{term}'
     return f'{{"ts":1,"component":"all","member":{member},{told}}}'

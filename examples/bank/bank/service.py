@@ -14,9 +14,11 @@ class Bank(ClusteredService):
 
     def on_session_message(self, session, timestamp, payload, position):
         request = json.loads(bytes(payload))
-        answer = self.answers.get(request["id"])
+        # As a text, whatever it is: in the snapshot it is a name in a JSON object.
+        request_id = str(request["id"])
+        answer = self.answers.get(request_id)
         if answer is None:
-            answer = self.answers[request["id"]] = self.apply(request)
+            answer = self.answers[request_id] = self.apply(request)
         if session is not None:
             session.respond(json.dumps(answer).encode())
 

@@ -15,9 +15,9 @@ from upheaval.checkers.losses import losses_of
 from upheaval.checkers.positions import finals_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import named_snapshots, term_entries
-from upheaval.checkers.trace_facts import LOST_EVENTS, TraceFacts
+from upheaval.checkers.trace_facts import TraceFacts
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import SPLIT, STANDBY, Manifest, RunFolder, companion_folders, read_origin
+from upheaval.records import LOST_EVENTS, SPLIT, STANDBY, Manifest, RunFolder, companion_folders, read_origin
 from upheaval_node.files import layout
 
 _MEMBER: Final = re.compile(r"member-(\d+)")

@@ -246,6 +246,9 @@ def _check_recordings(folder: MemberFolder, *, is_at_end: bool) -> int:
         recording = by_id.get(entry.recording_id)
         if recording is not None:
             _check_recording(folder, entry, recording)
+        elif not entry.is_term and entry.position > 0 and folder.member_id != _NOBODY:
+            detail = f"does not have recording {entry.recording_id}, of the snapshot at {entry.position}"
+            raise _broken(folder, catalog, detail, entry.position)
     if terms:
         try:
             log = RecordedLog(folder)

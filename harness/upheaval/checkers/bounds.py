@@ -69,6 +69,10 @@ class _Member:
     """Elections that it began because others were silent, and when it had heard of each of them in the term."""
     _leads: _Leadership | None = None
     _is_ready: bool = False
+    _component: Json = None
+    """Which of its processes leads or follows."""
+    _last: TraceEvent | None = None
+    """The last line of that process."""
     _entered: tuple[Json, Json] = (None, None)
     """The term that it is in, and its leader."""
     _told_ns: dict[Json, int] = field(default_factory=dict)
@@ -78,7 +82,7 @@ class _Member:
         """The next line of the trace."""
         match event.event:
             case TraceKind.PROCESS_START:
-                self._leads, self._is_ready = None, False
+                self.close()
             case TraceKind.LEADERSHIP_TERM if event.fields.get("source") == "election":
                 self._enter(event)
             case TraceKind.ELECTION_STATE | TraceKind.CLUSTER_END:
@@ -100,12 +104,21 @@ class _Member:
                     self._told_ns[event.fields.get("follower_member_id")] = event.ns
         if self._is_ready:
             self.ready[-1] = self.ready[-1][0], event.ns
+        if event.fields.get("component") == self._component:
+            self._last = event
+
+    def close(self) -> None:
+        """Nothing follows of the process. One that was killed may have been silent up to its last line."""
+        if self._leads is not None and self._last is not None and self._last.event != TraceKind.PROCESS_END:
+            self._leads.say(self._last)
+        self._leads, self._is_ready = None, False
 
     def _enter(self, event: TraceEvent) -> None:
         if not self._is_ready:
             self._is_ready = True
             self.ready.append((event.ns, event.ns))
         term = event.fields.get("leadership_term_id")
+        self._component = event.fields.get("component")
         self._entered, self._told_ns = (term, event.fields.get("leader_member_id")), {}
         if event.fields.get("leader_member_id") == self.member_id and isinstance(term, int):
             self._leads = _Leadership(term, self.member_id, event.ns, event.ns)
@@ -167,6 +180,7 @@ def _read(run: RunFolder, manifest: Manifest) -> Iterator[_Member]:
             member = _Member(member_id)
             for event in folder.read_trace():
                 member.add(event)
+            member.close()
             yield member
 
 

@@ -5,7 +5,6 @@ log that is judged, whatever the manifest says. This module knows traces and whe
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +12,6 @@ from upheaval.checkers.losses import losses_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import quorum_of
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.errors import UsageError
 from upheaval.records import FinalPosition, Manifest, Operation, Outcome, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
@@ -67,7 +65,7 @@ UNBOUNDED: Final = LogBounds()
 
 
 def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
-    """From all traces. A malformed line ends what its trace tells here; who leads is judged from all of them."""
+    """From all traces. Raises `UsageError` for a malformed line."""
     members = range(manifest.members)
     folders = [run.member(member_id) for member_id in members]
     end_ns = completed_ns(manifest)
@@ -108,10 +106,9 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
 def _messages(run: RunFolder, members: Sequence[int]) -> Iterator[tuple[int, TraceEvent]]:
     for member_id in members:
         folder = run.member(member_id)
-        with suppress(UsageError):
-            for event in folder.read_trace() if folder.trace.exists() else ():
-                if event.event in (TraceKind.SEND, TraceKind.RECEIVE):
-                    yield member_id, event
+        for event in folder.read_trace() if folder.trace.exists() else ():
+            if event.event in (TraceKind.SEND, TraceKind.RECEIVE):
+                yield member_id, event
 
 
 def _position_of(event: TraceEvent) -> int | None:

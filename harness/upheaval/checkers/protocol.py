@@ -14,9 +14,8 @@ from upheaval.checkers.losses import losses_of
 from upheaval.checkers.node_states import candidate_term
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import MemberEvent, NotTold, Place, Rules
-from upheaval.checkers.trace_facts import LOST_EVENTS
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
-from upheaval.records import Manifest, MemberFolder, RunFolder, TraceEvent
+from upheaval.records import LOST_EVENTS, Manifest, MemberFolder, RunFolder, TraceEvent
 from upheaval.records.jsonfields import FieldError
 from upheaval_node.files import layout
 from upheaval_node.trace_kinds import TraceKind

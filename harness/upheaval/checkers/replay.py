@@ -1,9 +1,10 @@
-"""Runs a shipped service over a recorded log, outside of any cluster: what every member's state should be.
+"""Runs a service over a recorded log, outside of any cluster: what every member's state should be.
 
 The service is the node's own code; everything around it (sessions, timers, messages to the log) is done here anew, from
 what the log says. This module knows nothing of files or of other members.
 """
 
+import hashlib
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from upheaval_node.service.loader import SHORT_NAMES, load_service
 _LONGEST_MESSAGE: Final = 64 * 1024
 _OF_OTHER_SERVICES: Final = -(1 << 63) + (1 << 56)
 """Below it are the numbers of messages that the first service of a member has put into the log."""
+_FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError, NodeError)
 _SNAPSHOT_FLAGS: Final = (0, NULL_INT32, 1)
 """Of requests for a snapshot; 1 leaves it to standbys (Aeron Cluster: ClusterActionRequest)."""
 
@@ -57,8 +59,12 @@ class _Session:
     encoded_principal: bytes = b""
     is_closing: bool = False
     is_connected: bool = False
+    heard: list[bytes] | None = None
+    """What it was answered, where somebody wants to know."""
 
     def offer(self, *parts: Buffer) -> int:
+        if self.heard is not None:
+            self.heard.append(b"".join(parts))
         return max(sum(map(len, parts)), 1)
 
     def respond(self, *parts: Buffer) -> bool:
@@ -136,15 +142,13 @@ def can_replay(service: str) -> bool:
     return service in SHORT_NAMES
 
 
-_OF_ITS_CODE: Final = (ArithmeticError, LookupError, ValueError, TypeError, NodeError)
-"""What the code of a service may fail with: that leaves its state as it is, on every member alike."""
-
-
 class Replay:
     """One service from the beginning of its log, or from a state that a snapshot holds."""
 
-    def __init__(self, service: str, state: ExpectedState | None = None) -> None:
+    def __init__(self, service: str, state: ExpectedState | None = None, *, is_own: bool = False) -> None:
+        """`is_own`: a user's service, which may raise whatever it likes."""
         self._cluster = _Cluster()
+        self._failures = (Exception,) if is_own else _FAILURES
         self._service = load_service(service)
         if state is not None:
             self._cluster.log_position = state.position
@@ -183,7 +187,8 @@ class Replay:
         if isinstance(decoded, cm.ClusterActionRequest):
             self._cluster.time = decoded.timestamp
             return decoded.action == cm.ClusterAction.SNAPSHOT and decoded.flags in _SNAPSHOT_FLAGS
-        with suppress(*_OF_ITS_CODE):
+        # A failure of the service's own code: it leaves the state as it is, on every member alike.
+        with suppress(*self._failures):
             self._apply_event(decoded)
         return False
 
@@ -193,7 +198,7 @@ class Replay:
         if session_id < _OF_OTHER_SERVICES and self._cluster.pending:
             self._cluster.pending.popleft()
         payload = memoryview(content)[session_header.LENGTH :]
-        with suppress(*_OF_ITS_CODE):
+        with suppress(*self._failures):
             self._service.on_session_message(self._cluster.sessions.get(session_id), timestamp, payload, position)
 
     def _apply_event(self, event: object) -> None:
@@ -205,7 +210,9 @@ class Replay:
                 self._service.on_timer_event(event.correlation_id, event.timestamp)
             case cm.SessionOpenEvent():
                 cluster.time = event.timestamp
-                session = _Session(event.cluster_session_id)
+                session = _Session(
+                    event.cluster_session_id, event.response_stream_id, event.response_channel, event.encoded_principal
+                )
                 cluster.sessions[session.id] = session
                 self._service.on_session_open(session, event.timestamp)
             case cm.SessionCloseEvent():
@@ -215,6 +222,45 @@ class Replay:
                     self._service.on_session_close(closed, event.timestamp, cm.CloseReason(event.close_reason))
             case cm.NewLeadershipTermEvent():
                 cluster.time = event.timestamp
+                with suppress(ValueError):
+                    cluster.time_unit = ClusterTimeUnit(event.time_unit)
+                self._service.on_new_leadership_term_event(
+                    leadership_term_id=event.leadership_term_id,
+                    log_position=event.log_position,
+                    timestamp=event.timestamp,
+                    term_base_log_position=event.term_base_log_position,
+                    leader_member_id=event.leader_member_id,
+                    log_session_id=event.log_session_id,
+                    time_unit=cluster.time_unit,
+                    app_version=event.app_version,
+                )
+
+    def probe(self, request: LoggedMessage) -> tuple[bytes, ...]:
+        """What a client hears that sends a request of the log once more, and what the service offers to the log."""
+        _, session_id, _ = session_header.unpack_session_header(request.content)
+        session = _Session(session_id, heard=[])
+        assert session.heard is not None
+        offered = len(self._cluster.pending)
+        payload = memoryview(request.content)[session_header.LENGTH :]
+        try:
+            self._service.on_session_message(session, self._cluster.time, payload, self._cluster.log_position)
+        except Exception as error:  # noqa: BLE001 - what a user's service raises is an answer, too
+            session.heard.append(f"raises {type(error).__name__}".encode())
+        return (*session.heard, *list(self._cluster.pending)[offered:])
+
+
+def is_request(message: LoggedMessage) -> bool:
+    """Whether a client sent it."""
+    content = message.content
+    return content[:8] == session_header.HEADER_BYTES and session_header.unpack_session_header(content)[1] >= 0
+
+
+def state_hash(state: Sequence[bytes]) -> str:
+    """Of the messages that a service wrote, each with its length before it."""
+    whole = hashlib.sha256()
+    for message in state:
+        whole.update(len(message).to_bytes(8, "little") + message)
+    return whole.hexdigest()
 
 
 def expected_states(service: str, log: Sequence[LoggedMessage]) -> Iterator[ExpectedState]:

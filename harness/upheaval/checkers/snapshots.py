@@ -6,16 +6,16 @@ with an earlier snapshot. Of shipped services the state is also made again from 
 beside the state is judged by `snapshot_fields`. This module knows recordings; it needs no cluster.
 """
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.checkers import snapshot_fields
 from upheaval.checkers.divergence import first_divergence
+from upheaval.checkers.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
-from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states
+from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
 from upheaval.checkers.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
@@ -62,14 +62,6 @@ class Snapshots:
     unreadable: str = ""
 
 
-def state_hash(state: Sequence[bytes]) -> str:
-    """Of the messages that a service wrote, each with its length before it."""
-    whole = hashlib.sha256()
-    for message in state:
-        whole.update(len(message).to_bytes(8, "little") + message)
-    return whole.hexdigest()
-
-
 def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> list[Finding]:
     """A finding for each of the two promises; none for a run without snapshots.
 
@@ -84,7 +76,10 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     agree = _states_agree(found, expected, log, manifest.service)
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
-    return [agree, _equal_replay(found, _Given(asked, expected, log_end, is_copied))]
+    replayed = _equal_replay(found, _Given(asked, expected, log_end, is_copied))
+    if found.services and not can_run and replayed.verdict is Verdict.VALID:
+        replayed = _own_state(found, replay_own(run, manifest, log_member, log_end), replayed)
+    return [agree, replayed]
 
 
 # --- reading ---
@@ -191,6 +186,31 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     return Finding(
         Promise.SNAPSHOT_IS_REPLAY, Verdict.VALID, f"{how} of {count} recordings are as the log gives them{rest}"
     )
+
+
+def _own_state(found: Snapshots, own: OwnReplay, finding: Finding) -> Finding:
+    """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
+    if own.why_not:
+        return replace(finding, detail=f"{finding.detail}; states are not replayed: {own.why_not}")
+    for snapshot in sorted(found.services, key=lambda each: each.position):
+        right = own.hashes.get(snapshot.position)
+        if snapshot.service_id == REPLAYED_SERVICE and right is not None and snapshot.hash != right:
+            detail = (
+                f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
+                f"reads the whole log, with another hash seed, comes to {right[:_SHOWN_DIGITS]}"
+            )
+            return replace(
+                finding,
+                verdict=Verdict.INVALID,
+                detail=detail,
+                members=_members([snapshot]),
+                position=snapshot.position,
+            )
+    if own.difference:
+        detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
+        what = "the snapshot does not hold all of the state"
+        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}", position=own.position)
+    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay")
 
 
 def _broken_at(

@@ -6,12 +6,10 @@ Pure facts; this module knows no promise.
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from upheaval.records import MemberFolder, RunFolder, TraceEvent
+from upheaval.records import LOST_EVENTS, MemberFolder, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import MS
 
-LOST_EVENTS: Final = "lost_events_before"
-"""A field of the line that follows on lines which could not be written."""
 _BEFORE_START: Final = (TraceKind.CERTIFICATES_READ, TraceKind.ERROR)
 """What a process may tell before it tells that it has started: certificates are read first."""
 _POSITIONS: Final = ("log_position", "commit_position", "append_position")

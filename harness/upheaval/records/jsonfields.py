@@ -199,10 +199,22 @@ def read_text(path: Path) -> str:
         raise UsageError(f"{path} is not UTF-8 text (byte {error.start}): restore the file") from error
 
 
-def read_lines(path: Path, *, torn_end_allowed: bool = False) -> Iterator[tuple[int, dict[str, Json]]]:
+TORN: Final[dict[str, Json]] = {}
+"""In the place of a line that was not written in full."""
+
+
+def is_torn(line: bytes, start: bytes) -> bool:
+    """Whether a line that is no JSON is what is left of one that begins so, or nothing is."""
+    return line == b"\n" or line.startswith(start)
+
+
+def read_lines(
+    path: Path, *, torn_end_allowed: bool = False, torn_start: bytes | None = None
+) -> Iterator[tuple[int, dict[str, Json]]]:
     """The objects of a file of JSON lines with their line numbers.
 
-    With `torn_end_allowed`, a last line without its newline is left out: its writer was killed while it wrote.
+    With `torn_end_allowed`, a last line without its newline is left out: its writer was killed while it wrote. With
+    `torn_start`, `TORN` is in the place of one that begins so and was not written in full.
     Raises `UsageError` with file, line and reason for the first malformed line.
     """
     number = 0
@@ -213,7 +225,12 @@ def read_lines(path: Path, *, torn_end_allowed: bool = False) -> Iterator[tuple[
                     return
                 if len(line) > LINE_LENGTH_MAX:
                     raise FieldError(f"longer than {LINE_LENGTH_MAX} bytes")
-                yield number, parse_object(line.decode("utf-8"))
+                try:
+                    yield number, parse_object(line.decode("utf-8"))
+                except FieldError:
+                    if torn_start is None or not is_torn(line, torn_start):
+                        raise
+                    yield number, TORN
     except OSError as error:
         raise EnvironmentFault(f"cannot read {path}: {error.strerror}") from error
     except UnicodeDecodeError:

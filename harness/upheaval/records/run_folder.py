@@ -20,6 +20,10 @@ from upheaval.records.session_ends import SessionEnd, parse_session_end
 from upheaval_chaos.record import FaultRecord, Proof
 
 FORMAT_VERSION = 2
+TRACE_START: Final = b'{"ts":'
+"""What each line of a trace begins with."""
+LOST_EVENTS: Final = "lost_events_before"
+"""A field of the line of a trace that follows on lines which could not be written."""
 SESSIONS_NAME: Final = "sessions.jsonl"
 MEMBERS_MAX: Final = 9
 SYNC_LEVEL_MAX: Final = 2
@@ -77,6 +81,8 @@ class Manifest:
     components: Components = TOGETHER
     service: str = ""
     more_services: tuple[str, ...] = ()
+    source: str = ""
+    """The folder with the code of a user's service, on the machine that made the run."""
     seed: int | None = None
     created: str = ""
     host: str = ""
@@ -174,8 +180,19 @@ class MemberFolder:
         return sorted(self.path.glob("protocol*.jsonl"), key=lambda path: (path.name.split(".")[0], -len(path.name)))
 
     def read_trace(self) -> Iterator[TraceEvent]:
-        """The events in order. A last line that its writer did not finish (SIGKILL) is left out."""
-        for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True):
+        """The events in order. A last line that its writer did not finish (SIGKILL) is left out.
+
+        So are others that it could not finish (a full disk): the next event says that some were lost.
+        """
+        torn = 0
+        for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True, torn_start=TRACE_START):
+            if fields is jsonfields.TORN:
+                torn += 1
+                continue
+            if torn:
+                told = fields.get(LOST_EVENTS)
+                fields[LOST_EVENTS] = max(torn, told if isinstance(told, int) else 0)
+                torn = 0
             try:
                 yield TraceEvent(number, jsonfields.integer(fields, "ts"), jsonfields.text(fields, "event"), fields)
             except FieldError as error:

@@ -468,6 +468,7 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         components=spec.components,
         service=spec.service,
         more_services=spec.more_services,
+        source=spec.python_path[0] if spec.python_path else "",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),
         boot_id=_boot_id(),

@@ -42,6 +42,7 @@ class SimulatedBackend(SimulatedTarget):
             settings=profile_settings("test", sync_level=spec.sync_level),
             service=spec.service,
             more_services=spec.more_services,
+            source=spec.source,
             folder=folder,
             traces_protocol=True,
         )

@@ -56,6 +56,12 @@ def a_trace_lost_its_beginning(run: Path) -> None:
     _keep(_trace(run, 2), lambda number, _: number > 100)
 
 
+def a_full_disk_tore_a_line_of_a_trace(run: Path) -> None:
+    lines = _lines(_trace(run, 1))
+    torn = lines[200][:70] + "\n"
+    _trace(run, 1).write_text("".join([*lines[:200], torn, *lines[201:]]))
+
+
 def a_trace_lost_its_end(run: Path) -> None:
     lines = len(_lines(_trace(run, 2)))
     _keep(_trace(run, 2), lambda number, _: number < lines - 300)
@@ -229,6 +235,7 @@ ABSENT = (
     _absent(a_trace_is_gone, "member-1/trace.jsonl is missing"),
     _absent(a_trace_is_empty, "member-1/trace.jsonl", "start of 'all'"),
     _absent(a_trace_lost_its_beginning, "member-2/trace.jsonl:1"),
+    _absent(a_full_disk_tore_a_line_of_a_trace, "member-1/trace.jsonl:202 says that 1 events before it were lost"),
     _absent(a_trace_lost_its_end, "member-2/trace.jsonl ends at position"),
     _absent(a_trace_does_not_say_that_the_last_term_was_entered, "member-1/trace.jsonl", "term 1"),
     _absent(nobody_entered_the_first_term, "no trace tells of term 0"),

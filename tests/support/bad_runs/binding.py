@@ -237,6 +237,11 @@ def a_recording_is_there_twice(run: Path) -> None:
     _put(catalog, _descriptor(catalog, 2) + 16, "q", 1)
 
 
+def the_recording_of_a_snapshot_is_gone_from_the_catalog(run: Path) -> None:
+    catalog = _catalog(run)
+    _put(catalog, _descriptor(catalog, 2) - _DESCRIPTOR_HEADER + 4, "i", 0)
+
+
 def _bad(damage: Callable[[Path], None], *says: str) -> BadRun:
     def sealed_anew(run: Path) -> None:
         RunFolder(run).unseal()
@@ -253,6 +258,10 @@ _CATALOG = "member-1/archive/archive.catalog"
 BINDING = (
     _bad(a_members_folder_is_a_copy_of_anothers, "member-2/trace.jsonl is of member 0 in line 1"),
     _bad(a_trace_is_of_another_run, "member-1/trace.jsonl is of run other in line 1"),
+    _bad(
+        the_recording_of_a_snapshot_is_gone_from_the_catalog,
+        "member-1/archive/archive.catalog does not have recording 2, of the snapshot at",
+    ),
     _bad(a_process_never_started, "member-1/trace.jsonl has process 2 in line"),
     _bad(a_module_mark_is_of_another_member, "member-1/cluster/cluster-mark.dat is of member 0"),
     _bad(a_service_mark_is_of_another_service, "member-1/cluster/cluster-mark-service-0.dat is of service 3"),

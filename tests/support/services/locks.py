@@ -58,3 +58,27 @@ class Timed(Locks):
 
     def take(self, key: str, request_id: Any) -> None:
         self.holders[key] = time.time()
+
+
+class Forgetful(Locks):
+    """Leaves a field out of its snapshot."""
+
+    def load(self, told: dict[str, Any]) -> None:
+        self.holders = told["holders"]
+
+    def state(self) -> dict[str, Any]:
+        return {"holders": self.holders}
+
+
+class Silent(Locks):
+    """Writes nothing."""
+
+    def on_take_snapshot(self, snapshot_publication: SnapshotPublication) -> None:
+        """Nothing."""
+
+
+class Hashed(Locks):
+    """Picks a member of a set of texts."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        self.holders[key] = next(iter({f"{key}-{number}" for number in (request_id, 1, 2, 3, 4, 5)}))

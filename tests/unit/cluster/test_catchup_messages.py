@@ -7,7 +7,8 @@ from upheaval_node.archive.replay import ReplaySession
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.channel import Channel
 from upheaval_node.protocol.constants import LOG_STREAM_ID
-from upheaval_node.types import MAX_POSITION, MS, S
+from upheaval_node.steps import Steps
+from upheaval_node.types import MAX_POSITION, MS, NULL_VALUE, S
 
 
 def behind(gap: int = 200) -> tuple[ClusterWorld, Member, Member]:
@@ -15,7 +16,8 @@ def behind(gap: int = 200) -> tuple[ClusterWorld, Member, Member]:
     world = ClusterWorld(3)
     world.start_all()
     leader = world.await_all()
-    late = world.followers()[0].id
+    late = world.followers()[-1].id
+    assert late > 0
     client = world.client()
     world.echo(client, [b"before"])
     world.kill(late)
@@ -89,7 +91,9 @@ def test_a_follower_gets_one_replay_of_the_leaders_log_however_often_it_asks() -
     while not replays(leader):
         world.turn()
     (replay,) = replays(leader)
+    call = module._log.catchups._calls[late.id]
     module._messages.on_catchup_position(world.now, again)
+    assert module._log.catchups._calls == {late.id: call}
     world.turn()
     assert replays(leader) == [replay]
     publisher = module._log.leader_log.publisher
@@ -104,16 +108,38 @@ def test_a_follower_gets_one_replay_of_the_leaders_log_however_often_it_asks() -
     assert replay._publication.stream_id == LOG_STREAM_ID
 
 
-def test_a_replay_that_is_given_up_before_it_began_ends() -> None:
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_replay_that_is_given_up_ends_at_once(has_begun: bool) -> None:
+    """Also when the archive has not said yet which one it is."""
     world, leader, late = behind()
     until_asked(world, leader, late)
     catchups = leader.module._log.catchups
+    call = catchups._calls[late.id]
+    member = leader.module.members[late.id]
     world.kill(late.id)
-    assert replays(leader) == []
+    if has_begun:
+        world.until(lambda: member.catchup_replay_session_id != NULL_VALUE, step_ms=1)
+        assert [each.session_id for each in replays(leader)] == [member.catchup_replay_session_id]
+    assert call.done is has_begun
     catchups.stop(late.id)
-    world.until(lambda: replays(leader) != [], step_ms=1)
-    world.until(lambda: replays(leader) == [])
     assert not catchups.has(late.id)
+    assert member.catchup_replay_session_id == NULL_VALUE
+    world.until(lambda: call.done and replays(leader) == [], ms=100, step_ms=1)
+
+
+def test_no_replay_begins_while_the_services_of_the_leader_join_its_log() -> None:
+    """It has the session id of the log, so that they could take it for the log."""
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    module, other = leader.module, world.followers()[-1]
+    log, ask = module._log, cm.CatchupPosition(module.leadership_term_id, 0, other.id, f"m{other.id}:4")
+    log._joining = Steps(iter(()))  # type: ignore[arg-type]
+    module._messages.on_catchup_position(world.now, ask)
+    assert not log.catchups.has(other.id)
+    log._joining = None
+    module._messages.on_catchup_position(world.now, ask)
+    assert log.catchups.has(other.id)
 
 
 def test_a_member_that_looks_for_a_leader_needs_no_replay_any_more() -> None:

@@ -198,6 +198,33 @@ def test_a_leader_announces_its_term_with_all_that_there_is_to_know() -> None:
     assert ready == {**wanted, "log_leadership_term_id": term, **changed}
 
 
+def test_positions_are_told_with_their_sender_and_term() -> None:
+    third = Third()
+    leader, world = third.leader, third.world
+    for follower in world.followers():
+        told = [each for each in follower.trace.named("send") if each["to"] == leader.id]
+        reports = [each for each in told if each["message"] == "AppendPosition"]
+        assert {(each["leadership_term_id"], each["follower_member_id"]) for each in reports} == {
+            (third.term, follower.id)
+        }
+        # The first is of its election, the others follow the log.
+        assert (reports[0]["log_position"], reports[0]["flags"]) == (third.base, 0)
+        recorded = follower.module._log.recording.position
+        assert recorded is not None
+        assert recorded > third.base
+        assert reports[-1]["log_position"] == recorded
+    began = max(at for at, (_, name, _) in enumerate(leader.trace.events) if name == "election_state")
+    commits = [(at, each) for at, (_, _, each) in enumerate(leader.trace.events) if is_commit(each)]
+    assert {(each["leadership_term_id"], each["leader_member_id"]) for _, each in commits} == {(third.term, leader.id)}
+    in_election = [each["log_position"] for at, each in commits if at < began]
+    assert in_election[0] == third.base
+    assert commits[-1][1]["log_position"] == leader.module.commit_position > third.base
+
+
+def is_commit(fields: dict[str, int | str | bool | None]) -> bool:
+    return fields.get("message") == "CommitPosition" and "to" in fields
+
+
 def test_a_running_leader_tells_a_member_of_the_first_term_about_the_second_one() -> None:
     third = Third()
     leader, world = third.leader, third.world

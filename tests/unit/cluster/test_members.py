@@ -108,6 +108,10 @@ def test_a_quorum_is_at_a_position_of_a_term(term: int, position: int, heard_ns:
     assert has_quorum_at_position(members, 3, 96, NOW_NS, TIMEOUT_NS) is is_there
 
 
+def test_members_that_have_no_position_yet_count_as_at_the_start_of_the_log() -> None:
+    assert quorum_position([member(0), member(1), member(2)], NOW_NS, TIMEOUT_NS) == 0
+
+
 def test_the_log_of_another_term_counts_for_no_quorum_position() -> None:
     members = [member(0, 3, 96), member(1, 2, 500), member(2, 4, 500), member(3, 3, 64), member(4)]
 

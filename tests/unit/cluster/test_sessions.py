@@ -9,7 +9,8 @@ from upheaval_node.cluster.session import LEGAL_MOVES, SessionState
 from upheaval_node.cluster.sessions import SCANS_PER_TIMEOUT
 from upheaval_node.media.api import Image, Message, Subscription
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import Now, S
+from upheaval_node.protocol.codec import NULL_INT32
+from upheaval_node.types import NULL_VALUE, Now, S
 
 
 class Refuse(AcceptEveryone):
@@ -295,6 +296,21 @@ def test_an_election_undoes_what_was_not_committed() -> None:
     assert world.sessions.next_committed_session_id == kept_session.id + 1
 
 
+def test_a_stream_of_before_an_election_ends_no_session_after_it() -> None:
+    """The client may have come back on another one."""
+    world = PartsWorld()
+    client = ClientSide(world)
+    client.connect()
+    (session,) = world.sessions.open.values()
+    commit = world.log_publication.position
+    world.sessions.on_keep_alive(world.now, cm.SessionKeepAlive(TERM, session.id), client.image)
+    assert session.ingress_image is client.image
+    world.sessions.leave_term(commit)
+    world.sessions.become_leader(world.now, is_startup=False)
+    world.sessions.on_image_lost(client.image)
+    assert list(world.sessions.open) == [session.id]
+
+
 def test_a_committed_close_stays_closed() -> None:
     world = PartsWorld()
     client = ClientSide(world)
@@ -327,6 +343,21 @@ def test_sessions_from_before_a_start_are_closed_by_the_new_leader() -> None:
     world.sessions.check(world.now)
     assert entry_types(world) == ["SessionCloseEvent"]
     assert not world.sessions.sessions
+
+
+def test_a_snapshot_has_what_there_is_to_know_of_each_session() -> None:
+    world = PartsWorld()
+    first, second = ClientSide(world, "a"), ClientSide(world, "b")
+    first.connect(correlation_id=41)
+    opened_first = world.log_publication.position
+    second.connect(correlation_id=42)
+    opened_second = world.log_publication.position
+    world.leader.active_log = None
+    world.sessions.close_by_service(world.now, 2)
+    assert world.sessions.records() == [
+        cm.ClusterSession(1, 41, opened_first, NULL_VALUE, NULL_INT32, 102, first.channel),
+        cm.ClusterSession(2, 42, opened_second, NULL_VALUE, cm.CloseReason.SERVICE_ACTION, 102, second.channel),
+    ]
 
 
 def test_a_session_that_the_log_closes_is_gone() -> None:

@@ -112,6 +112,25 @@ def test_a_trace_line_that_was_cut_by_a_kill_is_left_out(tmp_path: Path) -> None
     assert [event.event for event in member.read_trace()] == ["a", "b"]
 
 
+def test_lines_that_a_full_disk_tore_are_told_by_the_next_one(tmp_path: Path) -> None:
+    member = RunFolder(tmp_path).member(1)
+    member.path.mkdir()
+    torn = '{"ts":2,"ev'
+    told = '{"ts":4,"event":"d","lost_events_before":3}'
+    member.trace.write_text(f'{{"ts":1,"event":"a"}}\n{torn}\n\n{torn}{{"ts":3,"event":"c"}}\n{told}\n{torn}\n{told}\n')
+    events = [(event.line, event.event, event.fields.get("lost_events_before")) for event in member.read_trace()]
+    assert events == [(1, "a", None), (5, "d", 3), (7, "d", 3)]
+
+
+@pytest.mark.parametrize("line", ["{]", "[]", "{}", '{"ts":"x","event":"a"}', "nonsense"])
+def test_what_no_member_can_have_begun_to_write_is_no_torn_line(line: str, tmp_path: Path) -> None:
+    member = RunFolder(tmp_path).member(1)
+    member.path.mkdir()
+    member.trace.write_text(f'{line}\n{{"ts":1,"event":"a"}}\n')
+    with pytest.raises(UsageError, match=r"trace\.jsonl:1: "):
+        list(member.read_trace())
+
+
 def test_a_line_of_history_is_json_with_the_documented_fields() -> None:
     operation = Operation(1, 0, Function.WRITE, "k", 5, 10, 20, Outcome.OK, None, 96)
     assert list(parse_object(operation.to_json())) == [

@@ -126,3 +126,82 @@ def test_time_outs_that_no_member_can_have_are_named(tmp_path: Path) -> None:
     run.write_manifest(Manifest("run-1", "process", 3, "test", 0, timeouts={"patience": 1}))
     with pytest.raises(UsageError, match=r"timeouts\.patience is not a setting"):
         judged(run)
+
+
+def silent(path: Path, *last: str) -> RunFolder:
+    """Member 0 leads, sends no heartbeat after second 2, and `last` is the end of its trace; the others are well."""
+    run = RunFolder(path)
+    run.create(Manifest("run-1", "process", 3, "test", 0))
+    heard = [elected(1, 0, 0), heartbeat(2, 0, 0, sent=False), line(9, "service-ack")]
+    leader = [elected(1, 0, 0), heartbeat(1.5, 0, 0, sent=True), heartbeat(2, 0, 0, sent=True), *last]
+    for member_id, lines in enumerate([leader, heard, heard]):
+        run.member(member_id).path.mkdir()
+        run.member(member_id).trace.write_text("".join(lines))
+    return run
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"),
+    [
+        ([line(3.5, "service-ack")], Verdict.INVALID),
+        ([line(3.5, "service-ack"), line(4, "process-start")], Verdict.INVALID),
+        ([line(2.9, "service-ack"), line(4, "process-start")], Verdict.VALID),
+        ([line(3.5, "service-ack", component="archive"), line(4, "process-start")], Verdict.VALID),
+        ([line(3.5, "service-ack"), line(3.6, "process-end")], Verdict.VALID),
+    ],
+    ids=["ran on", "killed", "killed in time", "another process ran on", "ended in order"],
+)
+def test_a_silence_that_a_kill_ends_counts(last: list[str], verdict: Verdict, tmp_path: Path) -> None:
+    assert judged(silent(tmp_path, *last)) is verdict
+
+
+def gave_up(path: Path, second: float, reason: str, *heard: str, leads: int = 0) -> RunFolder:
+    """Member 1 begins an election at `second` for that reason; `heard` is what it received in the term of `leads`."""
+    run = RunFolder(path)
+    run.create(Manifest("run-1", "process", 3, "test", 0))
+    lines = [elected(1, leads, 0), *heard, line(second, "election_state", state="INIT", reason=reason)]
+    for member_id in range(3):
+        run.member(member_id).path.mkdir()
+        own = lines if member_id == 1 else [elected(1, leads, 0), heartbeat(1.1, leads, 0, sent=member_id == leads)]
+        run.member(member_id).trace.write_text("".join(own))
+    return run
+
+
+def appended(second: float, follower: int, term: int = 0) -> str:
+    fields = {"message": "AppendPosition", "leadership_term_id": term, "follower_member_id": follower}
+    return line(second, "receive", **fields)
+
+
+@pytest.mark.parametrize(
+    ("second", "heard", "verdict"),
+    [
+        (3.9, [heartbeat(3, 0, 0, sent=False)], Verdict.INVALID),
+        (4, [heartbeat(3, 0, 0, sent=False)], Verdict.VALID),
+        (3.9, [heartbeat(2.5, 0, 0, sent=False), heartbeat(3, 0, 1, sent=False)], Verdict.VALID),
+        (3.9, [heartbeat(2.5, 0, 0, sent=False), heartbeat(3, 2, 0, sent=False)], Verdict.VALID),
+        (3.9, [], Verdict.VALID),
+    ],
+    ids=["too early", "in time", "another term", "another leader", "never heard"],
+)
+def test_a_follower_gives_up_a_leader_that_is_silent(
+    second: float, heard: list[str], verdict: Verdict, tmp_path: Path
+) -> None:
+    assert judged(gave_up(tmp_path / "1", second, "leader heartbeat timeout", *heard)) is verdict
+    assert judged(gave_up(tmp_path / "2", second, "log disconnected", *heard)) is Verdict.VALID
+
+
+@pytest.mark.parametrize(
+    ("heard", "verdict"),
+    [
+        ([appended(2, 0), appended(3, 2)], Verdict.INVALID),
+        ([appended(2, 0), appended(2, 2)], Verdict.VALID),
+        ([appended(2, 0), appended(3, 2, term=1)], Verdict.VALID),
+        ([], Verdict.VALID),
+    ],
+    ids=["one is heard", "none is", "in another term", "never heard"],
+)
+def test_a_leader_gives_up_when_a_quorum_is_silent(heard: list[str], verdict: Verdict, tmp_path: Path) -> None:
+    beats = [heartbeat(1 + tenth / 10, 1, 0, sent=True) for tenth in range(25)]
+    lines = sorted([*heard, *beats], key=lambda each: int(json.loads(each)["ts"]))
+    run = gave_up(tmp_path, 3.5, "inactive follower quorum", *lines, leads=1)
+    assert judged(run) is verdict

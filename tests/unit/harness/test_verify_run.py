@@ -9,6 +9,7 @@ import pytest
 
 from support.built_runs import (
     LogBuilder,
+    end_processes,
     good_run,
     new_term,
     operation_index,
@@ -56,6 +57,7 @@ def test_what_only_the_harness_saw_fail_is_in_the_verdict_and_breaks_no_seal(
     told: str, promise: Promise, verdict: Verdict, tmp_path: Path
 ) -> None:
     good_run().write(tmp_path)
+    end_processes(RunFolder(tmp_path))
     seal(RunFolder(tmp_path))
     add_failure(RunFolder(tmp_path), Failure(told, "why it failed"))
     report = verify_run(tmp_path)

@@ -214,6 +214,7 @@ class SimulatedCluster:
         settings: MemberSettings | None = None,
         service: str = "workbench",
         more_services: tuple[str, ...] = (),
+        source: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         gate: Gate | None = None,
@@ -240,6 +241,7 @@ class SimulatedCluster:
         self.own_settings: dict[int, MemberSettings] = {}
         """Of members that start with others than those of the cluster."""
         self.service = service
+        self.source = source
         self.planted = planted
         self.build = build_with(planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
@@ -468,6 +470,7 @@ class SimulatedCluster:
                 sync_level=self.settings.cluster.file_sync_level,
                 service=self.service,
                 more_services=self.services[1:],
+                source=self.source,
                 seed=self.world.seed,
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),
