@@ -15,7 +15,7 @@ from typing import Final
 
 from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.invariants import Invariants
-from upheaval.campaign.swarm import Swarm, draw_swarm
+from upheaval.campaign.swarm import Cut, Swarm, draw_swarm
 from upheaval.campaign.variations import Variation
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
@@ -23,6 +23,7 @@ from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
+from upheaval.load.own import load_maker
 from upheaval.operations.restore import examine
 from upheaval.operations.simulated_restore import restore_into
 from upheaval.records import (
@@ -38,6 +39,8 @@ from upheaval.records import (
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.gate import Stranger, wrong_credentials
 from upheaval.runtimes.simulated.world import START_NS
+from upheaval.scenario import OwnCode
+from upheaval.workload import Load
 from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.record import Proof
 from upheaval_node.trace_kinds import TraceKind
@@ -49,6 +52,8 @@ RESTORED: Final = "restored"
 """The run folder of a cluster that was restored, in that of its seed."""
 FAULTS_MIN: Final = 3
 SEED_FILE: Final = "seed.json"
+KEPT_MAX: Final = 5
+"""Run folders of failed seeds that a campaign keeps."""
 
 
 class Fate(StrEnum):
@@ -95,6 +100,8 @@ class SeedOutcome:
     """What of the cluster was drawn beside all else, and what shows that it was so."""
     moves: dict[str, int] = field(default_factory=dict)
     """Of elections, by `OLD>NEW`."""
+    folder: str = ""
+    """Its run folder, where that was kept."""
 
     @property
     def is_valid(self) -> bool:
@@ -135,6 +142,7 @@ class SeedOutcome:
             "fault_counts": fields_of(self.faults),
             "seen_variations": {kind: asdict(proof) for kind, proof in self.variations.items()},
             "moves": dict(self.moves),
+            "folder": self.folder,
         }
 
 
@@ -151,6 +159,7 @@ class _Stage(SimulatedStage):
             settings=settings,
             gate=swarm.gate(),
             traces_protocol=traces_protocol,
+            make_load=Load if swarm.own is None else load_maker(swarm.own.user, swarm.own.source),
         )
         self.stranger: Stranger | None = None
         self.taken: Counter[str] = Counter()
@@ -317,7 +326,13 @@ class SeedOrigin:
 
     seed: int
     planted: str | None = None
+    own: OwnCode | None = None
+    cut: Cut | None = None
     digest: str = ""
+
+    def swarm(self) -> Swarm:
+        """The cluster that it draws."""
+        return draw_swarm(self.seed, own=self.own).cut_to(self.cut)
 
 
 def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
@@ -327,11 +342,15 @@ def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
 
 def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
     """As `run_seed`; the folder says what made it."""
-    run = SeedRun(draw_swarm(origin.seed), folder, origin.planted, traces_protocol=True)
+    run = SeedRun(origin.swarm(), folder, origin.planted, traces_protocol=True)
     run.run()
-    told = replace(origin, digest=run.stage.digest())
-    write_atomically(folder / SEED_FILE, json.dumps(asdict(told), indent=2) + "\n")
+    _write_origin(origin, run)
     return run
+
+
+def _write_origin(origin: SeedOrigin, run: SeedRun) -> None:
+    told = replace(origin, digest=run.stage.digest())
+    write_atomically(run.cluster.run.path / SEED_FILE, json.dumps(asdict(told), indent=2) + "\n")
 
 
 def seed_of_run(folder: Path) -> SeedOrigin | None:
@@ -342,8 +361,19 @@ def seed_of_run(folder: Path) -> SeedOrigin | None:
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:
     """Run and judge one seed below `scratch`, and leave nothing there."""
-    folder = scratch / f"seed-{seed}"
+    return try_origin(SeedOrigin(seed, planted), scratch, None)
+
+
+def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None) -> SeedOutcome:
+    """As `try_seed`; the run folder of one that failed goes into `keep`, unless there are enough already."""
+    folder = scratch / f"seed-{origin.seed}"
     try:
-        return SeedRun(draw_swarm(seed), folder, planted).run()
+        run = SeedRun(origin.swarm(), folder, origin.planted)
+        outcome = run.run()
+        if keep is not None and not outcome.is_valid and len(list(keep.glob("seed-*"))) < KEPT_MAX:
+            _write_origin(origin, run)
+            keep.mkdir(parents=True, exist_ok=True)
+            outcome.folder = str(shutil.move(folder, keep / folder.name))
+        return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)

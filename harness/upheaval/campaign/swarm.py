@@ -15,6 +15,7 @@ from upheaval.scenario import (
     AskFor,
     Begin,
     End,
+    OwnCode,
     Scenario,
     Step,
     WaitCompanion,
@@ -118,6 +119,16 @@ class PlannedFault:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """What is left of a seed's cluster that was made smaller: the numbers of its faults, and so on."""
+
+    faults: tuple[int, ...]
+    seconds: int
+    has_snapshots: bool = True
+    has_ending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Swarm:
     """One cluster of a campaign, its load and its faults. Durations are in nanoseconds, lengths in bytes."""
 
@@ -146,6 +157,31 @@ class Swarm:
     seconds: int = SECONDS
     """Of load."""
     variations: Variations = NO_VARIATIONS
+    own: OwnCode | None = None
+    """What the cluster runs, and who asks it, instead of what was drawn."""
+
+    @property
+    def shown_faults(self) -> list[str]:
+        """A few words about each, in order."""
+        return [f"{each.kind} at {each.start_ns / S:.3f} s" for each in self.faults]
+
+    @property
+    def whole(self) -> Cut:
+        """All of it."""
+        return Cut(tuple(range(len(self.faults))), self.seconds, bool(self.snapshot_interval_ns), bool(self.ending))
+
+    def cut_to(self, cut: Cut | None) -> "Swarm":
+        """What that leaves of it; all of it for None."""
+        if cut is None:
+            return self
+        return replace(
+            self,
+            faults=tuple(self.faults[number] for number in cut.faults),
+            seconds=cut.seconds,
+            snapshot_interval_ns=self.snapshot_interval_ns if cut.has_snapshots else 0,
+            ending=self.ending if cut.has_ending else "",
+            variations=self.variations.until(cut.seconds * S),
+        )
 
     def plain(self) -> Self:
         """The same without variations."""
@@ -190,10 +226,11 @@ class Swarm:
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
         fields: dict[str, Json] = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
-        fields["faults"] = [f"{each.kind} at {each.start_ns / S:.3f} s" for each in self.faults]
+        fields["faults"] = list(self.shown_faults)
         fields["skews_ms"] = list(self.skews_ms)
         fields["variations"] = self.variations.to_fields()
-        return fields
+        del fields["own"]
+        return {**fields, "user": "" if self.own is None else self.own.user}
 
     def restored(self) -> Scenario:
         """What happens to a cluster that begins with what another one of this kind left: it serves and is judged."""
@@ -249,15 +286,20 @@ class Swarm:
             ),
             self.workload(),
             (*steps, *last),
-        )
+        ).run_by(self.own)
 
 
 RESTORED_OPERATIONS: Final = 100
 """That a restored cluster has to acknowledge."""
 
 
-def draw_swarm(seed: int, seconds: int = SECONDS) -> Swarm:
+def draw_swarm(seed: int, seconds: int = SECONDS, own: OwnCode | None = None) -> Swarm:
     """The cluster of a seed: the same for ever, as long as this function stays as it is."""
+    swarm = _draw_swarm(seed, seconds)
+    return swarm if own is None else replace(swarm.plain(), service=own.service, own=own)
+
+
+def _draw_swarm(seed: int, seconds: int) -> Swarm:
     random = Random(f"swarm/{seed}")
     # Of its own, so that all else of a seed is what it was before clusters were ended.
     ending = Random(f"swarm/{seed}/ending")

@@ -50,11 +50,15 @@ class Companion:
     @property
     def starts(self) -> int:
         """How often it is started."""
-        return sum(isinstance(step, KeepCompanion) and step.action == START for _, step in self.steps)
+        return sum(_is_start(step) for _, step in self.steps)
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
         return {"name": self.config.name, "source": self.config.source, "starts": self.starts}
+
+
+def _is_start(step: Step) -> bool:
+    return isinstance(step, KeepCompanion) and step.action == START
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,17 @@ class Variations:
         if self.checksum:
             archive = replace(archive, record_checksum=self.checksum, replay_checksum=self.checksum)
         return replace(settings, media=media, archive=archive, cluster=cluster)
+
+    def until(self, end_ns: int) -> "Variations":
+        """Of a shorter load: what is done later than that is left out. A node beside the members runs at its end."""
+        damages = tuple(each for each in self.damages if each.start_ns + each.duration_ns < end_ns)
+        companion = self.companion
+        if companion is not None:
+            steps = [each for each in companion.steps if each[0] < end_ns]
+            while steps and not _is_start(steps[-1][1]):
+                steps.pop()
+            companion = replace(companion, steps=tuple(steps)) if steps else None
+        return replace(self, damages=damages, companion=companion)
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds them."""

@@ -28,6 +28,7 @@ from upheaval.scenario.values import (
     Heal as Heal,
     Inject as Inject,
     KeepCompanion as KeepCompanion,
+    OwnCode as OwnCode,
     Scenario as Scenario,
     Step as Step,
     WaitCaughtUp as WaitCaughtUp,
