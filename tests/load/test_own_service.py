@@ -31,6 +31,16 @@ class Lock(ClusteredService):
     def on_take_snapshot(self, publication):
         publication.offer(json.dumps(self.tokens).encode())
 
+class Ordered(Lock):
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def on_session_message(self, session, timestamp, payload, position):
+        self.seen.add(f"request {position}")
+        self.tokens["first seen"] = next(iter(self.seen))
+        super().on_session_message(session, timestamp, payload, position)
+
 class Cyclic(Lock):
     def on_session_message(self, session, timestamp, payload, position):
         super().on_session_message(session, timestamp, payload, position)
@@ -92,6 +102,14 @@ def test_a_scenario_runs_with_a_service_of_ones_own_and_is_replayed(runtime: str
     again = upheaval(elsewhere, "replay", "../run", "--runtime", "simulated", "--json")
     assert again.returncode == 0, again
     assert (json.loads(again.stdout)["digest"] == result["digest"]) is (runtime == "simulated")
+
+
+def test_the_order_of_a_set_is_seen_though_simulated_members_share_a_hash_seed(folder: Path) -> None:
+    service = ("--service", "lock:Ordered", "--user", "takers:Taker")
+    done = upheaval(folder, "run", "leader-killed", *service, "--runtime", "simulated", "--dir", "run", "--json")
+    assert done.returncode == 1, done
+    broken = [each["promise"] for each in json.loads(done.stdout)["promises"] if each["verdict"] == "invalid"]
+    assert broken == [Promise.SNAPSHOT_IS_REPLAY]
 
 
 def test_a_seed_whose_users_are_told_wrong_fails_everywhere_and_is_tried_first_the_next_time(folder: Path) -> None:

@@ -43,6 +43,7 @@ def campaign(options: argparse.Namespace) -> int:
         load_maker(own.user, own.source)
     if options.dir is not None:
         return _one(options, SeedOrigin(seeds[0], planted, own), seeds)
+    cluster_file.require_room(options.out or RUNS)
     with run_folder(options.out, "campaign") as folder:
         return _several(options, seeds, planted, own, folder)
 
@@ -94,6 +95,7 @@ def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
         raise UsageError("--dir keeps the run of one seed and writes no lines: remove --out")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there already and not an empty folder: give another --dir")
+    cluster_file.require_room(folder)
     outcome = keep_seed(origin, folder).outcome
     print(json.dumps(outcome.to_fields(), indent=2), flush=True)
     if not outcome.is_valid:

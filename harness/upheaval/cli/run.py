@@ -65,11 +65,14 @@ def run_exact_script(script: ExactScript, seed: int, folder: Path | None, *, as_
 
 @contextlib.contextmanager
 def new_run(folder: Path | None, name: str) -> Iterator[Path]:
-    """A folder that nothing is in yet. Raises `UsageError` for one that was given and has something in it."""
+    """A folder that nothing is in yet. Raises `UsageError` for one that was given and has something in it, and
+    `EnvironmentFault` for one that cannot be filled.
+    """
     with run_folder(folder, name) as chosen:
         path = chosen.absolute()
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
+        cluster_file.require_room(path)
         yield path
 
 

@@ -300,6 +300,7 @@ class SimulatedStage(SimulatedTarget):
             settings=settings,
             service=plan.service,
             more_services=plan.more_services,
+            source=plan.source,
             folder=RunFolder(folder),
             gate=gate,
             planted=planted,
