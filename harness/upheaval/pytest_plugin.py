@@ -24,6 +24,12 @@ if TYPE_CHECKING:
 MARKER = "upheaval"
 RUN_PROPERTY = "upheaval_run"
 REPLAY_PROPERTY = "upheaval_replay"
+SEED_PROPERTY = "upheaval_seed"
+SEED_FIXTURE = "upheaval_seed"
+FAILED_SEEDS = "upheaval/failed-seeds"
+"""In pytest's cache: the simulated seeds that failed last time, by the test without its parameters."""
+REMEMBERED_MAX = 20
+DETAIL_MAX = 300
 LAST_LINES = 5
 RUNTIMES = ("process", "simulated", "docker")
 _MARKER_OPTIONS = ("service", "source", "image", "members", "seed", "sync_level", "components", "links")
@@ -37,20 +43,26 @@ class _Run:
         self.folder = folder
         self.replay = replay
         self.has_failed = False
+        self.error: BaseException | None = None
 
 
 _RUN = pytest.StashKey[_Run]()
+_SEEDS = pytest.StashKey[range]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The options of the command line and of the ini file; `docs` has their use."""
     group = parser.getgroup("upheaval", "clusters of replicated state machines")
-    group.addoption("--runtime", choices=RUNTIMES, default="process", help="where clusters run")
+    group.addoption("--runtime", choices=RUNTIMES, default=None, help="where clusters run (default process)")
     group.addoption("--members", type=int, default=None, help="members of a cluster (default 3)")
     group.addoption("--seed", type=int, default=None, help="seed of workload and simulation (default 1)")
+    group.addoption(
+        "--seeds", metavar="A..B", default=None, help="each test once for each of these seeds, on the simulated runtime"
+    )
     group.addoption("--keep-runs", action="store_true", help="keep the run folders of tests that passed, too")
     parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
+    parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
 
@@ -58,21 +70,108 @@ def pytest_configure(config: pytest.Config) -> None:
     """Makes the marker known, so that `--strict-markers` accepts it."""
     options = ", ".join(_MARKER_OPTIONS)
     config.addinivalue_line("markers", f"{MARKER}(**options): options of the test's cluster: {options}")
+    if config.getoption("--seeds") is not None:
+        config.stash[_SEEDS] = _parsed_seeds(config)
+    config.pluginmanager.register(_FailedSeeds(config), "upheaval-failed-seeds")
+
+
+def _parsed_seeds(config: pytest.Config) -> range:
+    from upheaval.campaign.seeds import parse_seeds
+    from upheaval.errors import UsageError
+
+    if config.getoption("--seed") is not None:
+        raise pytest.UsageError("--seed and --seeds: give one of them")
+    if _runtime(config) != "simulated":
+        raise pytest.UsageError("--seeds is for the simulated runtime: on others a seed is no execution")
+    try:
+        return parse_seeds(config.getoption("--seeds"))
+    except UsageError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def _runtime(config: pytest.Config) -> str:
+    return config.getoption("--runtime") or ("process" if config.getoption("--seeds") is None else "simulated")
+
+
+# --- seeds ---
+
+
+class _FailedSeeds:
+    """Remembers, where the results of all workers arrive, which seeds of which tests failed."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._results: dict[str, dict[int, bool]] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        for name, seed in report.user_properties:
+            if name == SEED_PROPERTY and isinstance(seed, int):
+                results = self._results.setdefault(_test_of(report.nodeid), {})
+                results[seed] = results.get(seed, False) or report.failed
+
+    def pytest_sessionfinish(self) -> None:
+        if not self._results or hasattr(self._config, "workerinput"):
+            return
+        known = _failed_seeds(self._config)
+        for test, results in self._results.items():
+            others = [seed for seed in known.pop(test, []) if seed not in results]
+            failed = [seed for seed, has_failed in results.items() if has_failed]
+            if failed or others:
+                known[test] = [*failed, *others][:REMEMBERED_MAX]
+        if self._config.cache is not None:
+            self._config.cache.set(FAILED_SEEDS, known)
+
+
+def _failed_seeds(config: pytest.Config) -> dict[str, list[int]]:
+    cache = getattr(config, "cache", None)
+    found = None if cache is None else cache.get(FAILED_SEEDS, {})
+    return found if isinstance(found, dict) else {}
+
+
+def _test_of(nodeid: str) -> str:
+    return nodeid.partition("[")[0]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """A test with a simulated cluster, once for each seed: those that failed last time come first."""
+    config = metafunc.config
+    if SEED_FIXTURE not in metafunc.fixturenames or _runtime(config) != "simulated":
+        return
+    wanted = config.stash.get(_SEEDS, None)
+    failed = _failed_seeds(config).get(_test_of(metafunc.definition.nodeid), [])
+    if wanted is None:
+        if not failed or config.getoption("--seed") is not None:
+            return
+        markers = [mark.kwargs["seed"] for mark in metafunc.definition.iter_markers(MARKER) if "seed" in mark.kwargs]
+        wanted = range(markers[0], markers[0] + 1) if markers else range(1, 2)
+    seeds = list(dict.fromkeys([*failed, *wanted]))
+    metafunc.parametrize(SEED_FIXTURE, seeds, indirect=True, ids=[f"seed-{seed}" for seed in seeds])
+
+
+@pytest.fixture
+def upheaval_seed(request: pytest.FixtureRequest) -> int | None:
+    """The seed of the test's cluster that the command line chose for it, if it did."""
+    seed: int | None = getattr(request, "param", None)
+    return seed
 
 
 # --- fixtures ---
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
+def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterator["Cluster"]:
     """A cluster of its own for the test, up and with a leader; it is gone when the test is over."""
     from upheaval.testing.cluster import Cluster
     from upheaval.testing.signals import signals_interrupt
 
     item: pytest.Item = request.node
     options = _cluster_options(item)
+    if upheaval_seed is not None:
+        options["seed"] = upheaval_seed
     folder = _new_folder(item)
-    item.stash[_RUN] = run = _Run(folder, _replay_line(item, options))
+    item.stash[_RUN] = run = _Run(folder, _replay_line(item, options, upheaval_seed))
+    if options["runtime"] == "simulated":
+        item.user_properties.append((SEED_PROPERTY, options.get("seed", 1)))
     with signals_interrupt():
         try:
             made = Cluster(folder=folder, **options)
@@ -86,8 +185,21 @@ def cluster(request: pytest.FixtureRequest) -> Iterator["Cluster"]:
             yield made
         finally:
             made.down()
+    if run.has_failed:
+        _write_failure(item, run)
     if not run.has_failed and not item.config.getoption("--keep-runs"):
         _remove(folder)
+
+
+def _write_failure(item: pytest.Item, run: _Run) -> None:
+    """What failed stands in the run folder, so that whoever judges it says so, too."""
+    from upheaval.checkers.promises import Promise
+    from upheaval.errors import UnknownOutcome
+    from upheaval.records import Failure, RunFolder, add_failure
+
+    words = "" if run.error is None else " ".join(f"{type(run.error).__name__}: {run.error}".split())
+    promise = Promise.RUN_ENDED if isinstance(run.error, UnknownOutcome) else Promise.TEST_PASSED
+    add_failure(RunFolder(run.folder), Failure(promise, f"{item.nodeid}: {words[:DETAIL_MAX]}"))
 
 
 @pytest.fixture
@@ -120,7 +232,9 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     for name in ("members", "seed"):
         if config.getoption(f"--{name}") is not None:
             options[name] = config.getoption(f"--{name}")
-    options["runtime"] = config.getoption("--runtime")
+    if config.getini(f"{MARKER}_ignore"):
+        options["ignored"] = config.getini(f"{MARKER}_ignore")
+    options["runtime"] = _runtime(config)
     if options["runtime"] != "docker":
         options.pop("image", None)
     if "image" in options:
@@ -159,12 +273,14 @@ def _remove(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-def _replay_line(item: pytest.Item, options: dict[str, Any]) -> str:
+def _replay_line(item: pytest.Item, options: dict[str, Any], chosen_seed: int | None) -> str:
     """The same test with the same seed; on the simulated runtime that is the same execution."""
     path, separator, rest = item.nodeid.partition("::")
     where = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
     members, seed = str(options.get("members", 3)), str(options.get("seed", 1))
-    chosen = ["--runtime", options["runtime"], "--members", members, "--seed", seed]
+    # A test that has a seed among its parameters is only found by these.
+    seeds = ["--seed", seed] if chosen_seed is None else ["--seeds", seed]
+    chosen = ["--runtime", options["runtime"], "--members", members, *seeds]
     return shlex.join(["pytest", f"{where}{separator}{rest}", *chosen])
 
 
@@ -189,6 +305,7 @@ def pytest_runtest_makereport(
             properties = [(RUN_PROPERTY, str(run.folder)), (REPLAY_PROPERTY, run.replay)]
             item.user_properties += properties
             report.user_properties += properties
+            run.error = None if call.excinfo is None else call.excinfo.value
         run.has_failed = True
     return report
 

@@ -26,7 +26,7 @@ def test_tellers_at_the_bank(folder: Path, load: LoadCommands) -> None:
     ("service", "promise", "says"),
     [
         ("Raising", Promise.SERVICES_RAISED_NOTHING, "RuntimeError: half done, at locks.py:"),
-        ("Timed", Promise.STATES_AGREE, "member 0 has "),
+        ("Timed", Promise.STATES_AGREE, " of message 1 is the first that differs; ['"),
     ],
 )
 def test_a_service_with_a_bug_is_no_success(

@@ -1,15 +1,31 @@
 """Campaigns: what a seed draws, what it is judged by, what the command prints, and a short campaign of a few seeds."""
 
 import json
+import signal
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
+from upheaval.campaign.campaign import Summary, run_campaign
 from upheaval.campaign.invariants import Invariants
-from upheaval.campaign.seed import Fate, SeedOutcome, SeedRun, run_seed, try_seed
+from upheaval.campaign.seed import (
+    Fate,
+    SeedOrigin,
+    SeedOutcome,
+    SeedRun,
+    keep_seed,
+    run_seed,
+    seed_of_run,
+    try_origin,
+    try_seed,
+)
+from upheaval.campaign.seeds import parse_seeds
+from upheaval.campaign.shrink import shrink
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.cli.campaign import as_text
@@ -19,6 +35,7 @@ from upheaval.records import Function, Operation, Outcome, RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import World
+from upheaval.waits import wait_until
 from upheaval_node import counters as counter_types
 from upheaval_node.types import S
 
@@ -172,6 +189,36 @@ def test_the_folder_of_a_failed_seed_knows_why_it_failed(tmp_path: Path, capsys:
         assert ("this was the same execution" in printed.err) is (command[0] == "replay")
     assert main(["report", str(kept)]) == 0
     assert Promise.INVARIANTS.sentence in (kept / "report.html").read_text()
+
+
+def test_a_failed_seed_is_made_smaller_as_long_as_it_fails_alike(tmp_path: Path) -> None:
+    origin = SeedOrigin(1, "commit-position-goes-back")
+    failed = try_origin(origin, tmp_path, None)
+    smallest = shrink(origin, failed, tmp_path)
+    assert smallest.cut is not None
+    whole = origin.swarm()
+    assert len(smallest.cut.faults) < len(whole.faults)
+    assert (smallest.cut.seconds < whole.seconds, smallest.cut.has_snapshots, smallest.cut.has_ending) == (
+        True,
+        False,
+        False,
+    )
+    kept = keep_seed(smallest, tmp_path / "kept")
+    assert (kept.outcome.verdict, kept.outcome.promise) == (failed.verdict, failed.promise)
+    assert seed_of_run(tmp_path / "kept") == replace(smallest, digest=kept.stage.digest())
+
+
+def test_an_interrupted_campaign_says_what_it_did_until_then(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "upheaval.cli.main", "campaign", "--seeds", "1..1000", "--out", "out"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as started:
+        lines = tmp_path / "out" / "seeds.jsonl"
+        wait_until(lines.is_file, timeout_s=300, describe=lambda: "no seed has ended")
+        started.send_signal(signal.SIGINT)
+        said, errors = started.communicate()
+    assert started.returncode == 130, errors
+    count = len(lines.read_text().splitlines())
+    assert json.loads((tmp_path / "out" / "summary.json").read_text())["seeds"] == count
+    assert said.startswith(f"{count} seeds: ")
 
 
 def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:

@@ -8,33 +8,19 @@ import multiprocessing
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from upheaval.campaign.seed import FaultCounts, SeedOutcome, fields_of, try_seed
-from upheaval.errors import UsageError
+from upheaval.campaign.seed import FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
 from upheaval.records import Json, owned_folder
+from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
 
 SEEDS_FILE: Final = "seeds.jsonl"
 SUMMARY_FILE: Final = "summary.json"
-SEED_DIGITS: Final = 18
-
-
-def parse_seeds(text: str) -> range:
-    """`A..B`, both included, or one number, of at most `SEED_DIGITS` digits. Raises `UsageError`."""
-    first, separator, last = text.partition("..")
-    if not first.isdecimal() or (separator and not last.isdecimal()):
-        raise UsageError(f"seeds are given as A..B, such as 1..500, not {text!r}")
-    if max(len(first), len(last)) > SEED_DIGITS:
-        raise UsageError(f"a seed has at most {SEED_DIGITS} digits")
-    seeds = range(int(first), int(last if separator else first) + 1)
-    if not seeds:
-        raise UsageError(f"no seeds in {text}")
-    return seeds
 
 
 @dataclass(slots=True)
@@ -110,43 +96,52 @@ class Summary:
 
 def run_campaign(
     seeds: Iterable[int],
+    summary: Summary | None = None,
     *,
     workers: int = 1,
     planted: str | None = None,
+    own: OwnCode | None = None,
+    keep: Path | None = None,
     out: Path | None = None,
     until: Callable[[SeedOutcome], bool] = lambda _: False,
-    show: Callable[[SeedOutcome, Summary], None] = lambda *_: None,
+    show: Callable[[SeedOutcome], None] = lambda _: None,
 ) -> Summary:
-    """Run seeds until `until` holds for one; `show` gets each outcome. With `out`, a line for each is written there.
+    """Run seeds until `until` holds for one; `show` gets each outcome, which is in the summary then.
 
-    With several workers the outcomes come in the order of the seeds all the same.
+    With `out`, a line for each is written there.
+
+    With several workers the outcomes come in the order of the seeds all the same. The run folders of the first seeds
+    that failed go into `keep`.
     """
-    summary = Summary()
+    summary = Summary() if summary is None else summary
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
         (out / SEEDS_FILE).unlink(missing_ok=True)
-    for outcome in _outcomes(seeds, workers, planted):
-        summary.add(outcome)
+    try:
+        for outcome in _outcomes([SeedOrigin(seed, planted, own) for seed in seeds], workers, keep):
+            summary.add(outcome)
+            if out is not None:
+                with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
+                    stream.write(json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n")
+            show(outcome)
+            if until(outcome):
+                break
+    finally:
+        # Also of a campaign that is interrupted.
         if out is not None:
-            with (out / SEEDS_FILE).open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(outcome.to_fields(), separators=(",", ":")) + "\n")
-        show(outcome, summary)
-        if until(outcome):
-            break
-    if out is not None:
-        (out / SUMMARY_FILE).write_text(json.dumps(summary.to_fields(), indent=2) + "\n", encoding="utf-8")
+            (out / SUMMARY_FILE).write_text(json.dumps(summary.to_fields(), indent=2) + "\n", encoding="utf-8")
     return summary
 
 
-def _outcomes(seeds: Iterable[int], workers: int, planted: str | None) -> Iterator[SeedOutcome]:
+def _outcomes(origins: Sequence[SeedOrigin], workers: int, keep: Path | None) -> Iterator[SeedOutcome]:
     with owned_folder("campaign") as scratch:
-        work = partial(try_seed, planted=planted, scratch=scratch)
+        work = partial(try_origin, scratch=scratch, keep=keep)
         if workers <= 1:
-            yield from map(work, seeds)
+            yield from map(work, origins)
             return
         # Fresh processes: nothing that this one has open, and no thread of it, is in them.
         with multiprocessing.get_context("spawn").Pool(workers, _leave_signals, (os.getpid(),)) as pool:
-            yield from pool.imap(work, seeds)
+            yield from pool.imap(work, origins)
 
 
 def _leave_signals(parent: int) -> None:

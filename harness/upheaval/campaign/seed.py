@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from upheaval.campaign.invariants import Invariants
-from upheaval.campaign.swarm import Swarm, draw_swarm
+from upheaval.campaign.swarm import Cut, Swarm, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
+from upheaval.load.own import load_maker
 from upheaval.records import (
     ENDINGS,
     AdminCommand,
@@ -32,6 +33,8 @@ from upheaval.records import (
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
 from upheaval.runtimes.simulated.world import START_NS
+from upheaval.scenario import OwnCode
+from upheaval.workload import Load
 from upheaval_chaos.driver import FaultDriver
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
@@ -40,6 +43,8 @@ SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
 FAULTS_MIN: Final = 3
 SEED_FILE: Final = "seed.json"
+KEPT_MAX: Final = 5
+"""Run folders of failed seeds that a campaign keeps."""
 
 
 class Fate(StrEnum):
@@ -84,6 +89,8 @@ class SeedOutcome:
     faults: FaultCounts = field(default_factory=dict)
     moves: dict[str, int] = field(default_factory=dict)
     """Of elections, by `OLD>NEW`."""
+    folder: str = ""
+    """Its run folder, where that was kept."""
 
     @property
     def is_valid(self) -> bool:
@@ -116,6 +123,7 @@ class SeedOutcome:
             "endings": self.endings,
             "fault_counts": fields_of(self.faults),
             "moves": dict(self.moves),
+            "folder": self.folder,
         }
 
 
@@ -125,7 +133,13 @@ class _Stage(SimulatedStage):
     def __init__(self, swarm: Swarm, folder: Path, planted: str | None, *, traces_protocol: bool) -> None:
         settings = swarm.settings()
         super().__init__(
-            swarm.scenario(), swarm.seed, folder, planted, settings=settings, traces_protocol=traces_protocol
+            swarm.scenario(),
+            swarm.seed,
+            folder,
+            planted,
+            settings=settings,
+            traces_protocol=traces_protocol,
+            make_load=Load if swarm.own is None else load_maker(swarm.own.user, swarm.own.source),
         )
         self.taken: Counter[str] = Counter()
         for member_id, skew_ms in enumerate(swarm.skews_ms):
@@ -236,7 +250,13 @@ class SeedOrigin:
 
     seed: int
     planted: str | None = None
+    own: OwnCode | None = None
+    cut: Cut | None = None
     digest: str = ""
+
+    def swarm(self) -> Swarm:
+        """The cluster that it draws."""
+        return draw_swarm(self.seed, own=self.own).cut_to(self.cut)
 
 
 def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
@@ -246,11 +266,15 @@ def run_seed(seed: int, planted: str | None, folder: Path) -> SeedOutcome:
 
 def keep_seed(origin: SeedOrigin, folder: Path) -> SeedRun:
     """As `run_seed`; the folder says what made it."""
-    run = SeedRun(draw_swarm(origin.seed), folder, origin.planted, traces_protocol=True)
+    run = SeedRun(origin.swarm(), folder, origin.planted, traces_protocol=True)
     run.run()
-    told = replace(origin, digest=run.stage.digest())
-    write_atomically(folder / SEED_FILE, json.dumps(asdict(told), indent=2) + "\n")
+    _write_origin(origin, run)
     return run
+
+
+def _write_origin(origin: SeedOrigin, run: SeedRun) -> None:
+    told = replace(origin, digest=run.stage.digest())
+    write_atomically(run.cluster.run.path / SEED_FILE, json.dumps(asdict(told), indent=2) + "\n")
 
 
 def seed_of_run(folder: Path) -> SeedOrigin | None:
@@ -261,8 +285,19 @@ def seed_of_run(folder: Path) -> SeedOrigin | None:
 
 def try_seed(seed: int, planted: str | None, scratch: Path) -> SeedOutcome:
     """Run and judge one seed below `scratch`, and leave nothing there."""
-    folder = scratch / f"seed-{seed}"
+    return try_origin(SeedOrigin(seed, planted), scratch, None)
+
+
+def try_origin(origin: SeedOrigin, scratch: Path, keep: Path | None) -> SeedOutcome:
+    """As `try_seed`; the run folder of one that failed goes into `keep`, unless there are enough already."""
+    folder = scratch / f"seed-{origin.seed}"
     try:
-        return SeedRun(draw_swarm(seed), folder, planted).run()
+        run = SeedRun(origin.swarm(), folder, origin.planted)
+        outcome = run.run()
+        if keep is not None and not outcome.is_valid and len(list(keep.glob("seed-*"))) < KEPT_MAX:
+            _write_origin(origin, run)
+            keep.mkdir(parents=True, exist_ok=True)
+            outcome.folder = str(shutil.move(folder, keep / folder.name))
+        return outcome
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from upheaval.records import AdminCommand, Json
-from upheaval.scenario import AskFor, Begin, End, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
+from upheaval.scenario import AskFor, Begin, End, OwnCode, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
 from upheaval.system import ClusterSpec
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
@@ -103,6 +103,16 @@ class PlannedFault:
 
 
 @dataclass(frozen=True, slots=True)
+class Cut:
+    """What is left of a seed's cluster that was made smaller: the numbers of its faults, and so on."""
+
+    faults: tuple[int, ...]
+    seconds: int
+    has_snapshots: bool = True
+    has_ending: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Swarm:
     """One cluster of a campaign, its load and its faults. Durations are in nanoseconds, lengths in bytes."""
 
@@ -130,6 +140,30 @@ class Swarm:
     """When that command is given, after the start of the load."""
     seconds: int = SECONDS
     """Of load."""
+    own: OwnCode | None = None
+    """What the cluster runs, and who asks it, instead of what was drawn."""
+
+    @property
+    def shown_faults(self) -> list[str]:
+        """A few words about each, in order."""
+        return [f"{each.kind} at {each.start_ns / S:.3f} s" for each in self.faults]
+
+    @property
+    def whole(self) -> Cut:
+        """All of it."""
+        return Cut(tuple(range(len(self.faults))), self.seconds, bool(self.snapshot_interval_ns), bool(self.ending))
+
+    def cut_to(self, cut: Cut | None) -> "Swarm":
+        """What that leaves of it; all of it for None."""
+        if cut is None:
+            return self
+        return replace(
+            self,
+            faults=tuple(self.faults[number] for number in cut.faults),
+            seconds=cut.seconds,
+            snapshot_interval_ns=self.snapshot_interval_ns if cut.has_snapshots else 0,
+            ending=self.ending if cut.has_ending else "",
+        )
 
     def settings(self) -> MemberSettings:
         """Of every member."""
@@ -158,9 +192,10 @@ class Swarm:
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
         fields: dict[str, Json] = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
-        fields["faults"] = [f"{each.kind} at {each.start_ns / S:.3f} s" for each in self.faults]
+        fields["faults"] = list(self.shown_faults)
         fields["skews_ms"] = list(self.skews_ms)
-        return fields
+        del fields["own"]
+        return {**fields, "user": "" if self.own is None else self.own.user}
 
     def named_faults(self) -> Iterator[tuple[str, PlannedFault]]:
         """Each fault with the name that it has in the scenario."""
@@ -192,11 +227,16 @@ class Swarm:
             ClusterSpec(members=self.members, sync_level=self.sync_level, service=self.service),
             self.workload(),
             (*steps, WaitLeader(), WaitSeconds(2)),
-        )
+        ).run_by(self.own)
 
 
-def draw_swarm(seed: int, seconds: int = SECONDS) -> Swarm:
+def draw_swarm(seed: int, seconds: int = SECONDS, own: OwnCode | None = None) -> Swarm:
     """The cluster of a seed: the same for ever, as long as this function stays as it is."""
+    swarm = _draw_swarm(seed, seconds)
+    return swarm if own is None else replace(swarm, service=own.service, own=own)
+
+
+def _draw_swarm(seed: int, seconds: int) -> Swarm:
     random = Random(f"swarm/{seed}")
     # Of its own, so that all else of a seed is what it was before clusters were ended.
     ending = Random(f"swarm/{seed}/ending")

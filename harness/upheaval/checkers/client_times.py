@@ -179,7 +179,7 @@ class _Sessions:
         else:
             latest, position = self._times[term].latest
             open_ns = self._ns(latest, clock)
-            if term == self._known.last_term and facts.ended is None:
+            if term == self._known.last_term:
                 open_ns = max(open_ns, self._known.completed_ns)
         late_ns = open_ns - due_ns - self._slack_ns(clock)
         if late_ns <= 0:

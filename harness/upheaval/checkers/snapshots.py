@@ -6,6 +6,7 @@ with an earlier snapshot. Of shipped services the state is also made again from 
 beside the state is judged by `snapshot_fields`. This module knows recordings; it needs no cluster.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,6 +18,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, can_replay, expected_states, state_hash
 from upheaval.checkers.snapshot_fields import REPLAYED_SERVICE, Content, Origin, Place
+from upheaval.checkers.state_diff import state_difference
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import STANDBY, Manifest, MemberFolder, RunFolder, companion_folders, read_origin
 from upheaval_node.errors import DecodeError
@@ -138,6 +140,7 @@ def _states_agree(
         right = expected.get(position) if service_id == REPLAYED_SERVICE else None
         wrong = next((each for each in group if right is not None and each.state != right.messages), group[-1])
         where = f"; their last equal state was at position {agreed}" if agreed >= 0 else ""
+        where += f"; {_compared(group)}"
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
@@ -150,6 +153,14 @@ def _states_agree(
     (position, service_id), group = compared[-1]
     last = f"the last one {group[0].hash[:_SHOWN_DIGITS]} of service {service_id} at position {position}"
     return Finding(Promise.STATES_AGREE, Verdict.VALID, f"{len(compared)} states of {len(group)} members each, {last}")
+
+
+def _compared(group: Sequence[ServiceSnapshot]) -> str:
+    """Of one that most of them agree with, and of the first that does not."""
+    counts = Counter(each.hash for each in group)
+    usual = max(group, key=lambda each: counts[each.hash])
+    other = next(each for each in group if each.hash != usual.hash)
+    return state_difference(usual.state, other.state, (usual.owner, other.owner))
 
 
 def _members(owners: Iterable[ServiceSnapshot | ModuleSnapshot]) -> tuple[int, ...]:

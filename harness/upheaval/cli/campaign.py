@@ -2,20 +2,32 @@
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
-from upheaval.campaign.campaign import Summary, parse_seeds, run_campaign
-from upheaval.campaign.seed import Fate, FaultCounts, SeedOutcome, run_seed
+from upheaval.campaign.campaign import Summary, run_campaign
+from upheaval.campaign.memory import FailedSeeds
+from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, keep_seed
+from upheaval.campaign.seeds import parse_seeds
+from upheaval.campaign.shrink import shrink
 from upheaval.checkers.promises import Promise
+from upheaval.cli.new_folder import RUNS, run_folder
 from upheaval.cli.progress import BAR_LENGTH, ProgressLine
 from upheaval.errors import UsageError
+from upheaval.load.own import load_maker, own_code
+from upheaval.records import owned_folder
+from upheaval.runtimes import cluster_file
+from upheaval.scenario import OwnCode
+from upheaval.system import SYSTEM, ClusterSpec
 from upheaval_chaos.planted.bug import bug_named
 
 WIDTH = 40
+LINES_EVERY_S = 30.0
+"""How often a log is told how far a campaign is."""
 
 
 def campaign(options: argparse.Namespace) -> int:
@@ -24,51 +36,96 @@ def campaign(options: argparse.Namespace) -> int:
     if not 1 <= options.workers <= 64:
         raise UsageError("--workers takes 1 to 64")
     planted = None if options.planted is None else bug_named(options.planted).name
+    own = own_code(options.service, options.user)
+    if own is not None:
+        # Every seed would say it otherwise.
+        cluster_file.check(ClusterSpec(service=own.service, source=own.source).made(""), SYSTEM)
+        load_maker(own.user, own.source)
     if options.dir is not None:
-        return _one(seeds, options.dir, planted, has_out=options.out is not None)
-    line, begin = ProgressLine(), time.monotonic()
+        return _one(options, SeedOrigin(seeds[0], planted, own), seeds)
+    cluster_file.require_room(options.out or RUNS)
+    with run_folder(options.out, "campaign") as folder:
+        return _several(options, seeds, planted, own, folder)
 
-    def show(outcome: SeedOutcome, summary: Summary) -> None:
+
+def _several(options: argparse.Namespace, seeds: range, planted: str | None, own: OwnCode | None, folder: Path) -> int:
+    # The failures of a test build are wanted.
+    memory = FailedSeeds(RUNS, own) if planted is None else None
+    ordered = list(seeds) if memory is None else memory.first(seeds)
+    line, begin, summary = ProgressLine(lines_every_s=LINES_EVERY_S), time.monotonic(), Summary()
+    if memory is not None and memory.seeds:
+        print(f"failed last time, tried first: seed {', '.join(map(str, memory.seeds))}", file=sys.stderr)
+
+    def show(outcome: SeedOutcome) -> None:
         if not outcome.is_valid:
             line.end()
-            print(_failure(outcome, planted), file=sys.stderr, flush=True)
-        line.show(_progress(summary, len(seeds), time.monotonic() - begin))
+            print(_failure(SeedOrigin(outcome.swarm.seed, planted, own), outcome), file=sys.stderr, flush=True)
+        if memory is not None:
+            memory.note(outcome.swarm.seed, has_failed=not outcome.is_valid)
+        line.show(_progress(summary, len(ordered), time.monotonic() - begin))
 
     try:
-        summary = run_campaign(
-            seeds,
+        run_campaign(
+            ordered,
+            summary,
             workers=options.workers,
             planted=planted,
+            own=own,
+            keep=folder if planted is None else None,
             out=options.out,
-            until=lambda outcome: planted is not None and not outcome.is_valid,
+            until=lambda outcome: (planted is not None or options.shrink) and not outcome.is_valid,
             show=show,
         )
     finally:
+        # Also of one that is interrupted.
         line.end()
-    print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary))
+        print(json.dumps(summary.to_fields(), indent=2) if options.json else as_text(summary), flush=True)
+    if options.shrink and summary.failed:
+        failed = summary.failed[0]
+        _shrink(SeedOrigin(failed.swarm.seed, planted, own), failed, folder / f"seed-{failed.swarm.seed}-smallest")
     return 1 if summary.failed else 0
 
 
-def _one(seeds: range, folder: Path, planted: str | None, *, has_out: bool) -> int:
+def _one(options: argparse.Namespace, origin: SeedOrigin, seeds: range) -> int:
     """One seed whose run folder stays."""
+    folder: Path = options.dir
     if len(seeds) != 1:
         raise UsageError("--dir keeps the run of one seed: use --seeds N..N")
-    if has_out:
+    if options.out is not None:
         raise UsageError("--dir keeps the run of one seed and writes no lines: remove --out")
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise UsageError(f"{folder} is there already and not an empty folder: give another --dir")
-    outcome = run_seed(seeds[0], planted, folder)
-    print(json.dumps(outcome.to_fields(), indent=2))
+    cluster_file.require_room(folder)
+    outcome = keep_seed(origin, folder).outcome
+    print(json.dumps(outcome.to_fields(), indent=2), flush=True)
     if not outcome.is_valid:
-        print(_failure(outcome, planted), file=sys.stderr)
+        print(_failure(origin, outcome), file=sys.stderr)
+        if options.shrink:
+            _shrink(origin, outcome, folder.with_name(f"{folder.name}-smallest"))
     return 0 if outcome.is_valid else 1
 
 
-def _failure(outcome: SeedOutcome, planted: str | None) -> str:
-    seed = outcome.swarm.seed
-    bug = "" if planted is None else f" --planted {planted}"
-    again = f"upheaval campaign --seeds {seed}..{seed}{bug} --dir runs/seed-{seed}"
-    return f"seed {seed}: {outcome.verdict}, {Promise(outcome.promise).sentence}: {outcome.detail}\n  again: {again}"
+def _shrink(origin: SeedOrigin, failed: SeedOutcome, folder: Path) -> None:
+    """Leave the run of the smallest seed that fails alike, and say what is left of it."""
+    with owned_folder("campaign") as scratch:
+        smallest = shrink(origin, failed, scratch, lambda text: print(text, file=sys.stderr, flush=True))
+    outcome = keep_seed(smallest, folder).outcome
+    faults = ", ".join(outcome.swarm.shown_faults) or "no faults"
+    print(f"smallest: {outcome.swarm.seconds} s of load, {faults}\n  {outcome.detail}\n  {folder}", file=sys.stderr)
+
+
+def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
+    seed, own = origin.seed, origin.own
+    command = ["upheaval", "campaign", "--seeds", f"{seed}..{seed}"]
+    if origin.planted is not None:
+        command += ["--planted", origin.planted]
+    if own is not None:
+        command += ["--service", own.service, *(["--user", own.user] if own.user else [])]
+    again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
+    left = f"\n  left: {outcome.folder}" if outcome.folder else ""
+    return (
+        f"seed {seed}: {outcome.verdict}, {Promise(outcome.promise).sentence}: {outcome.detail}\n  again: {again}{left}"
+    )
 
 
 def _progress(summary: Summary, seeds: int, elapsed_s: float) -> str:

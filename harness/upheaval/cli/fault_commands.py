@@ -24,20 +24,13 @@ def add_commands(commands: Commands) -> None:
     run = commands.add(
         "run",
         "run a scenario: start a cluster, break it, heal it, judge it",
-        lazy(
-            "upheaval.cli.run:run",
-            "name",
-            runtime="runtime",
-            seed="seed",
-            folder="dir",
-            as_json="json",
-            planted="planted",
-        ),
+        lazy("upheaval.cli.run:run"),
     )
     run.add_argument("name", metavar="NAME", help="one of `upheaval scenarios`, or the path of a .scenario file")
     run.add_argument("--runtime", choices=RUNTIMES, help="default: the first that the scenario runs on")
     run.add_argument("--seed", type=int, default=1, help="of the schedule and the workload (default 1)")
     run.add_argument("--planted", metavar="BUG", help="use a test build with this bug, one of `upheaval planted`")
+    _add_own_code(run)
     _add_output(run)
     replay = commands.add(
         "replay",
@@ -87,6 +80,15 @@ def _add_demo(commands: Commands) -> None:
     )
 
 
+def _add_own_code(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--service", help="another service: workbench, ledger, timers, or module:Class from the current folder"
+    )
+    parser.add_argument(
+        "--user", metavar="CLASS", help="module:Class of the locust users that ask a service of one's own"
+    )
+
+
 def _add_output(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dir", type=Path, help="the run folder (default: a new one in ./runs)")
     add_json(parser, "print verdict, promises, run folder and digest as JSON")
@@ -100,7 +102,13 @@ def _add_campaign(commands: Commands) -> None:
     )
     campaign.add_argument("--seeds", default="1..100", metavar="A..B", help="both included (default 1..100)")
     campaign.add_argument("--workers", type=int, default=1, help="how many processes (default 1)")
+    _add_own_code(campaign)
     add_json(campaign, "print the summary as JSON")
     campaign.add_argument("--out", type=Path, metavar="FOLDER", help="write a line of JSON per seed, and the summary")
     campaign.add_argument("--dir", type=Path, help="keep the run folder, for a single seed")
+    campaign.add_argument(
+        "--shrink",
+        action="store_true",
+        help="stop at the first seed that fails, and make it smaller as long as it does",
+    )
     campaign.add_argument("--planted", metavar="BUG", help="use a test build with this bug; stop when a seed finds it")

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import importlib.util
 import json
 import math
 import random
@@ -21,6 +20,7 @@ from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
 from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
+from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
 from upheaval.records import Outcome, RunFolder
@@ -77,8 +77,9 @@ def _require_sense(options: argparse.Namespace) -> None:
         raise UsageError("--users is at least 1 and --rate at least 0")
     if options.web_port is not None and not options.web:
         raise UsageError("--web-port is for locust's page: use --web too")
-    if importlib.util.find_spec("locust") is None:
-        raise EnvironmentFault("locust is not installed: pip install 'upheaval[load]'")
+    require_locust()
+    if options.user is not None:
+        check_user(options.user, str(Path.cwd()))
     if options.web and options.duration is None:
         return
     options.duration = options.duration or DURATION_S

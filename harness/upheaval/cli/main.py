@@ -1,7 +1,7 @@
 """`upheaval`: parses the command line, calls one command, prints one clear line for whatever went wrong.
 
-Exit status: 0 valid or done, 1 a promise was broken, 2 wrong usage or environment, 3 unknown or timed out, 130 after
-Ctrl-C.
+Exit status: 0 valid or done, 1 a promise was broken, 2 wrong usage or environment, 3 unknown or timed out, 128 and the
+number of the signal that ended it: 130 after Ctrl-C, 143 after SIGTERM.
 """
 
 import argparse
@@ -18,7 +18,8 @@ from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError, TimeoutExpired
 
-INTERRUPTED_STATUS = 130
+INTERRUPTED_STATUS = 128
+"""And the number of the signal."""
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 DESCRIPTION = "Starts clusters of replicated state machines, breaks them, heals them, and judges what they promised."
@@ -39,8 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(str(error), UnknownOutcome.exit_status)
     except NodeError as error:
         return _fail(str(error), USAGE_STATUS)
-    except KeyboardInterrupt:
-        return _fail("interrupted: nothing was left running by this command", INTERRUPTED_STATUS)
+    except KeyboardInterrupt as interrupt:
+        number = next((each for each in interrupt.args if isinstance(each, int)), signal.SIGINT)
+        return _fail("interrupted: nothing was left running by this command", INTERRUPTED_STATUS + number)
     except BrokenPipeError:
         # Whoever read our output has gone; the interpreter must not fail once more when it flushes.
         with contextlib.suppress(OSError):
@@ -67,11 +69,11 @@ def _interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _interrupt(*_: object) -> NoReturn:
+def _interrupt(number: int, _: object) -> NoReturn:
     """The first one ends the command; what it then takes to leave nothing is not to be interrupted."""
-    for number in _ENDING:
-        signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    for each in _ENDING:
+        signal.signal(each, signal.SIG_IGN)
+    raise KeyboardInterrupt(number)
 
 
 def _fail(text: str, status: int) -> int:

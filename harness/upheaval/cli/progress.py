@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+import time
 from typing import Final
 
 from upheaval.load.settings import Progress
@@ -10,11 +11,13 @@ BAR_LENGTH: Final = 24
 
 
 class ProgressLine:
-    """Draws over its own last line. Nothing is shown where nobody looks: a file or a pipe."""
+    """Draws over its own last line. A file or a pipe gets a line of its own every `lines_every_s`, or nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines_every_s: float | None = None) -> None:
         self._stream = sys.stderr
         self._is_shown = self._stream.isatty()
+        self._lines_every_s = lines_every_s
+        self._last_s = time.monotonic()
         self._length = 0
 
     def show(self, text: str) -> None:
@@ -23,6 +26,9 @@ class ProgressLine:
             text = text[: shutil.get_terminal_size().columns - 1]
             print("\r" + text.ljust(self._length), end="", file=self._stream, flush=True)
             self._length = len(text)
+        elif self._lines_every_s is not None and time.monotonic() - self._last_s >= self._lines_every_s:
+            self._last_s = time.monotonic()
+            print(text, file=self._stream, flush=True)
 
     def end(self) -> None:
         """What is printed next begins on a line of its own."""

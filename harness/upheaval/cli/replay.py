@@ -37,7 +37,7 @@ def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: b
     is_same_execution = told.runtime == SIMULATED == wanted
     if not is_same_execution:
         scenario = recorded_scenario(scenario, RunFolder(folder))
-    result = perform(scenario, wanted, told.seed, target, told.planted)
+    result = perform(scenario, wanted, told.seed, target, told.planted, told.own)
     show(result, as_json=as_json)
     return _compared(told.digest, result.digest, result.verdict) if is_same_execution else result.verdict.exit_status
 

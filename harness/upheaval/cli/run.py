@@ -1,5 +1,6 @@
 """`upheaval run`: one scenario on one runtime, its promises as a table, and the verdict."""
 
+import argparse
 import contextlib
 import sys
 import time
@@ -12,7 +13,11 @@ from upheaval.errors import UsageError
 from upheaval.execution.exact_run import run_exact
 from upheaval.execution.run import ScenarioResult, run_scenario
 from upheaval.execution.stage import Stage
-from upheaval.scenario import SIMULATED, ExactScript, Scenario, find_exact, load_scenario
+from upheaval.load.own import load_maker, own_code
+from upheaval.runtimes import cluster_file
+from upheaval.scenario import SIMULATED, ExactScript, OwnCode, Scenario, find_exact, load_scenario
+from upheaval.system import SYSTEM
+from upheaval.workload import Load, LoadMaker
 from upheaval_chaos.planted.bug import bug_named
 
 
@@ -27,19 +32,20 @@ class Progress:
         print(f"[{time.monotonic() - self._start:5.1f} s] {text}", file=sys.stderr, flush=True)
 
 
-def run(
-    name: str, *, runtime: str | None, seed: int, folder: Path | None, as_json: bool, planted: str | None = None
-) -> int:
+def run(options: argparse.Namespace) -> int:
     """Run a scenario of the library, or of a file, and print how it went."""
-    exact = find_exact(name)
+    runtime, seed, folder, as_json = options.runtime, options.seed, options.dir, options.json
+    own = own_code(options.service, options.user)
+    exact = find_exact(options.name)
     if exact is not None:
-        if runtime not in (None, SIMULATED) or planted is not None:
+        if runtime not in (None, SIMULATED) or options.planted is not None or own is not None:
             raise UsageError(
-                f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug"
+                f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
+                "with its own service"
             )
         return run_exact_script(exact, seed, folder, as_json=as_json)
-    scenario = load_scenario(name)
-    result = perform(scenario, runtime or scenario.runtimes[0], seed, folder, planted)
+    scenario = load_scenario(options.name)
+    result = perform(scenario, runtime or scenario.runtimes[0], seed, folder, options.planted, own)
     show(result, as_json=as_json)
     return result.verdict.exit_status
 
@@ -59,29 +65,40 @@ def run_exact_script(script: ExactScript, seed: int, folder: Path | None, *, as_
 
 @contextlib.contextmanager
 def new_run(folder: Path | None, name: str) -> Iterator[Path]:
-    """A folder that nothing is in yet. Raises `UsageError` for one that was given and has something in it."""
+    """A folder that nothing is in yet. Raises `UsageError` for one that was given and has something in it, and
+    `EnvironmentFault` for one that cannot be filled.
+    """
     with run_folder(folder, name) as chosen:
         path = chosen.absolute()
         if path.exists() and (not path.is_dir() or any(path.iterdir())):
             raise UsageError(f"{path} is there already and not an empty folder: give another --dir")
+        cluster_file.require_room(path)
         yield path
 
 
 def perform(
-    scenario: Scenario, runtime: str, seed: int, folder: Path | None, planted: str | None = None
+    scenario: Scenario,
+    runtime: str,
+    seed: int,
+    folder: Path | None,
+    planted: str | None = None,
+    own: OwnCode | None = None,
 ) -> ScenarioResult:
     """Raises `UsageError` before anything is started when the scenario cannot run there."""
     if runtime not in scenario.runtimes:
         where = ", ".join(scenario.runtimes)
         raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}")
     bug = None if planted is None else bug_named(planted)
+    scenario = scenario.run_by(own)
+    cluster_file.check(scenario.cluster.made(""), SYSTEM)
+    make_load = Load if own is None else load_maker(own.user, own.source)
     with new_run(folder, scenario.name) as path:
         progress = Progress()
         progress.say(f"{scenario.name} on the {runtime} runtime, seed {seed}, in {path}")
         if bug is not None:
             progress.say(f"test build with a planted bug, {bug.name}: {bug.breaks}")
-        stage = _stage(scenario, runtime, seed, path, planted)
-        return run_scenario(scenario, stage, runtime=runtime, seed=seed, say=progress.say, planted=planted)
+        stage = _stage(scenario, runtime, seed, path, planted, make_load)
+        return run_scenario(scenario, stage, runtime=runtime, seed=seed, say=progress.say, planted=planted, own=own)
 
 
 def show(result: ScenarioResult, *, as_json: bool) -> None:
@@ -94,12 +111,12 @@ def show(result: ScenarioResult, *, as_json: bool) -> None:
     print_report(result.report)
 
 
-def _stage(scenario: Scenario, runtime: str, seed: int, path: Path, planted: str | None) -> Stage:
+def _stage(scenario: Scenario, runtime: str, seed: int, path: Path, planted: str | None, make_load: LoadMaker) -> Stage:
     # Each runtime is imported when it is used: one needs no sockets, the other no simulation.
     if runtime == "simulated":
         from upheaval.execution.simulated import SimulatedStage
 
-        return SimulatedStage(scenario, seed, path, planted)
+        return SimulatedStage(scenario, seed, path, planted, make_load=make_load)
     from upheaval.execution.live import LiveStage
 
-    return LiveStage(scenario, runtime, seed, path, planted)
+    return LiveStage(scenario, runtime, seed, path, planted, make_load)

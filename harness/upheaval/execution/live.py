@@ -7,19 +7,29 @@ from pathlib import Path
 
 from upheaval.errors import UsageError
 from upheaval.execution.links import open_links, require_link_images
+from upheaval.execution.stage import require_tasks_passed
 from upheaval.records import RunFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
-from upheaval.workload import LoadCounts
+from upheaval.workload import Load, LoadCounts, LoadMaker
 from upheaval_chaos.record import FaultRecord
 
 
 class LiveStage:
     """Implements `stage.Stage`. Links get proxies, or filters, when the scenario has faults of links."""
 
-    def __init__(self, scenario: Scenario, runtime: str, seed: int, folder: Path, planted: str | None = None) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        runtime: str,
+        seed: int,
+        folder: Path,
+        planted: str | None = None,
+        make_load: LoadMaker = Load,
+    ) -> None:
+        self._make_load = make_load
         self.run = RunFolder(folder)
         self._spec = replace(scenario.cluster, planted=planted)
         self._runtime = runtime
@@ -62,7 +72,7 @@ class LiveStage:
             open_links(cluster, self._seed, self._means)
         self._stack.callback(cluster.down)
         cluster.up()
-        load = self._load = self._stack.enter_context(ProcessLoad(cluster, self._workload))
+        load = self._load = self._stack.enter_context(ProcessLoad(cluster, self._workload, make=self._make_load))
         cluster.acknowledged = lambda: load.counts.ok
 
     def end_load(self) -> LoadCounts:
@@ -74,6 +84,7 @@ class LiveStage:
     def close(self) -> None:
         """End load, cluster and links, in this command."""
         self._stack.close()
+        require_tasks_passed(self.run, () if self._load is None else self._load.raised)
 
     def digest(self) -> None:
         """Real executions do not repeat."""

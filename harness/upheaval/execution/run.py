@@ -5,7 +5,7 @@ Leaves the scenario and the result in the run folder, so that the run can be rep
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -34,6 +34,7 @@ from upheaval.scenario import (
     Heal,
     Inject,
     KeepBackup,
+    OwnCode,
     Scenario,
     Step,
     WaitBackup,
@@ -74,6 +75,7 @@ class ScenarioResult:
     report: Report
     digest: str | None
     planted: str | None = None
+    own: OwnCode | None = None
 
     @property
     def verdict(self) -> Verdict:
@@ -87,6 +89,7 @@ class ScenarioResult:
             "runtime": self.runtime,
             "seed": self.seed,
             "planted": self.planted,
+            "own": None if self.own is None else asdict(self.own),
             **self.report.to_fields(),
             "digest": self.digest,
         }
@@ -102,10 +105,18 @@ class ToldResult:
     seed: int
     digest: str | None = None
     planted: str | None = None
+    own: OwnCode | None = None
 
 
 def run_scenario(
-    scenario: Scenario, stage: Stage, *, runtime: str, seed: int, say: Say, planted: str | None = None
+    scenario: Scenario,
+    stage: Stage,
+    *,
+    runtime: str,
+    seed: int,
+    say: Say,
+    planted: str | None = None,
+    own: OwnCode | None = None,
 ) -> ScenarioResult:
     """Everything from the start of the cluster to the verdict. Nothing of the cluster is left, whatever happens."""
     try:
@@ -119,7 +130,7 @@ def run_scenario(
         add_failure(stage.run, Failure(Promise.RUN_ENDED, " ".join(str(error).split())))
     digest = stage.digest()
     report = judge(scenario, stage.run)
-    result = ScenarioResult(scenario.name, runtime, seed, report, digest, planted)
+    result = ScenarioResult(scenario.name, runtime, seed, report, digest, planted, own)
     write_atomically(stage.run.path / SCENARIO_FILE, scenario.text)
     write_atomically(stage.run.path / RESULT_FILE, result.to_json())
     return result

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from upheaval.errors import UnknownOutcome, UsageError
+from upheaval.execution.stage import require_tasks_passed
 from upheaval.records import (
     BACKUP,
     CompanionConfig,
@@ -28,8 +29,8 @@ from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
 from upheaval.scenario import Scenario
-from upheaval.system import ControlStatus, MemberStatus, is_caught_up, shown
-from upheaval.workload import Load, LoadCounts
+from upheaval.system import SYSTEM, ControlStatus, MemberStatus, is_caught_up, shown
+from upheaval.workload import ClientLoad, Load, LoadCounts, LoadMaker
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means, Node, Ping
@@ -281,15 +282,22 @@ class SimulatedStage(SimulatedTarget):
         *,
         settings: MemberSettings | None = None,
         traces_protocol: bool = True,
+        make_load: LoadMaker = Load,
     ) -> None:
         plan = scenario.cluster
+        SYSTEM.check(plan.made(""))
         self._workload = replace(scenario.workload, seed=seed)
-        self._load: Load | None = None
+        self._make_load = make_load
+        self._load: ClientLoad | None = None
+        settings = settings or profile_settings("test", sync_level=plan.sync_level)
+        if plan.max_sessions:
+            settings = replace(settings, cluster=replace(settings.cluster, max_sessions=plan.max_sessions))
         cluster = SimulatedCluster(
             World(seed),
             members=plan.members,
-            settings=settings or profile_settings("test", sync_level=plan.sync_level),
+            settings=settings,
             service=plan.service,
+            source=plan.source,
             folder=RunFolder(folder),
             planted=planted,
             traces_protocol=traces_protocol,
@@ -308,7 +316,7 @@ class SimulatedStage(SimulatedTarget):
         """Start all members, wait for a leader, begin the load."""
         self.cluster.start_all()
         self.cluster.wait_until_leader(LEADER_TIMEOUT_S)
-        self._load = self.cluster.start_load(self._workload)
+        self._load = self.cluster.start_load(self._workload, self._make_load)
 
     def acknowledged(self) -> int:
         """Operations of the load that were answered."""
@@ -324,13 +332,14 @@ class SimulatedStage(SimulatedTarget):
     def close(self) -> None:
         """Write the run folder."""
         self.cluster.write()
+        require_tasks_passed(self.run, () if self._load is None else self._load.raised)
 
     def digest(self) -> str:
         """SHA-256 over traces, history (sessions are in the logs) and disks: one for a seed, to the byte."""
         history = [replace(operation, session=None).to_json() for operation in self.cluster.history]
         return digest(self.cluster.journal, history, {member.host: member.disk for member in self.cluster.members})
 
-    def _required_load(self) -> Load:
+    def _required_load(self) -> ClientLoad:
         if self._load is None:
             raise UsageError("the load has not begun")
         return self._load

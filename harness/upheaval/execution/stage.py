@@ -3,11 +3,12 @@
 A stage is used once: `open`, steps, `end_load`, `close`. This module knows no runtime.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from upheaval.checkers.promises import Promise
 from upheaval.cluster import Ending, Keeper
-from upheaval.records import RunFolder
+from upheaval.records import Failure, RunFolder, add_failure
 from upheaval.workload import LoadCounts
 from upheaval_chaos.record import FaultRecord
 from upheaval_chaos.target import Target
@@ -42,3 +43,10 @@ class Stage(Protocol):
 
     def digest(self) -> str | None:
         """The digest of the execution where one seed gives one execution, after `close`; None elsewhere."""
+
+
+def require_tasks_passed(run: RunFolder, raised: Sequence[str]) -> None:
+    """Write down what the code of users raised, if it did."""
+    if raised:
+        others = f" (and {len(raised) - 1} other texts)" if len(raised) > 1 else ""
+        add_failure(run, Failure(Promise.TASKS_PASSED, f"{raised[0]}{others}"))

@@ -34,7 +34,7 @@ from locust.stats import RequestStats, stats_history
 from upheaval.errors import EnvironmentFault
 from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import LoadContext, find_user
-from upheaval.records import Json
+from upheaval.records import HistoryWriter, Json, RunFolder
 
 # What ending may take beside the time-outs of connecting and of the operation: closing sessions, the scheduler's turns.
 STOP_MARGIN_S = 5.0
@@ -61,7 +61,10 @@ class Load:
         self._tell = tell
         self._begin_s = 0.0
         user_class = find_user(settings.user)
-        self._context = user_class.context_of_load = LoadContext(settings)
+        self._history = HistoryWriter(Path(settings.history))
+        self._context = user_class.context_of_load = LoadContext(
+            settings, self._history.add, RunFolder(Path(settings.history).parent).add_session_end
+        )
         self._end_timeout_s = 2 * settings.timeout_s + STOP_MARGIN_S
         self._environment = Environment(
             user_classes=[user_class],
@@ -109,7 +112,7 @@ class Load:
 
     def _close_history(self) -> None:
         try:
-            self._context.history.close()
+            self._history.close()
         except EnvironmentFault as fault:
             self._fault = self._fault or fault
 

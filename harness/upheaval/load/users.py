@@ -4,14 +4,12 @@ Users are open-loop: each operation has an intended start on the user's schedule
 that an operation that had to wait for a slow one before it shows the wait. Each operation goes into the history.
 """
 
-import importlib
 import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from random import Random
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Protocol
 
 from locust import User, task
 from locust.exception import StopUser
@@ -19,11 +17,10 @@ from locust.exception import StopUser
 from upheaval.load.settings import SHORT_NAMES, LoadSettings
 from upheaval.records import (
     Function,
-    HistoryWriter,
     Json,
     Operation,
     Outcome,
-    RunFolder,
+    SessionEnd,
     call_digest,
     decode_operation,
     decode_result,
@@ -33,8 +30,9 @@ from upheaval.workload import APPENDS_A_LIST, LedgerDraw, Session, TimersDraw, s
 from upheaval_node.client.connect import ClusterError
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.operations import is_response_to
-from upheaval_node.errors import DecodeError, NodeError
+from upheaval_node.errors import DecodeError, NodeError, UsageError
 from upheaval_node.media.resolver import StaticResolver
+from upheaval_node.named_classes import find_named
 from upheaval_node.ports import Buffer
 from upheaval_node.tls_files import tls_files
 from upheaval_node.types import S
@@ -45,12 +43,41 @@ REQUEST_TYPE: Final = "upheaval"
 Accepts = Callable[[Buffer], bool]
 
 
-class LoadContext:
-    """What the users of one load share: settings, history, and the numbers that must differ between them."""
+class UserClient(Protocol):
+    """What a user asks the cluster with; calls wait for their end."""
 
-    def __init__(self, settings: LoadSettings) -> None:
+    invoke_ns: int
+    """Right before the first offer of the last request."""
+
+    @property
+    def session_id(self) -> int:
+        """Of the session that is open."""
+
+    @property
+    def session(self) -> Session:
+        """The one that is open, or was last."""
+
+    def reconnect(self) -> None:
+        """Open another session. Raises `NodeError`."""
+
+    def request(self, payload: Buffer, accepts: Accepts | None = None) -> bytes:
+        """The answer. Raises `NotSent` or `OutcomeUnknown`."""
+
+    def close(self) -> None:
+        """End the session."""
+
+
+class LoadContext:
+    """What the users of one load share: settings, history, clock, and the numbers that must differ between them."""
+
+    def __init__(
+        self, settings: LoadSettings, add: Callable[[Operation], None], add_end: Callable[[SessionEnd], None]
+    ) -> None:
         self.settings = settings
-        self.history = HistoryWriter(Path(settings.history))
+        self.add = add
+        """Takes each operation when its outcome is settled."""
+        self.add_end = add_end
+        """Takes each session when it has ended."""
         self.ids = itertools.count(settings.first_id)
         self.processes = itertools.count(settings.first_id)
         self.values = itertools.count(settings.first_id)
@@ -59,6 +86,22 @@ class LoadContext:
         self.in_flight = 0
         self.is_over = False
         """No user begins another operation. Locust itself may end a user right after it has begun one."""
+
+    def clock_ns(self) -> int:
+        """The monotonic clock of the users' host."""
+        return time.monotonic_ns()
+
+    def new_client(self) -> UserClient:
+        """Not connected yet."""
+        settings = self.settings
+        return BlockingClient(
+            settings.endpoints,
+            settings.timeout_s,
+            client_name="locust",
+            resolver=StaticResolver(settings.addresses),
+            tls=tls_files(settings.tls),
+            credentials_file=settings.credentials_file,
+        )
 
 
 @dataclass(slots=True)
@@ -99,15 +142,7 @@ class ClusterUser(User):  # type: ignore[misc]
         self.number = next(self.load.users)
         """Differs between the users of a load, from 0."""
         self.random = Random(f"locust/{settings.seed}/{self.number}")
-        resolver = StaticResolver(settings.addresses)
-        self._client = BlockingClient(
-            settings.endpoints,
-            settings.timeout_s,
-            client_name="locust",
-            resolver=resolver,
-            tls=tls_files(settings.tls),
-            credentials_file=settings.credentials_file,
-        )
+        self._client = self.load.new_client()
         self._session: Session | None = None
         self._is_opened = False
         self._process = next(self.load.processes)
@@ -119,7 +154,7 @@ class ClusterUser(User):  # type: ignore[misc]
     def on_start(self) -> None:
         """The schedule begins somewhere in the first period, at another place for each user."""
         # Users that were spawned in the same instant start at different points of their period.
-        self._intended_ns = time.monotonic_ns() + round(self.random.random() * self._period_ns)
+        self._intended_ns = self.load.clock_ns() + round(self.random.random() * self._period_ns)
 
     def on_stop(self) -> None:
         """The user's session ends."""
@@ -131,7 +166,7 @@ class ClusterUser(User):  # type: ignore[misc]
         if not self._period_ns:
             return 0.0
         self._intended_ns += self._period_ns
-        return max(0.0, (self._intended_ns - time.monotonic_ns()) / S)
+        return max(0.0, (self._intended_ns - self.load.clock_ns()) / S)
 
     # --- operations ---
 
@@ -169,10 +204,10 @@ class ClusterUser(User):  # type: ignore[misc]
             raise StopUser
         # What stays true when locust ends the user in the middle.
         attempt.error = OutcomeUnknown("the user was ended before the answer came: the outcome is unknown")
-        attempt.invoke_ns = time.monotonic_ns()
+        attempt.invoke_ns = self.load.clock_ns()
         try:
             answer = self._request(attempt)
-            complete_ns = time.monotonic_ns()
+            complete_ns = self.load.clock_ns()
             attempt.result, attempt.position = attempt.decode(answer)
             attempt.outcome, attempt.answer, attempt.complete_ns = Outcome.OK, answer, complete_ns
             attempt.error = None
@@ -184,7 +219,7 @@ class ClusterUser(User):  # type: ignore[misc]
             self._settle(attempt, operation_id)
 
     def _settle(self, attempt: _Attempt, operation_id: int) -> None:
-        self.load.history.add(
+        self.load.add(
             Operation(
                 id=operation_id,
                 process=self._process,
@@ -219,7 +254,7 @@ class ClusterUser(User):  # type: ignore[misc]
         finally:
             self.load.in_flight -= 1
 
-    def _require_session(self, client: BlockingClient) -> None:
+    def _require_session(self, client: UserClient) -> None:
         try:
             if not self._is_opened or client.session.is_closed:
                 self._end_session()
@@ -237,12 +272,12 @@ class ClusterUser(User):  # type: ignore[misc]
         if session is None:
             return
         session.close()
-        end = session_end(session, time.monotonic_ns())
+        end = session_end(session, self.load.clock_ns())
         if end is not None:
-            RunFolder(Path(self.load.settings.history).parent).add_session_end(end)
+            self.load.add_end(end)
 
     def _fire(self, attempt: _Attempt) -> None:
-        end_ns = attempt.complete_ns or time.monotonic_ns()
+        end_ns = attempt.complete_ns or self.load.clock_ns()
         intended_ns = min(self._intended_ns, attempt.invoke_ns) if self._period_ns else attempt.invoke_ns
         self.environment.events.request.fire(
             request_type=REQUEST_TYPE,
@@ -363,9 +398,8 @@ class TimersUser(ClusterUser):
 
 
 def find_user(name: str) -> type[ClusterUser]:
-    """The class of a shipped user, or the one that `module:Class` names."""
-    module, _, class_name = SHORT_NAMES.get(name, name).partition(":")
-    found = getattr(importlib.import_module(module), class_name)
-    if not (isinstance(found, type) and issubclass(found, ClusterUser)):
-        raise TypeError(f"{name} is not a subclass of upheaval.load.users.ClusterUser")
+    """The class of a shipped user, or the one that `module:Class` names. Raises `UsageError` for anything else."""
+    found = find_named("user", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}")
+    if not issubclass(found, ClusterUser):
+        raise UsageError(f"user {name!r}: {found.__name__} is not a subclass of upheaval.ClusterUser")
     return found

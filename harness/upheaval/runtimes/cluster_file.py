@@ -5,6 +5,7 @@ This module knows files; it starts nothing.
 
 import json
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -27,6 +28,8 @@ from upheaval_node import __version__
 
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
+ROOM_MIN: Final = 64 << 20
+"""Bytes that a run may need on its disk."""
 _REQUIRED: Final = ("run_id", "members", "components", "profile", "sync_level", "service", "base_port")
 
 
@@ -91,8 +94,17 @@ def require_usable(folder: Path) -> None:
         raise EnvironmentFault(f"cannot use the folder {folder}: {error.strerror}") from error
     if found:
         raise UsageError(f"{folder} holds no cluster and is not empty ({found[0]}): give an empty or a new folder")
-    if not os.access(folder, os.W_OK | os.X_OK):
-        raise EnvironmentFault(f"no permission to write in {folder}")
+    require_room(folder)
+
+
+def require_room(folder: Path) -> None:
+    """Raises `EnvironmentFault` where a run could not be written: what it did would be lost at its end."""
+    place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    if not os.access(place, os.W_OK | os.X_OK):
+        raise EnvironmentFault(f"no permission to write in {place}")
+    free = shutil.disk_usage(place).free
+    if free < ROOM_MIN:
+        raise EnvironmentFault(f"the disk of {place} has {free >> 20} MiB left: a run needs {ROOM_MIN >> 20} MiB")
 
 
 def _require_version(path: Path, fields: Mapping[str, Json]) -> None:

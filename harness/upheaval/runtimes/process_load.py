@@ -6,6 +6,7 @@ only; what is asked for and how outcomes are settled is the workload's.
 
 import threading
 import time
+from collections.abc import Sequence
 from random import SystemRandom
 from types import TracebackType
 from typing import Final
@@ -13,7 +14,7 @@ from typing import Final
 from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.live import AnyCluster
 from upheaval.waits import wait_until
-from upheaval.workload import Load, LoadCounts, Session, WorkloadSettings
+from upheaval.workload import Load, LoadCounts, LoadMaker, Session, WorkloadSettings
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import NamingResolver
@@ -45,6 +46,7 @@ class ProcessLoad:
         *,
         first_id: int = 0,
         credentials_file: str = "",
+        make: LoadMaker = Load,
     ) -> None:
         self._endpoints = cluster.ingress_endpoints()
         self._history = cluster.run.history_writer()
@@ -59,7 +61,7 @@ class ProcessLoad:
             names = {endpoint: member_name(member_id) for member_id, endpoint in self._endpoints.items()}
             dialled = NamingResolver(dialled, names, MEMBER)
         self._media = MediaDriver(self._network, dialled, media_settings, self._random, None)
-        self._load = Load(
+        self._load = make(
             settings,
             open_session=self._open_session,
             record=self._history.add,
@@ -72,6 +74,11 @@ class ProcessLoad:
         self._stop_wanted = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+
+    @property
+    def raised(self) -> Sequence[str]:
+        """What its users' own code raised."""
+        return self._load.raised
 
     @property
     def counts(self) -> LoadCounts:

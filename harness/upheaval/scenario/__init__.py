@@ -28,6 +28,7 @@ from upheaval.scenario.values import (
     Heal as Heal,
     Inject as Inject,
     KeepBackup as KeepBackup,
+    OwnCode as OwnCode,
     Scenario as Scenario,
     Step as Step,
     WaitBackup as WaitBackup,

@@ -6,6 +6,7 @@ Whatever is wrong is a `UsageError` that begins with `FILE:LINE:COLUMN`. This mo
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
@@ -416,7 +417,8 @@ def load_scenario(name: str) -> Scenario:
     """One of the library by its name, or any by the path of its file."""
     path = Path(name) if name.endswith(SUFFIX) else LIBRARY / f"{name}{SUFFIX}"
     if not path.is_file():
-        known = ", ".join(scenario_names())
-        raise UsageError(f"unknown scenario {name!r}: use one of {known}, or the path of a {SUFFIX} file")
+        known, close = ", ".join(scenario_names()), get_close_matches(name, scenario_names(), 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise UsageError(f"unknown scenario {name!r}: use one of {known}, or the path of a {SUFFIX} file{hint}")
     text = read_library_text(path)
     return parse_scenario(text, name=path.stem, where=str(path))

@@ -3,7 +3,7 @@
 The same value runs on every runtime. This module knows neither its text (`scenario_text`) nor how it is run.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from upheaval.cluster import needs_closing_snapshot
@@ -20,6 +20,9 @@ LIBRARY = Path(__file__).parents[1] / "scenarios"
 SUFFIX = ".scenario"
 SIMULATED, PROCESS, DOCKER = "simulated", "process", "docker"
 RUNTIMES = (SIMULATED, PROCESS, DOCKER)
+# A user whose leader is gone opens another session, and its old ones stay until they time out.
+SESSIONS_A_USER = 6
+SPARE_SESSIONS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +161,19 @@ def read_library_text(path: Path) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnCode:
+    """A service in the place of that of a scenario, and who asks it.
+
+    `service` is a shipped one that a workload drives, or `module:Class`; then `user` is the `module:Class` of its
+    users. Both are looked up in the folder `source` first.
+    """
+
+    service: str
+    user: str = ""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     """One scenario. Empty `promises` stand for all that the checkers know."""
 
@@ -168,6 +184,17 @@ class Scenario:
     workload: WorkloadSettings
     steps: tuple[Step, ...]
     promises: tuple[str, ...] = ()
+
+    def run_by(self, own: OwnCode | None) -> "Scenario":
+        """The same with that service and its users, or as it is."""
+        if own is None:
+            return self
+        sessions = SESSIONS_A_USER * self.workload.slots + SPARE_SESSIONS if own.user else self.cluster.max_sessions
+        return replace(
+            self,
+            cluster=replace(self.cluster, service=own.service, source=own.source, max_sessions=sessions),
+            workload=replace(self.workload, service=own.service, user=own.user),
+        )
 
     @property
     def link_faults(self) -> tuple[LinkFault, ...]:

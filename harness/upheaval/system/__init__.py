@@ -35,5 +35,6 @@ from upheaval.system.under_test import (
     MemberPlan as MemberPlan,
     SystemUnderTest as SystemUnderTest,
     UpheavalNode as UpheavalNode,
+    on_python_path as on_python_path,
     port_in_container as port_in_container,
 )

@@ -24,6 +24,8 @@ class ClusterSpec:
     """A shipped one, or `module:Class`."""
     source: str = ""
     """The folder with the code of a service of one's own, which containers get a copy of; empty for the current one."""
+    ignored: tuple[str, ...] = ()
+    """Patterns of names, and of paths below `source`, that containers do not get."""
     image: str = ""
     """The image of containers, which may bring that code instead; empty for the node's own."""
     base_port: int = 0

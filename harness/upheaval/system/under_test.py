@@ -167,7 +167,7 @@ class UpheavalNode:
         try:
             profile_settings(spec.profile, sync_level=spec.sync_level)
             if spec.is_service_here:
-                with _on_python_path(spec.python_path):
+                with on_python_path(spec.python_path):
                     load_service(spec.service)
         except NodeError as error:
             raise UsageError(str(error)) from error
@@ -292,7 +292,7 @@ def port_in_container(system: SystemUnderTest, channel: str) -> int:
 
 
 @contextlib.contextmanager
-def _on_python_path(folders: Sequence[str]) -> Iterator[None]:
+def on_python_path(folders: Sequence[str]) -> Iterator[None]:
     """Look for modules where the members will, without leaving it so."""
     sys.path[:0] = folders
     try:

@@ -2,6 +2,7 @@
 
 import os
 import uuid
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -72,10 +73,11 @@ class Cluster:
     """A cluster of members that run one service; use it in a `with` statement, or call `up` and `down`.
 
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
-    the Python path; containers get a copy of that folder, unless an `image` of one's own brings the service. `runtime`
-    is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which faults of links
-    need; simulated ones always do. Everything the run leaves lies in `folder`. `restore_from` is the folder of a
-    backup or a standby, or of a member that is down, which the members begin with.
+    the Python path; containers get a copy of that folder, without what the patterns in `ignored` name, unless an
+    `image` of one's own brings the service. `runtime` is `process`, `simulated` or `docker`. `links`: real members
+    reach each other through proxies, which faults of links need; simulated ones always do. Everything the run leaves
+    lies in `folder`. `restore_from` is the folder of a backup or a standby, or of a member that is down, which the
+    members begin with.
     """
 
     def __init__(
@@ -89,6 +91,7 @@ class Cluster:
         sync_level: int = 0,
         components: str = TOGETHER,
         image: str | None = None,
+        ignored: Sequence[str] = (),
         links: bool = False,
         folder: str | os.PathLike[str] | None = None,
         restore_from: str | os.PathLike[str] | None = None,
@@ -111,6 +114,7 @@ class Cluster:
             service=service,
             source=str(source_path or ""),
             image=image or "",
+            ignored=tuple(ignored),
         )
         make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
         self._backend = make(path, spec, origin)

@@ -11,7 +11,7 @@ from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
 from upheaval.system import ClusterSpec
 from upheaval.testing.calls import CallLog, Client
-from upheaval.workload import Load, LoadCounts, WorkloadSettings
+from upheaval.workload import ClientLoad, LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.files import layout
@@ -47,7 +47,7 @@ class SimulatedBackend(SimulatedTarget):
         )
         super().__init__(cluster)
         self._clients = 0
-        self._load: Load | None = None
+        self._load: ClientLoad | None = None
         if origin is not None:
             self._restore(origin)
         self._calls = CallLog(cluster.history.append, self.now_ns, cluster.first_id)
@@ -129,7 +129,7 @@ class SimulatedBackend(SimulatedTarget):
 class SimulatedLoad:
     """Implements `backend.RunningLoad`."""
 
-    def __init__(self, cluster: SimulatedCluster, load: Load) -> None:
+    def __init__(self, cluster: SimulatedCluster, load: ClientLoad) -> None:
         self._cluster = cluster
         self._load = load
 

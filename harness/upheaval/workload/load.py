@@ -6,7 +6,7 @@ module knows client sessions only by the shape of `Session`.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
@@ -25,7 +25,7 @@ from upheaval.records import (
 )
 from upheaval.workload.draws import LedgerDraw, TimersDraw
 from upheaval_node.errors import DecodeError, NodeError, TimeoutExpired
-from upheaval_node.ports import Bell, Buffer
+from upheaval_node.ports import Agent, Bell, Buffer
 from upheaval_node.types import MS, NEVER_NS, NULL_VALUE, Now, S, SessionId, TermId
 
 # Operation ids of one load stay below this; the next load of a run starts above it.
@@ -106,10 +106,13 @@ class WorkloadSettings:
     operation_timeout_ns: int = 5 * S
     service: str = WORKBENCH_SERVICE
     """The shipped service that it drives: workbench, ledger or timers."""
+    user: str = ""
+    """`module:Class` of the users, one for each slot, that ask a service of one's own; empty for a drawn load."""
 
     def to_json(self) -> dict[str, Json]:
         """As it stands in the manifest's field `workload`."""
-        return {"seed": self.seed, "keys": self.keys, "sessions": self.sessions, "slots": self.slots, "rate": self.rate}
+        told: dict[str, Json] = {"seed": self.seed, "keys": self.keys, "sessions": self.sessions}
+        return {**told, "slots": self.slots, "rate": self.rate, **({"user": self.user} if self.user else {})}
 
 
 class Draw(Protocol):
@@ -219,8 +222,46 @@ class LoadCounts:
         return self.ok + self.fail + self.unknown
 
 
+class ClientLoad(Agent, Protocol):
+    """A load as one agent of the process of its clients, whoever thinks up its operations."""
+
+    bell: Bell | None
+    counts: LoadCounts
+
+    @property
+    def is_idle(self) -> bool:
+        """No operation is outstanding."""
+
+    @property
+    def raised(self) -> Sequence[str]:
+        """What its users' own code raised, and where: different texts, each once."""
+
+    def stop(self) -> None:
+        """Invoke nothing more; what is outstanding is still awaited."""
+
+    def close(self) -> None:
+        """Settle what is outstanding as unknown and close the sessions."""
+
+
+class LoadMaker(Protocol):
+    """Makes a load. What it is given is described at `Load`."""
+
+    def __call__(
+        self,
+        settings: WorkloadSettings,
+        *,
+        open_session: Callable[[], Session],
+        record: Callable[[Operation], None],
+        record_end: Callable[[SessionEnd], None],
+        clock_ns: Callable[[], int],
+        first_id: int = ...,
+        first_process: int = ...,
+    ) -> ClientLoad:
+        """Raises `UsageError` for settings that it can do nothing with."""
+
+
 class Load:
-    """The client slots as one agent: implements `ports.Agent`.
+    """The client slots as one agent: implements `ClientLoad`.
 
     `open_session` makes a new session; `record` takes each operation when its outcome is settled, and `record_end`
     each session when it has ended; `clock_ns` is the monotonic clock of the host, read right before the first offer
@@ -239,6 +280,7 @@ class Load:
         first_process: int = 0,
     ) -> None:
         self.bell: Bell | None = None
+        self.raised: Sequence[str] = ()
         self.counts = LoadCounts()
         self._settings = settings
         self._open_session = open_session

@@ -209,6 +209,7 @@ def test_a_wrong_name_and_a_wrong_runtime_are_one_line_and_status_2(capsys: pyte
     assert main(["run", "component-killed", "--runtime", "simulated"]) == 2
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("upheaval: unknown scenario 'leader-kiled': use one of all-killed-and-restarted")
+    assert lines[0].endswith("; did you mean 'leader-killed'?")
     assert lines[1] == (
         "upheaval: scenario component-killed does not run on the simulated runtime: use --runtime process, docker"
     )

@@ -92,6 +92,22 @@ def test_what_is_done_to_the_cluster_begins_the_time_out_anew(until_ns: int) -> 
     assert judged(late, known=replace(KNOWN, troubles=(Trouble(3 * S, 4 * S),))).verdict is Verdict.INVALID
 
 
+def test_what_is_done_when_the_time_out_is_over_explains_nothing() -> None:
+    late = closed(70_000)
+    for until_ns in (69 * S, NEVER_NS):
+        assert judged(late, known=replace(KNOWN, troubles=(Trouble(60 * S, until_ns),))).verdict is Verdict.INVALID
+
+
+def test_the_terms_before_a_session_and_after_its_end_say_nothing_of_it() -> None:
+    events = closed(21_000)
+    events.add_time(1, 95_000, OFFSET_MS + 95_000)
+    assert judged(events, clocks=(LED, NEXT)).verdict is Verdict.VALID
+    events = log(ends_ms=41_000, term=1)
+    events.add_time(0, 39_000, OFFSET_MS + 90_000)
+    events.session(7).open_term = 1
+    assert judged(events, replace(LOST, leadership_term_id=1), (LED, NEXT)).verdict is Verdict.VALID
+
+
 def test_a_clock_that_moved_is_allowed_for() -> None:
     late = closed(21_000 + ALLOWED_MS)
     assert judged(late, clocks=(replace(LED, moved_ms=1_000),)).verdict is Verdict.VALID
@@ -122,6 +138,17 @@ def test_a_session_in_use_does_not_time_out() -> None:
     assert judged(calm, told, clocks=(replace(LED, ready_ns=6 * S),)).verdict is Verdict.VALID
     assert judged(calm, told, known=replace(KNOWN, troubles=(Trouble(3 * S, 6 * S),))).verdict is Verdict.VALID
     assert judged(calm, told, clocks=(replace(LED, busy=((6 * S, 6 * S),)),)).verdict is Verdict.VALID
+
+
+def test_a_session_in_use_may_be_closed_by_a_service_and_time_out_after_a_change_of_leader() -> None:
+    told = replace(LOST, cause=SessionCause.CLUSTER, ended_ns=61 * S)
+    assert judged(closed(17_000, CloseReason.SERVICE_ACTION), told).verdict is Verdict.VALID
+    events = closed(60_000, term=1)
+    assert judged(events, told, (LED, NEXT)).verdict is Verdict.VALID
+    events.session(7).last = (1, OFFSET_MS + 58_000)
+    assert judged(events, told, (LED, NEXT)).verdict is Verdict.INVALID
+    events.session(7).last = (0, OFFSET_MS + 58_000)
+    assert judged(events, told, (LED, NEXT)).verdict is Verdict.VALID
 
 
 def operation(took_ns: int, f: Function = Function.READ, outcome: Outcome = Outcome.OK) -> Operation:

@@ -1,12 +1,16 @@
 """What the docker runtime concludes without an engine: who is at fault for an end, what is labelled."""
 
+import io
+import tarfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from upheaval.errors import UsageError
 from upheaval.images.checks import trial_labels
 from upheaval.runtimes.cluster_file import check
+from upheaval.runtimes.docker import collect, containers
 from upheaval.runtimes.docker.container_state import own_fault
 from upheaval.runtimes.docker.labels import RUN_ID, is_abandoned
 from upheaval.system import SYSTEM, ClusterSpec
@@ -38,3 +42,50 @@ def test_a_service_that_only_the_image_has_is_not_looked_for_here() -> None:
     check(replace(spec, image="theirs:1").made("run"), SYSTEM)
     with pytest.raises(UsageError, match="no module 'nowhere'"):
         check(spec.made("run"), SYSTEM)
+
+
+def packed(source: Path, ignored: tuple[str, ...], restore: Path | None = None) -> io.BytesIO:
+    plan = containers.ContainerPlan(
+        "member-0", {}, (), {}, "host", "name", "volume", "image", None, None, {}, source=str(source), ignored=ignored
+    )
+    stream = io.BytesIO()
+    containers._pack(replace(plan, restore=restore), stream)
+    return stream
+
+
+def test_a_container_gets_the_code_and_neither_runs_nor_environments(tmp_path: Path) -> None:
+    for name in (
+        "bank/service.py",
+        "bank/runs/report.py",
+        "bank/__pycache__/service.pyc",
+        "runs/test-1/manifest.json",
+        "kept/seal.json",
+        "kept/member-0/archive/0-0.rec",
+        "my-env/pyvenv.cfg",
+        "my-env/lib/python3.11/site-packages/other.py",
+        ".venv/lib/x.py",
+        ".git/HEAD",
+        ".pytest_cache/README.md",
+        "dist/bank-1-py3-none-any.whl",
+        "bank.egg-info/PKG-INFO",
+        "data/prices.csv",
+        "bank/table.csv",
+        "docs/deep/page.md",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    with tarfile.open(fileobj=packed(tmp_path, ("*.csv", "docs/deep"))) as archive:
+        files = {entry.name for entry in archive if entry.isreg()}
+    assert files == {"source/bank/service.py", "source/bank/runs/report.py"}
+
+
+def test_what_a_container_got_is_not_collected(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "service.py").write_text("")
+    written = tmp_path / "written"
+    (written / "archive" / "source").mkdir(parents=True)
+    (written / "archive" / "source" / "0.rec").write_text("theirs")
+    collect._unpack(packed(tmp_path / "code", (), written), tmp_path / "member-0")
+    found = [str(path.relative_to(tmp_path / "member-0")) for path in (tmp_path / "member-0").rglob("*")]
+    assert sorted(found) == ["archive", "archive/source", "archive/source/0.rec"]

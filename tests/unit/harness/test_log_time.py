@@ -12,6 +12,7 @@ from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.records import Manifest, RunFolder
 from upheaval_chaos.record import FaultRecord
+from upheaval_node.types import NEVER_NS
 
 S = 10**9
 START_MS = 1_700_000_000_000
@@ -70,6 +71,18 @@ def test_times_count_in_the_unit_of_the_cluster(time_unit: int, factor: int, tmp
     late = times((96, (START_MS + 1000) * factor), (192, (START_MS + 5100) * factor))
     assert judge_time(kept, clocks, time_unit)[0].verdict is Verdict.VALID
     assert "has a time 100 ms after member 0 had ceased to lead" in judge_time(late, clocks, time_unit)[0].detail
+
+
+def test_a_leader_serves_from_the_end_of_its_election_on_while_its_module_is_active(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.member(0).path.mkdir()
+    before = line(1, "election_state", state="LEADER_READY", leadership_term_id=0, leader_member_id=0)
+    states = ((3, "SNAPSHOT"), (4, "ACTIVE"), (6, "SUSPENDED"))
+    changes = [line(second, "module_state", old="X", new=state, moved_ms=7) for second, state in states]
+    run.member(0).trace.write_text("".join([before, elected(2, 0, 0), *changes]))
+    (clock,) = leader_clocks(run, 1)
+    assert (clock.offset_ms, clock.ready_ns) == (START_MS, 2 * S)
+    assert clock.busy == ((3 * S, 4 * S), (4 * S, 4 * S), (6 * S, NEVER_NS))
 
 
 def failover(path: Path, second: float, *extra: str) -> RunFolder:
@@ -155,10 +168,10 @@ def test_a_silence_that_a_kill_ends_counts(last: list[str], verdict: Verdict, tm
     assert judged(silent(tmp_path, *last)) is verdict
 
 
-def gave_up(path: Path, second: float, reason: str, *heard: str, leads: int = 0) -> RunFolder:
+def gave_up(path: Path, second: float, reason: str, *heard: str, leads: int = 0, members: int = 3) -> RunFolder:
     """Member 1 begins an election at `second` for that reason; `heard` is what it received in the term of `leads`."""
     run = RunFolder(path)
-    run.create(Manifest("run-1", "process", 3, "test", 0))
+    run.create(Manifest("run-1", "process", members, "test", 0))
     lines = [elected(1, leads, 0), *heard, line(second, "election_state", state="INIT", reason=reason)]
     for member_id in range(3):
         run.member(member_id).path.mkdir()
@@ -203,5 +216,7 @@ def test_a_follower_gives_up_a_leader_that_is_silent(
 def test_a_leader_gives_up_when_a_quorum_is_silent(heard: list[str], verdict: Verdict, tmp_path: Path) -> None:
     beats = [heartbeat(1 + tenth / 10, 1, 0, sent=True) for tenth in range(25)]
     lines = sorted([*heard, *beats], key=lambda each: int(json.loads(each)["ts"]))
-    run = gave_up(tmp_path, 3.5, "inactive follower quorum", *lines, leads=1)
+    run = gave_up(tmp_path / "of 3", 3.5, "inactive follower quorum", *lines, leads=1)
     assert judged(run) is verdict
+    of_five = gave_up(tmp_path / "of 5", 3.5, "inactive follower quorum", *lines, leads=1, members=5)
+    assert judged(of_five) is Verdict.VALID

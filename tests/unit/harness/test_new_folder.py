@@ -1,9 +1,11 @@
 """The folder of a run that nobody named one for."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from upheaval.cli.main import main
 from upheaval.cli.new_folder import RUNS, run_folder
 
 
@@ -25,3 +27,16 @@ def test_one_that_was_given_is_left_as_it_is(tmp_path: Path) -> None:
     with run_folder(tmp_path / "empty", "load"):
         pass
     assert (tmp_path / "empty").is_dir()
+
+
+@pytest.mark.parametrize(
+    "command", [["run", "leader-killed", "--dir"], ["campaign", "--seeds", "1", "--dir"], ["up", "--dir"]]
+)
+def test_a_disk_without_room_is_told_before_anything_runs(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=3 << 20))
+    assert main([*command, str(tmp_path / "run")]) == 2
+    assert "has 3 MiB left: a run needs 64 MiB" in capsys.readouterr().err
+    assert not list((tmp_path / "run").glob("*"))

@@ -44,3 +44,12 @@ def test_a_pipe_sees_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     line.show("a text")
     line.end()
     assert capsys.readouterr().err == ""
+
+
+def test_a_log_gets_a_line_of_its_own_now_and_then(capsys: pytest.CaptureFixture[str]) -> None:
+    silent, told = ProgressLine(), ProgressLine(lines_every_s=0)
+    silent.show("not seen")
+    told.show("one")
+    told.show("two")
+    told.end()
+    assert capsys.readouterr().err == "one\ntwo\n"

@@ -171,6 +171,7 @@ class DockerMember(LiveMember[DockerNode]):
             labels=engine_run.labels,
             volume_labels=engine_run.cleaning.labels,
             source=config.source if holds_sockets else "",
+            ignored=config.ignored,
             restore=self.folder if holds_sockets and self.folder.is_dir() else None,
         )
         start_container(cluster.client, plan, system)

@@ -6,11 +6,12 @@ This module knows tar files and folders, nothing of clusters.
 import shutil
 import tarfile
 import tempfile
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import answers_closed, engine_errors
+from upheaval.system import SOURCE_FOLDER
 
 
 def collect_folder(container: Any, source: str, target: Path) -> None:
@@ -63,10 +64,12 @@ def collect_output(container: Any, target: Path) -> None:
 
 
 def _unpack(stream: Any, target: Path) -> None:
-    """Files and folders only, none of them outside of the target, owned by whoever runs this."""
+    """Files and folders only, without the service's code, none outside of the target, owned by whoever runs this."""
     target.mkdir(parents=True, exist_ok=True)
     with tarfile.open(fileobj=stream) as archive:
         for entry in archive:
-            if entry.isreg() or entry.isdir():
+            # The service's code is where it came from.
+            is_source = PurePosixPath(entry.name).parts[:1] == (SOURCE_FOLDER,)
+            if (entry.isreg() or entry.isdir()) and not is_source:
                 entry.mode |= 0o700 if entry.isdir() else 0o600
                 archive.extract(entry, target, filter="data")

@@ -15,6 +15,7 @@ from typing import IO, Any, Final
 
 from upheaval.errors import EnvironmentFault
 from upheaval.runtimes.docker.engine import Client, engine_errors, engine_host
+from upheaval.runtimes.docker.own_source import own_source_filter
 from upheaval.runtimes.ports import HOST
 from upheaval.security import policy as security
 from upheaval.system import SOURCE_FOLDER, SystemUnderTest
@@ -55,6 +56,8 @@ class ContainerPlan:
     labels: Mapping[str, str]
     volume_labels: Mapping[str, str] = field(default_factory=dict)
     source: str = ""
+    ignored: Sequence[str] = ()
+    """What is left out of `source`, see `own_source`."""
     restore: Path | None = None
     health_command: Sequence[str] | None = None
 
@@ -163,7 +166,10 @@ def _pack(plan: ContainerPlan, packed: IO[bytes]) -> None:
     """What a new volume shall hold, as a tar file, read from its beginning."""
     with tarfile.open(fileobj=packed, mode="w") as archive:
         if plan.source:
-            archive.add(plan.source, arcname=SOURCE_FOLDER, filter=_readable)
+            try:
+                archive.add(plan.source, SOURCE_FOLDER, filter=own_source_filter(Path(plan.source), plan.ignored))
+            except OSError as error:
+                raise EnvironmentFault(f"cannot copy the service's source {plan.source}: {error}") from error
         for entry in sorted(plan.restore.iterdir()) if plan.restore is not None else ():
             if entry.name != SOURCE_FOLDER:
                 archive.add(entry, arcname=entry.name, filter=_owned_by_the_member)
@@ -188,14 +194,6 @@ def _owned_by_the_member(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     if not (entry.isreg() or entry.isdir()):
         return None
     entry.uid = entry.gid = MEMBER_USER
-    return entry
-
-
-def _readable(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
-    """What a service consists of, readable for the member's user."""
-    if not (entry.isreg() or entry.isdir()) or "__pycache__" in entry.name or "/." in entry.name:
-        return None
-    entry.mode = 0o755 if entry.isdir() else 0o644
     return entry
 
 

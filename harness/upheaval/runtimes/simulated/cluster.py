@@ -46,7 +46,7 @@ from upheaval.system import (
     status_from_counters,
     with_leaders,
 )
-from upheaval.workload import Load, WorkloadSettings
+from upheaval.workload import ClientLoad, Load, LoadMaker, WorkloadSettings
 from upheaval_chaos.planted.bug import build_with
 from upheaval_chaos.record import FaultRecord
 from upheaval_node import __version__
@@ -359,7 +359,7 @@ class SimulatedCluster:
 
     # --- clients ---------------------------------------------------------------------------------------------------
 
-    def start_load(self, settings: WorkloadSettings) -> Load:
+    def start_load(self, settings: WorkloadSettings, make: LoadMaker = Load) -> ClientLoad:
         """A client host of its own that runs a load from now on; operations go to `history` when they are settled."""
         self._workload = settings.to_json()
         host = f"client-{len(self._client_hosts) + 1}"
@@ -369,7 +369,7 @@ class SimulatedCluster:
         network = self.fabric.network(process)
         driver = MediaDriver(network, StaticResolver(), self.settings.media, random, name=host)
         media = ComponentMedia(driver)
-        load = Load(
+        load = make(
             settings,
             open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
             record=self._settle,

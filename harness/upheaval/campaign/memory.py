@@ -1,0 +1,50 @@
+"""Which seeds failed last time, so that they are tried first: `failed-seeds.json` below `runs`, by what was run."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from upheaval.records import Json, jsonfields, write_atomically
+from upheaval.records.jsonfields import FieldError
+from upheaval.scenario import OwnCode
+
+FILE_NAME: Final = "failed-seeds.json"
+REMEMBERED_MAX: Final = 20
+
+
+class FailedSeeds:
+    """The failed seeds of campaigns of one service. A file that cannot be read holds none."""
+
+    def __init__(self, folder: Path, own: OwnCode | None) -> None:
+        self._file = folder / FILE_NAME
+        self._name = "drawn" if own is None else f"{own.service} {own.user}".strip()
+
+    @property
+    def seeds(self) -> list[int]:
+        """The latest first."""
+        found = self._read().get(self._name)
+        return [seed for seed in found if type(seed) is int] if isinstance(found, list) else []
+
+    def first(self, seeds: Sequence[int]) -> list[int]:
+        """The remembered ones, then the others."""
+        return list(dict.fromkeys([*self.seeds, *seeds]))
+
+    def note(self, seed: int, *, has_failed: bool) -> None:
+        """Remember it, or forget it."""
+        before = self.seeds
+        others = [each for each in before if each != seed]
+        after = [seed, *others][:REMEMBERED_MAX] if has_failed else others
+        if after == before:
+            return
+        told: dict[str, Json] = {**self._read(), self._name: list(after)}
+        if not after:
+            del told[self._name]
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(self._file, json.dumps(told, indent=2) + "\n")
+
+    def _read(self) -> dict[str, Json]:
+        try:
+            return jsonfields.parse_object(self._file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, FieldError):
+            return {}

@@ -1,0 +1,107 @@
+"""Says in a few words where two states of a service differ: the first byte, and what JSON or text it lies in.
+
+A state is the messages that a service wrote. This module knows nothing of members and logs.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Final
+
+from upheaval.records import Json
+
+JSON_MAX: Final = 4 << 20
+"""Longer states are not read as JSON."""
+VALUE_MAX: Final = 60
+"""Characters of a value that are shown."""
+_AROUND: Final = 16
+"""Bytes that are shown before the first one that differs."""
+
+_Path = tuple[str | int, ...]
+
+
+def state_difference(one: Sequence[bytes], other: Sequence[bytes], names: tuple[str, str]) -> str:
+    """Where `one` and `other`, the states of those two, differ. They must."""
+    number = _common(one, other)
+    if number in (len(one), len(other)):
+        return f"{names[0]} wrote {len(one)} messages, {names[1]} {len(other)}, those of both are equal"
+    ours, theirs = one[number], other[number]
+    offset = _common(ours, theirs)
+    where = f"byte {offset} of message {number + 1} is the first that differs"
+    for a, b in ((ours, theirs), (b"".join(one), b"".join(other))):
+        told = _by_json(a, b, names)
+        if told:
+            return f"{where}; {told}"
+    shown = [f"{name} has {_shown(content, offset)}" for name, content in zip(names, (ours, theirs), strict=True)]
+    return f"{where}; {', '.join(shown)}"
+
+
+def _common(one: Sequence[object], other: Sequence[object]) -> int:
+    """How much both begin with."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _by_json(one: bytes, other: bytes, names: tuple[str, str]) -> str:
+    """Empty for what is no JSON."""
+    if max(len(one), len(other)) > JSON_MAX:
+        return ""
+    try:
+        ours, theirs = json.loads(one), json.loads(other)
+    except (ValueError, RecursionError):
+        return ""
+    found = _first(ours, theirs)
+    if found is None:
+        return f"as JSON both are equal: {_order(ours, theirs)}"
+    path, a, b = found
+    place = "".join(f"[{part!r}]" for part in path) or "the whole"
+    if isinstance(a, list) and isinstance(b, list) and sorted(map(json.dumps, a)) == sorted(map(json.dumps, b)):
+        return f"the elements of {place} are the same in another order, such as that of a set"
+    return f"{place} is {_value(a)} in {names[0]} and {_value(b)} in {names[1]}"
+
+
+def _first(one: Json, other: Json, path: _Path = ()) -> tuple[_Path, Json, Json] | None:
+    """The first part that differs, as small as it can be told."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for key in {**one, **other}:
+            if key not in one or key not in other:
+                return path, _only(one, key), _only(other, key)
+            found = _first(one[key], other[key], (*path, key))
+            if found is not None:
+                return found
+        return None
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        if sorted(map(json.dumps, one)) == sorted(map(json.dumps, other)) and one != other:
+            return path, one, other
+        for index, (a, b) in enumerate(zip(one, other, strict=True)):
+            found = _first(a, b, (*path, index))
+            if found is not None:
+                return found
+        return None
+    return None if one == other and type(one) is type(other) else (path, one, other)
+
+
+def _only(whole: dict[str, Json], key: str) -> Json:
+    return {key: whole[key]} if key in whole else {}
+
+
+def _order(one: Json, other: Json) -> str:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for a, b in zip(one, other, strict=False):
+            if a != b:
+                return f"keys come in another order, {a!r} where the other has {b!r}"
+    return "keys come in another order, or it is written otherwise"
+
+
+def _value(value: Json) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= VALUE_MAX else f"{text[:VALUE_MAX]}.."
+
+
+def _shown(content: bytes, offset: int) -> str:
+    """What lies around there, as text if it is one."""
+    part = content[max(offset - _AROUND, 0) : offset + _AROUND]
+    try:
+        text = part.decode()
+    except UnicodeDecodeError:
+        return part.hex()
+    return repr(text) if text.isprintable() else part.hex()

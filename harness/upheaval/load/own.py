@@ -1,0 +1,82 @@
+"""Which load asks a cluster: a drawn one of the shipped services, or users of one's own, which need locust."""
+
+import contextlib
+import importlib.util
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.scenario import OwnCode
+from upheaval.system import on_python_path
+from upheaval.workload import SERVICES, Load, LoadMaker
+from upheaval_node.errors import UsageError as NodeUsageError
+
+_SKIPS_PATCHES: Final = "LOCUST_SKIP_MONKEY_PATCH"
+
+
+def load_maker(user: str, source: str = "") -> LoadMaker:
+    """What makes the load: of users of that class, looked up in the folder `source` first, or a drawn one without.
+
+    Raises `UsageError` for a class that is not there, `EnvironmentFault` without locust.
+    """
+    if not user:
+        return Load
+    require_locust()
+    with _unpatched(), on_python_path([source] if source else []):
+        from upheaval.load.stepped_users import UserLoad, runnable_user
+
+        try:
+            runnable_user(user)
+        except NodeUsageError as error:
+            raise UsageError(str(error)) from error
+    return UserLoad
+
+
+def own_code(service: str | None, user: str | None) -> OwnCode | None:
+    """What the options of a command name, with code in the current folder; None where nothing is named."""
+    if service is None:
+        if user is not None:
+            raise UsageError("--user is for the users of a --service")
+        return None
+    if ":" not in service:
+        if service not in SERVICES:
+            raise UsageError(f"unknown service {service!r}: use {', '.join(SERVICES)} or module:Class")
+        if user is not None:
+            raise UsageError(f"service {service} has a workload of its own: leave out --user")
+        return OwnCode(service)
+    if user is None:
+        raise UsageError(f"service {service} needs --user module:Class: locust users that ask it")
+    return OwnCode(service, user, str(Path.cwd()))
+
+
+def check_user(user: str, source: str = "") -> None:
+    """Raises `UsageError` for a name that is no class of users."""
+    with _unpatched(), on_python_path([source] if source else []):
+        from upheaval.load.users import find_user
+
+        try:
+            find_user(user)
+        except NodeUsageError as error:
+            raise UsageError(str(error)) from error
+
+
+def require_locust() -> None:
+    """Raises `EnvironmentFault` when it is not installed."""
+    if importlib.util.find_spec("locust") is None:
+        raise EnvironmentFault("locust is not installed: pip install 'upheaval[load]'")
+
+
+@contextlib.contextmanager
+def _unpatched() -> Iterator[None]:
+    """Locust patches the standard library when it is imported, which would change this process under our feet."""
+    before = os.environ.get(_SKIPS_PATCHES)
+    os.environ[_SKIPS_PATCHES] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[_SKIPS_PATCHES]
+        else:
+            os.environ[_SKIPS_PATCHES] = before

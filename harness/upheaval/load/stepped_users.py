@@ -1,0 +1,293 @@
+"""Locust's users without locust's runner: each is a greenlet that gives its turn back while it waits for the cluster.
+
+So the users of `upheaval load` run inside one agent, which a simulated process or the loop of real clients turns: in
+the simulation one seed gives one execution. Users take their random numbers from `self.random`. This module knows no
+runtime; sessions it knows by the shape of `workload.Session`.
+"""
+
+import traceback
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from greenlet import GreenletExit, getcurrent, greenlet
+from locust.env import Environment
+from locust.exception import StopUser
+
+import upheaval_node
+from upheaval.load.settings import LoadSettings
+from upheaval.load.users import Accepts, ClusterUser, LoadContext, find_user
+from upheaval.records import Operation, Outcome, SessionEnd
+from upheaval.workload import LoadCounts, Session, WorkloadSettings
+from upheaval_node.client.driver import NotSent, OutcomeUnknown
+from upheaval_node.errors import TimeoutExpired, UsageError
+from upheaval_node.ports import Bell, Buffer
+from upheaval_node.types import MS, NEVER_NS, Now, S
+
+PAUSE_NS: Final = MS
+"""The least time between two tasks of a user: one that asks nothing must not stop the clock of a simulation."""
+RECONNECT_DELAY_NS: Final = 100 * MS
+RETRY_NS: Final = 10 * MS
+TEXTS_MAX: Final = 20
+"""How many different texts of what tasks raise are kept."""
+_POLL_LIMIT: Final = 100
+_OURS: Final = (str(Path(__file__).parents[1]), str(Path(upheaval_node.__file__ or "").parent))
+
+
+def runnable_user(name: str) -> type[ClusterUser]:
+    """As `find_user`. Raises `UsageError` also for a class whose tasks are not all methods."""
+    found = find_user(name)
+    if not found.tasks:
+        raise UsageError(f"user {name!r} has no tasks: mark methods with locust's @task")
+    if any(isinstance(each, type) for each in found.tasks):
+        raise UsageError(f"user {name!r} has a TaskSet: only `upheaval load` runs these, use methods as tasks")
+    return found
+
+
+class SteppedClient:
+    """Implements `users.UserClient`, for calls from a greenlet whose parent turns it when `is_due`."""
+
+    def __init__(self, open_session: Callable[[], Session], clock_ns: Callable[[], int], timeout_ns: int) -> None:
+        self.invoke_ns = 0
+        self.deadline_ns = 0
+        """When its user goes on in any case."""
+        self._open_session = open_session
+        self._clock_ns = clock_ns
+        self._timeout_ns = timeout_ns
+        self._session: Session | None = None
+        self._retry_ns = 0
+        self._condition: Callable[[], bool] = lambda: True
+        self._accepts: Accepts | None = None
+        self._answers: list[bytes] = []
+
+    # --- for the agent ---
+
+    def turn(self, now: Now) -> int:
+        """A duty cycle of the session, and what arrived for it."""
+        session = self._session
+        return 0 if session is None else session.do_work(now) + session.poll(self._on_message, _POLL_LIMIT)
+
+    def is_due(self, now_ns: int) -> bool:
+        """Whether what its user waits for is there, or the time is over."""
+        return now_ns >= self.deadline_ns or self._condition()
+
+    def next_deadline_ns(self) -> int:
+        """That of the session."""
+        return NEVER_NS if self._session is None else self._session.next_deadline_ns()
+
+    # --- for the user ---
+
+    @property
+    def session(self) -> Session:
+        """Raises `UsageError` before the first one."""
+        if self._session is None:
+            raise UsageError("the user has no session yet")
+        return self._session
+
+    @property
+    def session_id(self) -> int:
+        """Of the session that is open."""
+        return self.session.session_id
+
+    def wait(self, condition: Callable[[], bool], deadline_ns: int) -> None:
+        """Let time pass until it holds, or the deadline has come."""
+        while not condition() and self._clock_ns() < deadline_ns:
+            self._condition, self.deadline_ns = condition, deadline_ns
+            parent = getcurrent().parent
+            assert parent is not None
+            parent.switch()
+
+    def reconnect(self) -> None:
+        """Open another session. Raises `TimeoutExpired`."""
+        self.close()
+        self.wait(lambda: False, self._retry_ns)
+        session = self._session = self._open_session()
+        deadline_ns = self._clock_ns() + self._timeout_ns
+        self._retry_ns = self._clock_ns() + RECONNECT_DELAY_NS
+        self.wait(lambda: session.is_connected or session.is_closed, deadline_ns)
+        if not session.is_connected:
+            raise TimeoutExpired("no session within the time-out")
+
+    def request(self, payload: Buffer, accepts: Accepts | None = None) -> bytes:
+        """The first message that `accepts` takes. Raises `NotSent`, and `OutcomeUnknown` once nobody will answer."""
+        session, self.invoke_ns = self.session, self._clock_ns()
+        deadline_ns = self.invoke_ns + self._timeout_ns
+        self._answers.clear()
+        self._accepts = accepts or (lambda _: True)
+        try:
+            self._send(session, payload, deadline_ns)
+            term = session.leadership_term_id
+            self.wait(
+                lambda: bool(self._answers) or session.is_closed or session.leadership_term_id != term, deadline_ns
+            )
+        finally:
+            self._accepts = None
+        if not self._answers:
+            raise OutcomeUnknown("no answer: the outcome of the request is unknown")
+        return self._answers.pop()
+
+    def close(self) -> None:
+        """End the session, if there is one."""
+        if self._session is not None and not self._session.is_closed:
+            self._session.close()
+
+    def _send(self, session: Session, payload: Buffer, deadline_ns: int) -> None:
+        while not session.is_connected or session.offer(payload) <= 0:
+            now_ns = self._clock_ns()
+            if session.is_closed or now_ns >= deadline_ns:
+                raise NotSent("not sent within the time-out")
+            if session.is_connected:
+                self.wait(lambda: False, min(now_ns + RETRY_NS, deadline_ns))
+            else:
+                self.wait(lambda: session.is_connected or session.is_closed, deadline_ns)
+
+    def _on_message(self, timestamp: int, payload: Buffer) -> None:  # noqa: ARG002 - the cluster time is not needed
+        if self._accepts is not None and not self._answers and self._accepts(payload):
+            self._answers.append(bytes(payload))
+
+
+class _Context(LoadContext):
+    """Gives each user a client of its own that is turned here."""
+
+    def __init__(
+        self,
+        settings: LoadSettings,
+        add: Callable[[Operation], None],
+        add_end: Callable[[SessionEnd], None],
+        clock_ns: Callable[[], int],
+        open_session: Callable[[], Session],
+    ) -> None:
+        super().__init__(settings, add, add_end)
+        self.clients: list[SteppedClient] = []
+        self._clock_ns = clock_ns
+        self._open_session = open_session
+
+    def clock_ns(self) -> int:
+        """That of the runtime."""
+        return self._clock_ns()
+
+    def new_client(self) -> SteppedClient:
+        """Not connected yet."""
+        self.clients.append(SteppedClient(self._open_session, self._clock_ns, round(self.settings.timeout_s * S)))
+        return self.clients[-1]
+
+
+class UserLoad:
+    """Implements `workload.ClientLoad`: a user for each slot, each at its share of the rate."""
+
+    def __init__(
+        self,
+        settings: WorkloadSettings,
+        *,
+        open_session: Callable[[], Session],
+        record: Callable[[Operation], None],
+        record_end: Callable[[SessionEnd], None],
+        clock_ns: Callable[[], int],
+        first_id: int = 0,
+        first_process: int = 0,  # noqa: ARG002 - users number ids and processes alike
+    ) -> None:
+        self.bell: Bell | None = None
+        self.counts = LoadCounts()
+        self.raised: list[str] = []
+        self._record = record
+        user_class = runnable_user(settings.user)
+        told = LoadSettings(
+            "",
+            "",
+            settings.slots,
+            None,
+            user=settings.user,
+            rate=settings.rate / settings.slots,
+            timeout_s=settings.operation_timeout_ns / S,
+            seed=settings.seed,
+            first_id=first_id,
+        )
+        self._context = user_class.context_of_load = _Context(told, self._add, record_end, clock_ns, open_session)
+        environment = Environment(user_classes=[user_class])
+        self._lives: list[tuple[SteppedClient, greenlet]] = []
+        for _ in range(settings.slots):
+            user = user_class(environment)
+            client = self._context.clients[-1]
+            self._lives.append((client, greenlet(partial(self._live, user, client))))
+
+    @property
+    def is_idle(self) -> bool:
+        """Every user has ended."""
+        return all(life.dead for _, life in self._lives)
+
+    def stop(self) -> None:
+        """No user begins another operation."""
+        self._context.is_over = True
+        if self.bell is not None:
+            self.bell.rung = True
+
+    def do_work(self, now: Now) -> int:
+        """A turn of each session, and of each user whose wait is over."""
+        work = 0
+        for client, life in self._lives:
+            work += client.turn(now)
+            if not life.dead and client.is_due(now.ns):
+                life.parent = getcurrent()
+                life.switch()
+                work += 1
+        return work
+
+    def next_deadline_ns(self) -> int:
+        """Of a session, or the end of a wait."""
+        sessions = min(client.next_deadline_ns() for client, _ in self._lives)
+        return min(
+            sessions, min((client.deadline_ns for client, life in self._lives if not life.dead), default=NEVER_NS)
+        )
+
+    def close(self) -> None:
+        """End the users where they are; what is outstanding is unknown."""
+        self._context.is_over = True
+        for client, life in self._lives:
+            if not life.dead:
+                life.parent = getcurrent()
+                life.throw(GreenletExit)
+            client.close()
+
+    def _add(self, operation: Operation) -> None:
+        match operation.outcome:
+            case Outcome.OK:
+                self.counts.ok += 1
+            case Outcome.FAIL:
+                self.counts.fail += 1
+            case Outcome.UNKNOWN:
+                self.counts.unknown += 1
+        self._record(operation)
+
+    # --- one user, in its greenlet ---
+
+    def _live(self, user: ClusterUser, client: SteppedClient) -> None:
+        tasks: Sequence[Callable[[ClusterUser], None]] = type(user).tasks
+        self._guard(user.on_start)
+        while not self._context.is_over:
+            wait_ns = max(round(user.wait_time() * S), PAUSE_NS)
+            client.wait(lambda: self._context.is_over, self._context.clock_ns() + wait_ns)
+            if not self._context.is_over:
+                self._guard(partial(user.random.choice(tasks), user))
+        self._guard(user.on_stop)
+
+    def _guard(self, code: Callable[[], None]) -> None:
+        """What a user's own code raises is kept; the user goes on."""
+        try:
+            code()
+        except StopUser:
+            """It was asked to end in the middle of a task."""
+        except Exception as error:  # noqa: BLE001 - whatever somebody's code raises
+            text = _shown(error)
+            if text not in self.raised and len(self.raised) < TEXTS_MAX:
+                self.raised.append(text)
+
+
+def _shown(error: Exception) -> str:
+    """One line: what it is, and the last line of the user's own code that it came through."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not frame.filename.startswith(_OURS)] or frames
+    words = " ".join(str(error).split())
+    return (
+        f"{type(error).__name__}{': ' if words else ''}{words} ({own[-1].filename}:{own[-1].lineno} in {own[-1].name})"
+    )

@@ -1,0 +1,167 @@
+"""A service of one's own and its locust users in scenarios and campaigns, simulated and on processes."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.promises import Promise
+
+SERVICE = """
+import json
+from upheaval import ClusteredService
+
+class Lock(ClusteredService):
+    def __init__(self):
+        self.tokens = {}
+
+    def on_session_message(self, session, timestamp, payload, position):
+        request = json.loads(bytes(payload))
+        token = self.tokens[request["lock"]] = self.tokens.get(request["lock"], 0) + 1
+        if session is not None:
+            session.respond(json.dumps(token).encode())
+
+    def on_start(self, cluster, snapshot_image):
+        if snapshot_image is not None and (state := snapshot_image.read()) is not None:
+            self.tokens = json.loads(state)
+
+    def on_take_snapshot(self, publication):
+        publication.offer(json.dumps(self.tokens).encode())
+
+class Ordered(Lock):
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def on_session_message(self, session, timestamp, payload, position):
+        self.seen.add(f"request {position}")
+        self.tokens["first seen"] = next(iter(self.seen))
+        super().on_session_message(session, timestamp, payload, position)
+
+class Cyclic(Lock):
+    def on_session_message(self, session, timestamp, payload, position):
+        super().on_session_message(session, timestamp, payload, position)
+        self.tokens = {lock: token % 40 for lock, token in self.tokens.items()}
+"""
+
+USERS = """
+import json
+from locust import TaskSet, task
+from upheaval import ClusterUser
+
+class Taker(ClusterUser):
+    def on_start(self):
+        super().on_start()
+        self.latest = {}
+
+    @task
+    def take(self):
+        lock = f"lock-{self.random.randrange(3)}"
+        answer = self.call("take", json.dumps({"id": self.new_id(), "lock": lock}).encode())
+        if answer is not None:
+            token = json.loads(answer)
+            assert token > self.latest.get(lock, 0), f"{lock} has an older token"
+            self.latest[lock] = token
+
+class Idle(ClusterUser):
+    pass
+
+class Divided(ClusterUser):
+    tasks = [TaskSet]
+"""
+RIGHT = ("--service", "lock:Lock", "--user", "takers:Taker")
+WRONG = ("--service", "lock:Cyclic", "--user", "takers:Taker")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "lock.py").write_text(SERVICE)
+    (tmp_path / "takers.py").write_text(USERS)
+    return tmp_path
+
+
+def upheaval(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "upheaval.cli.main", *words]
+    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, cwd=folder, check=False)
+
+
+@pytest.mark.parametrize("runtime", ["simulated", "process"])
+def test_a_scenario_runs_with_a_service_of_ones_own_and_is_replayed(runtime: str, folder: Path) -> None:
+    done = upheaval(folder, "run", "leader-killed", *RIGHT, "--runtime", runtime, "--dir", "run", "--json")
+    result = json.loads(done.stdout)
+    assert (done.returncode, result["verdict"]) == (0, "valid"), done
+    promises = {each["promise"]: each["detail"] for each in result["promises"]}
+    assert "acknowledged calls found in the log" in promises[Promise.ACKNOWLEDGED_NOT_LOST]
+    assert "of service 0" in promises[Promise.STATES_AGREE]
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    again = upheaval(elsewhere, "replay", "../run", "--runtime", "simulated", "--json")
+    assert again.returncode == 0, again
+    assert (json.loads(again.stdout)["digest"] == result["digest"]) is (runtime == "simulated")
+
+
+def test_the_order_of_a_set_is_seen_though_simulated_members_share_a_hash_seed(folder: Path) -> None:
+    service = ("--service", "lock:Ordered", "--user", "takers:Taker")
+    done = upheaval(folder, "run", "leader-killed", *service, "--runtime", "simulated", "--dir", "run", "--json")
+    assert done.returncode == 1, done
+    broken = [each["promise"] for each in json.loads(done.stdout)["promises"] if each["verdict"] == "invalid"]
+    assert broken == [Promise.SNAPSHOT_IS_REPLAY]
+
+
+def test_a_seed_whose_users_are_told_wrong_fails_everywhere_and_is_tried_first_the_next_time(folder: Path) -> None:
+    done = upheaval(folder, "campaign", "--seeds", "3", *WRONG)
+    assert done.returncode == 1, done
+    left = next(line.split()[-1] for line in done.stderr.splitlines() if line.startswith("  left: "))
+    details = set()
+    for command in (["verify", left], ["replay", left, "--dir", "again"], ["verify", "again"]):
+        judged = upheaval(folder, *command, "--json")
+        assert judged.returncode == 1, judged
+        failed = [each for each in json.loads(judged.stdout)["promises"] if each["verdict"] == "invalid"]
+        assert [each["promise"] for each in failed] == [Promise.TASKS_PASSED]
+        details.add(failed[0]["detail"])
+    (detail,) = details
+    line = USERS.splitlines().index('            assert token > self.latest.get(lock, 0), f"{lock} has an older token"')
+    assert "has an older token" in detail
+    assert f"takers.py:{line + 1} in take" in detail
+    # Another service has no such memory; and what passes is forgotten.
+    (folder / "lock.py").write_text(SERVICE.replace("% 40", "% 40_000"))
+    mended = upheaval(folder, "campaign", "--seeds", "8", *WRONG)
+    assert mended.returncode == 0, mended
+    assert mended.stderr.splitlines()[0] == "failed last time, tried first: seed 3"
+    assert mended.stdout.startswith("2 seeds: 2 count")
+    assert json.loads((folder / "runs" / "failed-seeds.json").read_text()) == {}
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        (["--service", "lock:Lock"], "needs --user"),
+        (["--user", "takers:Taker"], "--service"),
+        (["--service", "nosuch"], "unknown service 'nosuch'"),
+        (["--service", "lock:Look", "--user", "takers:Taker"], "no class 'Look'"),
+        (["--service", "lock:Lock", "--user", "nosuch"], "user 'nosuch'"),
+        (["--service", "lock:Lock", "--user", "takers:Taler"], "no class 'Taler'"),
+        (["--service", "lock:Lock", "--user", "lock:Lock"], "not a subclass of upheaval.ClusterUser"),
+        (["--service", "lock:Lock", "--user", "takers:Idle"], "has no tasks"),
+        (["--service", "lock:Lock", "--user", "takers:Divided"], "TaskSet"),
+    ],
+)
+def test_what_cannot_run_is_refused_in_one_line_before_anything_starts(
+    options: list[str], text: str, folder: Path
+) -> None:
+    before = sorted(path.name for path in folder.iterdir())
+    done = upheaval(folder, "run", "leader-killed", *options)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done
+    assert text in done.stderr
+    assert sorted(path.name for path in folder.iterdir() if path.name != "__pycache__") == before
+
+
+def test_a_load_with_an_unknown_user_is_refused_before_anything_starts(folder: Path) -> None:
+    done = upheaval(folder, "load", "--service", "lock:Lock", "--user", "nosuch", "--dir", "run")
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done
+    assert "user 'nosuch'" in done.stderr
+    assert not (folder / "run").exists()

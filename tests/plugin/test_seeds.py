@@ -1,0 +1,59 @@
+"""Seeds of tests on the simulated runtime: each test once for each, and those that failed are tried first."""
+
+import json
+import shlex
+from pathlib import Path
+
+from support.stranger import pytest_in
+
+CACHE = ("-p", "cacheprovider")
+
+LATE = """
+def test_it(cluster):
+    assert cluster.seed != 3, "this is the wrong one"
+
+def test_without_a_cluster():
+    pass
+"""
+
+
+def outcomes(stdout: str) -> list[str]:
+    """Of the tests, in their order."""
+    lines = [line.split()[:2] for line in stdout.splitlines() if line.startswith("test_it.py::")]
+    return [f"{name.partition('::')[2]} {outcome}" for name, outcome in lines if outcome in ("PASSED", "FAILED")]
+
+
+def test_each_seed_is_a_test_and_the_one_that_failed_is_tried_first(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text(LATE)
+    first = pytest_in(tmp_path, python, *CACHE, "-v", "--seeds", "2..4", "--members", "1")
+    alone = "test_without_a_cluster PASSED"
+    said = ["test_it[seed-2] PASSED", "test_it[seed-3] FAILED", "test_it[seed-4] PASSED", alone]
+    assert (first.returncode, outcomes(first.stdout)) == (1, said), first.stdout
+    (folder,) = (tmp_path / "runs").iterdir()
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["seed"] == 3
+    (failure,) = manifest["failures"]
+    assert failure["promise"] == "test-passed"
+    assert "test_it.py::test_it[seed-3]: AssertionError: this is the wrong one" in failure["detail"]
+    (line,) = [line for line in first.stdout.splitlines() if ": pytest " in line]
+    again = pytest_in(tmp_path, python, *CACHE, "-v", *shlex.split(line.partition(": ")[2])[1:])
+    assert outcomes(again.stdout) == ["test_it[seed-3] FAILED"]
+    # Also without --seeds; and what passes is forgotten.
+    usual = pytest_in(tmp_path, python, *CACHE, "-v", "--runtime", "simulated", "--members", "1")
+    assert outcomes(usual.stdout) == ["test_it[seed-3] FAILED", "test_it[seed-1] PASSED", alone]
+    (tmp_path / "test_it.py").write_text(LATE.replace("!= 3", "!= 5"))
+    for said in (["test_it[seed-3] PASSED", "test_it[seed-1] PASSED", alone], ["test_it PASSED", alone]):
+        mended = pytest_in(tmp_path, python, *CACHE, "-v", "--runtime", "simulated", "--members", "1")
+        assert (mended.returncode, outcomes(mended.stdout)) == (0, said), mended.stdout
+
+
+def test_seeds_that_make_no_sense_are_one_line(tmp_path: Path, python: Path) -> None:
+    (tmp_path / "test_it.py").write_text(LATE)
+    for options, text in (
+        (["--seeds", "5..3"], "no seeds in 5..3"),
+        (["--seeds", "1..2", "--seed", "1"], "give one of them"),
+        (["--seeds", "1..2", "--runtime", "process"], "--seeds is for the simulated runtime"),
+    ):
+        done = pytest_in(tmp_path, python, *options)
+        assert done.returncode == 4
+        assert text in done.stdout + done.stderr
