@@ -566,6 +566,19 @@ def test_the_notified_commit_position_only_rises() -> None:
     assert seen == [1024, 1024, 2048, 2048]
 
 
+def test_a_leader_that_names_its_term_again_takes_no_commit_position_back() -> None:
+    script = ElectionScript(FOLLOWER_LOG_REPLICATION)
+    script.say("0 committed term=1 at=2048\nwait 10\nlet replicate to=2048\nwait 10\nis CANVASS")
+    script.say("0 leads term=1 base=2048 log-term=0 commit=512\nis FOLLOWER_REPLAY")
+    assert script.election.notified_commit_position == 2048
+
+
+def test_a_leader_commits_no_more_than_it_has_recorded_itself() -> None:
+    script = ElectionScript(LEADER_LOG_REPLICATION)
+    script.say("0 appended term=1 at=4096\n1 appended term=1 at=4096\nwait 0\nis LEADER_REPLAY")
+    assert script.election._quorum_position(script.now) == 1024
+
+
 @pytest.mark.parity("EL-13")
 def test_a_new_election_leaves_the_leading_role() -> None:
     script = ElectionScript(f"{LEADER_INIT}\nfail join\nwait 10")
