@@ -194,7 +194,7 @@ class MemberProcess:
             # A service that cannot be loaded should be known before anything waits for it.
             service = None if service_id is None else load_service(config.services[service_id])
             self._link = self._make_link()
-            cnc = self._attach()
+            cnc = self._attach(self._link)
             if service is None or service_id is None:
                 ports = self._ports(cnc, MODULE_RANGE)
                 self._agents = build_consensus_process(config, ports, self._media_client(ports))
@@ -290,13 +290,14 @@ class MemberProcess:
             ports.random("media-client"),
         )
 
-    def _attach(self) -> CncFile:
+    def _attach(self, link: SiblingLink) -> CncFile:
+        """The counters of the archive process, once both would hear of each other's death: nothing is done before."""
         deadline_ns = time.monotonic_ns() + START_TIMEOUT_NS
         while not self._is_stop_requested:
-            cnc = attach_cnc(layout.CNC)
+            self._raise_if_lost()
+            cnc = attach_cnc(layout.CNC) if link.is_connected else None
             if cnc is not None:
                 return cnc
-            self._raise_if_lost()
             if time.monotonic_ns() >= deadline_ns:
                 raise ComponentLost("the archive process did not appear", expected=False)
             self._parts.loop.run_once(ATTACH_POLL_NS / S)

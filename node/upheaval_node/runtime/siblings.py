@@ -152,6 +152,11 @@ class SiblingLink:
         self._is_closed = False
         self._connection = network.dial(f"unix:{SOCKET}", self)
 
+    @property
+    def is_connected(self) -> bool:
+        """The archive process has been there: from now on each hears at once when the other is gone."""
+        return self._is_connected
+
     def close(self, *, orderly: bool) -> None:
         """Say goodbye if this is an orderly end, and let go."""
         if self._is_closed:

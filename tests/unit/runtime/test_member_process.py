@@ -1,6 +1,8 @@
 """Member processes from outside: their ends and what they leave. Clusters are tested in test_member_cluster."""
 
 import json
+import os
+import select
 import signal
 import socket
 from collections.abc import Iterator
@@ -10,8 +12,11 @@ import pytest
 
 from unit.runtime.member_processes import SPLIT, Members, ended, wait_until
 from upheaval_node.counters import CLUSTER_NODE_ROLE
+from upheaval_node.files import layout
 from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.mark_lock import MarkLock, is_locked
+from upheaval_node.runtime.shared_counters import create_cnc
+from upheaval_node.runtime.siblings import SOCKET
 
 
 @pytest.fixture
@@ -149,6 +154,27 @@ def test_the_kill_of_one_component_ends_the_others_with_status_6(split: Members,
     took = wait_until(lambda: all(process.poll() is not None for process in processes.values()))
     assert took < 5 + split.stalled_s(0), split.trace(0)[-8:]
     assert {ended(process)[0] for process in processes.values()} == {ExitStatus.COMPONENT_LOST}
+
+
+def test_a_component_takes_no_part_before_the_archive_process_would_hear_of_its_death(
+    split: Members, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split.path(0).mkdir()
+    monkeypatch.chdir(split.path(0))
+    cnc = create_cnc(layout.CNC, pid=os.getpid(), now_ms=0, is_shared=True)
+    with socket.socket(socket.AF_UNIX) as driver, socket.socket(socket.AF_UNIX) as hub:
+        driver.bind(layout.DRIVER_SOCKET)
+        driver.listen()
+        split.start(0, "service")
+        with pytest.raises(AssertionError):
+            wait_until(lambda: select.select([driver], [], [], 0)[0], patience_s=2.0)
+        hub.bind(SOCKET)
+        hub.listen()
+        wait_until(lambda: select.select([driver], [], [], 0)[0])
+        link, _ = hub.accept()
+        with link:
+            assert link.recv(100) == b"service-0\n"
+    cnc.close()
 
 
 @pytest.mark.parametrize("told", [*SPLIT, "every one"])
