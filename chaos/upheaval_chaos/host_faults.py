@@ -39,6 +39,7 @@ class HostFaultKind(StrEnum):
     DISK_SLOW = "disk-slow"
     DIE_IN_CHANGE = "die-in-change"
     POWER_LOST_IN_CHANGE = "power-lost-in-change"
+    WRONG_BYTES = "wrong-bytes"
 
 
 IN_CHANGE: Final = frozenset({HostFaultKind.DIE_IN_CHANGE, HostFaultKind.POWER_LOST_IN_CHANGE})
@@ -46,6 +47,7 @@ IN_CHANGE: Final = frozenset({HostFaultKind.DIE_IN_CHANGE, HostFaultKind.POWER_L
 HOST_OPTIONS: Final = {
     HostFaultKind.CLOCK_JUMP: "jump-ms",
     HostFaultKind.DISK_SLOW: "latency-ms",
+    HostFaultKind.WRONG_BYTES: "at-percent",
     **dict.fromkeys(IN_CHANGE, "changes"),
 }
 """What a text calls the amount of a fault; kinds without one are not in it."""
@@ -56,6 +58,7 @@ _PURPOSES: Final = {
     HostFaultKind.CLOCK_JUMP: "set the wall clock of a host",
     HostFaultKind.DISK_FULL: "fill the disk of a host",
     HostFaultKind.DISK_SLOW: "slow down the disk of a host",
+    HostFaultKind.WRONG_BYTES: "change bytes on the disk of a host",
     **dict.fromkeys(IN_CHANGE, "end a member in a change of its files"),
 }
 
@@ -64,8 +67,8 @@ _PURPOSES: Final = {
 class HostFault:
     """Something done to the machines of members.
 
-    `amount` is by how many milliseconds a clock jumps, by how many a sync takes longer, or how many changes of its
-    files a member still makes before it dies in one.
+    `amount` is by how many milliseconds a clock jumps, by how many a sync takes longer, how many changes of its
+    files a member still makes before it dies in one, or where in its log bytes are wrong.
     """
 
     kind: HostFaultKind
@@ -85,6 +88,8 @@ class HostFault:
             raise UsageError(f"disk-slow: expected latency-ms of 1 to {SLOWEST_DISK_MS}, got {amount}")
         if kind in IN_CHANGE and amount < 0:
             raise UsageError(f"{kind}: expected changes of 0 or more, got {amount}")
+        if kind is HostFaultKind.WRONG_BYTES and not 0 <= amount <= 100:
+            raise UsageError(f"{kind}: expected at-percent of 0 to 100, got {amount}")
 
     @property
     def option(self) -> str | None:
@@ -113,6 +118,7 @@ class _Before:
     names: frozenset[str]
     clock: tuple[int, int] | None
     disk: DiskWork
+    damage: int
     ns: int
 
 
@@ -132,7 +138,7 @@ class HostInjection:
         self.statement = f"{fault.kind} {who_of(member_ids)}"
         if fault.option and fault.amount:
             self.statement += f" {fault.option}={fault.amount}"
-        self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, *IN_CHANGE)
+        self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, HostFaultKind.WRONG_BYTES, *IN_CHANGE)
         self._before = {member_id: self._look_at(member_id) for member_id in member_ids}
         self._healed = self._before
 
@@ -153,6 +159,8 @@ class HostInjection:
                     hosts.end_in_change(member_id, amount, loses_power=False)
                 case HostFaultKind.POWER_LOST_IN_CHANGE:
                     hosts.end_in_change(member_id, amount, loses_power=True)
+                case HostFaultKind.WRONG_BYTES:
+                    hosts.change_bytes(member_id, amount)
 
     def prove(self) -> Proof:
         """Waits until every machine shows it."""
@@ -180,6 +188,9 @@ class HostInjection:
                     self._target.node(member_id).start()
                 case HostFaultKind.POWER_CUT:
                     self._target.node(member_id).start()
+                case HostFaultKind.WRONG_BYTES:
+                    hosts.restore_bytes(member_id)
+                    self._target.node(member_id).start()
                 case _:
                     hosts.end_in_no_change(member_id)
                     self._target.node(member_id).start()
@@ -204,6 +215,8 @@ class HostInjection:
                 raise UnknownOutcome(f"cannot do {kind} to member {member_id}: it is not running")
             if before.clock is None and kind is HostFaultKind.CLOCK_JUMP:
                 raise UnknownOutcome(f"member {member_id} has not written down any time yet")
+            if kind is HostFaultKind.WRONG_BYTES and not self._hosts.has_durable_log(member_id):
+                raise UnknownOutcome(f"cannot do {kind} to member {member_id}: nothing of its log is durable for sure")
 
     # --- one member; empty text when nothing shows ---
 
@@ -211,7 +224,8 @@ class HostInjection:
         hosts, target = self._hosts, self._target
         names = target.node(member_id).incarnation()
         clock, disk = hosts.clock_lead_ms(member_id), hosts.disk_work(member_id)
-        return _Before(hosts.boot(member_id), names, clock, disk, target.now_ns())
+        damage = hosts.damage_reports(member_id)
+        return _Before(hosts.boot(member_id), names, clock, disk, damage, target.now_ns())
 
     def _seen_of(self, member_id: int, before: _Before) -> str:
         """Raises `UnknownOutcome` when what is seen contradicts it."""
@@ -226,6 +240,8 @@ class HostInjection:
                 return self._seen_slow(member_id, before)
             case HostFaultKind.DIE_IN_CHANGE | HostFaultKind.POWER_LOST_IN_CHANGE:
                 return self._seen_dead_in_change(member_id, before)
+            case HostFaultKind.WRONG_BYTES:
+                return self._seen_refused(member_id, before)
 
     def _seen_off(self, member_id: int, before: _Before) -> str:
         if self._hosts.boot(member_id) == before.boot:
@@ -277,6 +293,16 @@ class HostInjection:
             return text
         return f"{text}, {self._seen_off(member_id, before)}"
 
+    def _seen_refused(self, member_id: int, before: _Before) -> str:
+        if self._hosts.damage_reports(member_id) > before.damage:
+            return f"member {member_id} says that its log is not what was written"
+        if before.names & self._target.node(member_id).incarnation():
+            raise UnknownOutcome(f"member {member_id} goes on running")
+        grown = self._hosts.disk_work(member_id).grown - before.disk.grown
+        if grown:
+            raise UnknownOutcome(f"member {member_id} found nothing wrong and has written {grown} bytes more")
+        return ""
+
     def _seen_healed_of(self, member_id: int, before: _Before) -> str:
         match self._fault.kind:
             case HostFaultKind.CLOCK_JUMP:
@@ -288,9 +314,18 @@ class HostInjection:
                 took_ns = min(self._syncs_since(member_id, self._healed[member_id]), default=self._fault.amount * MS)
                 is_fast = took_ns < self._fault.amount * MS
                 return f"a sync of member {member_id} took {took_ns / MS:.1f} ms" if is_fast else ""
+            case HostFaultKind.WRONG_BYTES:
+                return self._seen_recording(member_id)
         names, boot = self._target.node(member_id).incarnation(), self._hosts.boot(member_id)
         has_power_again = self._fault.kind is HostFaultKind.DIE_IN_CHANGE or boot not in ("", before.boot)
         return f"running: {', '.join(sorted(names))}" if names - before.names and has_power_again else ""
+
+    def _seen_recording(self, member_id: int) -> str:
+        healed, names = self._healed[member_id], self._target.node(member_id).incarnation()
+        grown = self._hosts.disk_work(member_id).grown - healed.disk.grown
+        if not names or not grown or self._hosts.damage_reports(member_id) > healed.damage:
+            return ""
+        return f"running: {', '.join(sorted(names))}, with {grown} bytes more"
 
     def _seen_clock_right(self, member_id: int, before: _Before) -> str:
         now, healed = self._hosts.clock_lead_ms(member_id), self._healed[member_id].clock

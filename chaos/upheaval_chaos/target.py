@@ -201,6 +201,14 @@ class HostInjector(Protocol):
     def end_in_no_change(self, member_id: int) -> None:
         """Take that back if it is still to come."""
 
+    def change_bytes(self, member_id: int, percent: int) -> None:
+        """End the member, change bytes of its log that were durable, so far from the first of them to the last, and
+        start it over them.
+        """
+
+    def restore_bytes(self, member_id: int) -> None:
+        """Put what was there back, where nobody has written since."""
+
 
 @dataclass(frozen=True, slots=True)
 class DiskWork:
@@ -261,6 +269,12 @@ class HostObserver(Protocol):
 
     def disk_work(self, member_id: int) -> DiskWork:
         """What the disk of the member has done and refused so far."""
+
+    def has_durable_log(self, member_id: int) -> bool:
+        """Whether the log that the member records has bytes that were durable, by its own journal."""
+
+    def damage_reports(self, member_id: int) -> int:
+        """How often the member has said that a recording of its own is not what was written."""
 
     def watch(self, link: Link) -> Traffic:
         """Begin to watch what is sent along a link anyway."""

@@ -118,8 +118,9 @@ class _FailedSeeds:
             failed = [seed for seed, has_failed in results.items() if has_failed]
             if failed or others:
                 known[test] = [*failed, *others][:REMEMBERED_MAX]
-        if self._config.cache is not None:
-            self._config.cache.set(FAILED_SEEDS, known)
+        cache = getattr(self._config, "cache", None)
+        if cache is not None:
+            cache.set(FAILED_SEEDS, known)
 
 
 def _failed_seeds(config: pytest.Config) -> dict[str, list[int]]:

@@ -14,6 +14,10 @@ class PeerError(NodeError):
     """Bytes or behaviour of another party that break the protocol."""
 
 
+class DamageError(PeerError):
+    """A file that no longer holds what was made durable in it."""
+
+
 class DecodeError(PeerError):
     """Bytes that are no valid message, frame or file record."""
 

@@ -26,7 +26,7 @@ from upheaval.campaign.seed import (
 )
 from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
-from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, draw_swarm
+from upheaval.campaign.swarm import KINDS, LOSING_POWER, OF_SEVERAL, WRONG_BYTES, draw_swarm
 from upheaval.checkers.promises import Promise
 from upheaval.cli.campaign import as_text
 from upheaval.cli.main import main
@@ -55,7 +55,7 @@ KEPT = {
     14231: "an entry for which the disk had no room left a hole in the catalog, after which nothing was found",
     14700: "a removal became durable after the newer file of that name: the simulated disk was wrong",
 }
-"""Seeds that once failed, and what they found."""
+"""Seeds that once failed without variations, and what they found."""
 
 KEPT_OF_THE_SAME = (11931, 12132, 13019, 13388, 13601)
 """Seeds that found the same as one of those."""
@@ -71,7 +71,8 @@ def test_seeds_together_draw_everything_there_is() -> None:
     assert {swarm.members for swarm in swarms} == {1, 3, 5}
     assert {swarm.sync_level for swarm in swarms} == {0, 1, 2}
     assert {swarm.time_unit for swarm in swarms} == {"MILLIS", "MICROS", "NANOS"}
-    assert {fault.kind for swarm in swarms for fault in swarm.faults} == set(KINDS)
+    kinds = {planned.kind for swarm in swarms for _, planned in swarm.named_faults()}
+    assert kinds == {*KINDS, WRONG_BYTES}
 
 
 def test_what_is_no_promise_is_not_drawn() -> None:
@@ -114,6 +115,11 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(short_campaign: tu
     for kind, counts in summary.faults.items():
         row = (kind, *(str(counts[fate]) for fate in Fate))
         assert row in {tuple(line.split()) for line in text.splitlines()}
+    for kind, counts in summary.variations.items():
+        assert counts[Fate.PROVED] == counts[Fate.PLANNED] > 0
+        assert (kind, *(str(counts[fate]) for fate in Fate)) in {tuple(line.split()) for line in text.splitlines()}
+    assert summary.variations.keys() == {kind for seed in SHORT for kind in draw_swarm(seed).variations.drawn()}
+    assert [set(line["seen_variations"]) for line in lines] == [set(draw_swarm(s).variations.drawn()) for s in SHORT]
     assert "CANVASS>NOMINATE" in text
     assert "CANVASS>NOMINATE" not in summary.untaken_moves
     assert set(summary.untaken_moves).isdisjoint(summary.moves)
@@ -121,7 +127,7 @@ def test_a_short_campaign_is_valid_and_says_what_it_exercised(short_campaign: tu
 
 
 def require_counted(faults: Mapping[str, Counter[Fate]], seeds: tuple[int, ...]) -> None:
-    planned = Counter(fault.kind for seed in seeds for fault in draw_swarm(seed).faults)
+    planned = Counter(planned.kind for seed in seeds for _, planned in draw_swarm(seed).named_faults())
     assert {kind: counts[Fate.PLANNED] for kind, counts in faults.items()} == planned
     for counts in faults.values():
         assert counts[Fate.PLANNED] == counts[Fate.PROVED] + counts[Fate.UNSEEN] + counts[Fate.LEFT_OUT]
@@ -142,14 +148,14 @@ def test_what_was_planned_after_the_end_of_a_run_is_left_out(tmp_path: Path) -> 
     broken = run.run()
     assert broken.promise == Promise.INVARIANTS
     require_counted(broken.faults, (1,))
-    later = [planned for planned in run.swarm.faults if planned.start_ns > broken.seconds * S]
+    later = [planned for _, planned in run.swarm.named_faults() if planned.start_ns > broken.seconds * S]
     assert later
     assert sum(counts[Fate.LEFT_OUT] for counts in broken.faults.values()) >= len(later)
 
 
 @pytest.mark.parametrize("seed", [*KEPT, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in KEPT_OF_THE_SAME)])
 def test_what_a_seed_found_is_not_there_again(seed: int, tmp_path: Path) -> None:
-    outcome = try_seed(seed, None, tmp_path)
+    outcome = SeedRun(draw_swarm(seed).plain(), tmp_path / "run").run()
     assert (outcome.verdict, outcome.promise, outcome.detail) == ("valid", "", "")
 
 
@@ -222,7 +228,7 @@ def test_an_interrupted_campaign_says_what_it_did_until_then(tmp_path: Path) -> 
 
 
 def test_a_run_folder_that_cannot_be_judged_is_unknown(tmp_path: Path) -> None:
-    run = SeedRun(draw_swarm(1), tmp_path)
+    run = SeedRun(draw_swarm(1).plain(), tmp_path)
     run.cluster.write()
     run.cluster.run.history_file.write_text("no history\n")
     run._judge()

@@ -384,6 +384,7 @@ BEGUN = (
     "disk-slow leader latency-ms=40",
     "die-in-change leader changes=3",
     "power-lost-in-change follower changes=3",
+    "wrong-bytes follower at-percent=50",
     "blackhole leader <-> follower",
     "blackhole leader -> follower channel=log",
     "blackhole leader <-> clients",
@@ -477,6 +478,10 @@ def changes_are_finished(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Disk, "begin_change", finish)
 
 
+def bytes_stay_right(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Disk, "change_bytes", _nothing)
+
+
 def cut_links_deliver(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(virtual.Link, "is_cut", False)
 
@@ -514,6 +519,7 @@ UNBREAKABLE: Mapping[str, Callable[[pytest.MonkeyPatch], None]] = {
     HostFaultKind.DISK_FULL: disks_have_room,
     HostFaultKind.DISK_SLOW: disks_are_fast,
     HostFaultKind.DIE_IN_CHANGE: changes_are_finished,
+    HostFaultKind.WRONG_BYTES: bytes_stay_right,
     LinkFaultKind.BLACKHOLE: cut_links_deliver,
     LinkFaultKind.RESET: connections_outlive_resets,
     LinkFaultKind.SLOW: links_are_fast,

@@ -36,6 +36,7 @@ CASES: Final[Mapping[str, tuple[str, ...]]] = {
     HostFaultKind.DISK_SLOW: ("disk-slow follower latency-ms=40",),
     HostFaultKind.DIE_IN_CHANGE: ("die-in-change follower", "die-in-change leader changes=7"),
     HostFaultKind.POWER_LOST_IN_CHANGE: ("power-lost-in-change follower changes=3",),
+    HostFaultKind.WRONG_BYTES: ("wrong-bytes follower", "wrong-bytes leader at-percent=90"),
     LinkFaultKind.BLACKHOLE: (
         "blackhole leader -> follower",
         "blackhole follower <-> leader",

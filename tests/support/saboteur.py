@@ -50,7 +50,19 @@ class LyingHosts:
     def end_in_no_change(self, member_id: int) -> None:
         self._saboteur.do(self._hosts.end_in_no_change, member_id, heals=True)
 
+    def change_bytes(self, member_id: int, percent: int) -> None:
+        self._saboteur.do(partial(self._hosts.change_bytes, percent=percent), member_id)
+
+    def restore_bytes(self, member_id: int) -> None:
+        self._saboteur.do(self._hosts.restore_bytes, member_id, heals=True)
+
     # --- observer ---
+
+    def has_durable_log(self, member_id: int) -> bool:
+        return self._hosts.has_durable_log(member_id)
+
+    def damage_reports(self, member_id: int) -> int:
+        return self._hosts.damage_reports(member_id)
 
     def boot(self, member_id: int) -> str:
         return self._hosts.boot(member_id)

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from upheaval.campaign.seed import FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
+from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, fields_of, try_origin
 from upheaval.records import Json, owned_folder
 from upheaval.scenario import OwnCode
 from upheaval_node.cluster.election_states import LEGAL_MOVES
@@ -42,6 +42,8 @@ class Summary:
     sync_levels: Counter[int] = field(default_factory=Counter)
     services: Counter[str] = field(default_factory=Counter)
     faults: FaultCounts = field(default_factory=dict)
+    variations: FaultCounts = field(default_factory=dict)
+    """How many seeds had each, as faults are counted."""
     moves: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: SeedOutcome) -> None:
@@ -64,6 +66,8 @@ class Summary:
         self.services[outcome.swarm.service] += 1
         for kind, counts in outcome.faults.items():
             self.faults.setdefault(kind, Counter()).update(counts)
+        for kind, fate in outcome.variation_fates():
+            self.variations.setdefault(kind, Counter()).update((Fate.PLANNED, fate))
         self.moves.update(outcome.moves)
 
     @property
@@ -89,6 +93,7 @@ class Summary:
             "sync_levels": {str(key): value for key, value in sorted(self.sync_levels.items())},
             "services": dict(sorted(self.services.items())),
             "faults": fields_of(self.faults),
+            "variations": fields_of(self.variations),
             "moves": dict(sorted(self.moves.items())),
             "untaken_moves": list(self.untaken_moves),
         }

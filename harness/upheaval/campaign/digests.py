@@ -22,11 +22,11 @@ FILE: Final = Path(__file__).parents[3] / "tests" / "simulation" / "digests.json
 
 
 def compute(seeds: list[int]) -> dict[str, str]:
-    """The digest of each seed. What a campaign draws covers sizes, sync levels and services."""
+    """The digest of each seed without variations. What a campaign draws covers sizes, sync levels and services."""
     digests = {}
     with owned_folder("digests") as folder:
         for seed in seeds:
-            run = SeedRun(draw_swarm(seed, SECONDS), folder / str(seed))
+            run = SeedRun(draw_swarm(seed, SECONDS).plain(), folder / str(seed))
             play(run.swarm.scenario(), run.stage, lambda _: None)
             digests[str(seed)] = run.stage.digest()
     return digests

@@ -135,7 +135,8 @@ class Invariants:
     def _compare(self, member: SimulatedMember, watch: _Watch, commit: int) -> None:
         """What is recorded here of what is committed, with what any member recorded of it before."""
         recorded = self._recorded(member, watch)
-        if recorded is None:
+        # What somebody changed on its disk is no doing of the member.
+        if recorded is None or member.disk.has_wrong_bytes:
             return
         end = min(commit, recorded)
         begin = max(watch.compared, 0)

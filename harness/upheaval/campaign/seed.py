@@ -7,13 +7,16 @@ import json
 import shutil
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import Cut, Swarm, draw_swarm
+from upheaval.campaign.variations import Variation
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report, Verdict
@@ -21,6 +24,8 @@ from upheaval.errors import HarnessError
 from upheaval.execution.run import play
 from upheaval.execution.simulated import SimulatedStage
 from upheaval.load.own import load_maker
+from upheaval.operations.restore import examine
+from upheaval.operations.simulated_restore import restore_into
 from upheaval.records import (
     ENDINGS,
     AdminCommand,
@@ -32,15 +37,19 @@ from upheaval.records import (
     write_atomically,
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
+from upheaval.runtimes.simulated.gate import Stranger, wrong_credentials
 from upheaval.runtimes.simulated.world import START_NS
 from upheaval.scenario import OwnCode
 from upheaval.workload import Load
 from upheaval_chaos.driver import FaultDriver
+from upheaval_chaos.record import Proof
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import S
 
 SECONDS_MIN: Final = 60
 OPERATIONS_MIN: Final = 500
+RESTORED: Final = "restored"
+"""The run folder of a cluster that was restored, in that of its seed."""
 FAULTS_MIN: Final = 3
 SEED_FILE: Final = "seed.json"
 KEPT_MAX: Final = 5
@@ -87,6 +96,8 @@ class SeedOutcome:
     endings: int = 0
     """Admin commands to end the whole cluster that a leader took."""
     faults: FaultCounts = field(default_factory=dict)
+    variations: dict[str, Proof] = field(default_factory=dict)
+    """What of the cluster was drawn beside all else, and what shows that it was so."""
     moves: dict[str, int] = field(default_factory=dict)
     """Of elections, by `OLD>NEW`."""
     folder: str = ""
@@ -107,6 +118,13 @@ class SeedOutcome:
             or sum(counts[Fate.PROVED] for counts in self.faults.values()) < FAULTS_MIN
         )
 
+    def variation_fates(self) -> Iterator[tuple[str, Fate]]:
+        """What became of each variation that was drawn. One of a run that could not be judged is left out."""
+        for kind in self.swarm.variations.drawn():
+            proof = self.variations.get(kind)
+            undone = Fate.LEFT_OUT if proof is None else Fate.UNSEEN
+            yield kind, Fate.PROVED if proof is not None and proof.holds else undone
+
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it, with what the cluster was made of."""
         return {
@@ -122,6 +140,7 @@ class SeedOutcome:
             "snapshots": self.snapshots,
             "endings": self.endings,
             "fault_counts": fields_of(self.faults),
+            "seen_variations": {kind: asdict(proof) for kind, proof in self.variations.items()},
             "moves": dict(self.moves),
             "folder": self.folder,
         }
@@ -138,12 +157,19 @@ class _Stage(SimulatedStage):
             folder,
             planted,
             settings=settings,
+            gate=swarm.gate(),
             traces_protocol=traces_protocol,
             make_load=Load if swarm.own is None else load_maker(swarm.own.user, swarm.own.source),
         )
+        self.stranger: Stranger | None = None
         self.taken: Counter[str] = Counter()
         for member_id, skew_ms in enumerate(swarm.skews_ms):
             self.cluster.move_clock(member_id, skew_ms)
+
+    def open(self, say: Callable[[str], None]) -> None:
+        super().open(say)
+        if self.cluster.gate is not None:
+            self.stranger = self.cluster.start_stranger()
 
     def give(self, member_id: int, command: str) -> str:
         refusal = super().give(member_id, command)
@@ -230,6 +256,8 @@ class SeedRun:
 
     def _judge(self) -> None:
         """The worst finding of the run's folder, unless something worse was found before."""
+        if self.outcome.is_valid:
+            self._prove_variations()
         try:
             self.report = verify_run(self.cluster.run.path)
         except HarnessError as error:
@@ -237,6 +265,54 @@ class SeedRun:
             return
         for finding in self.report.findings:
             self._fail(finding.verdict, finding.promise, finding.detail)
+        companion = self.swarm.variations.companion
+        if companion is not None and companion.is_restored and self.outcome.is_valid:
+            self._restore(companion.config.name)
+
+    def _prove_variations(self) -> None:
+        drawn = self.swarm.variations
+        try:
+            proofs = prove_variations(self.cluster.run, self.swarm.members, drawn)
+        except HarnessError as error:
+            proofs = dict.fromkeys(drawn.drawn(), Proof(False, " ".join(str(error).split())))
+        if self.stage.stranger is not None:
+            refused = self.stage.stranger.refused
+            told = f"somebody without the right credentials was refused {refused} times"
+            proofs[Variation.CREDENTIALS] = Proof(refused >= len(wrong_credentials()), told)
+        for kind, proof in proofs.items():
+            self._note(kind, proof)
+
+    def _note(self, kind: Variation, proof: Proof) -> None:
+        self.outcome.variations[kind] = proof
+        if not proof.holds:
+            detail = f"{kind}: {proof}"
+            self._fail(Verdict.UNKNOWN, Promise.AS_DRAWN, detail)
+            add_failure(self.cluster.run, Failure(Promise.AS_DRAWN, detail))
+
+    def _restore(self, name: str) -> None:
+        """Another cluster begins with what the node beside the members has, serves, and is judged as a whole."""
+        scenario, path = self.swarm.restored(), self.cluster.run.path
+        try:
+            origin = examine(path / name)
+            stage = SimulatedStage(
+                scenario,
+                self.swarm.seed,
+                path / RESTORED,
+                self.cluster.planted,
+                settings=self.swarm.settings(),
+                gate=self.swarm.gate(),
+                traces_protocol=False,
+            )
+            restore_into(stage.cluster, origin)
+            play(scenario, stage, lambda _: None)
+            stage.close()
+            report = verify_run(stage.run.path)
+        except HarnessError as error:
+            self._note(Variation.RESTORE, Proof(False, " ".join(str(error).split())))
+            return
+        for finding in report.findings:
+            self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}")
+        self._note(Variation.RESTORE, Proof(self.outcome.is_valid, report.finding(Promise.BACKED_UP).detail))
 
     def _fail(self, verdict: Verdict, promise: Promise, detail: str) -> None:
         outcome = self.outcome

@@ -6,10 +6,24 @@ Values only; this module runs nothing.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields as dataclass_fields, replace
 from random import Random
-from typing import Final
+from typing import Final, Self
 
+from upheaval.campaign.variations import NO_VARIATIONS, Variations, draw_variations
 from upheaval.records import AdminCommand, Json
-from upheaval.scenario import AskFor, Begin, End, OwnCode, Scenario, Step, WaitLeader, WaitSeconds, WaitTime
+from upheaval.runtimes.simulated.gate import Gate, make_gate
+from upheaval.scenario import (
+    AskFor,
+    Begin,
+    End,
+    OwnCode,
+    Scenario,
+    Step,
+    WaitCompanion,
+    WaitLeader,
+    WaitOperations,
+    WaitSeconds,
+    WaitTime,
+)
 from upheaval.system import ClusterSpec
 from upheaval.workload import LEDGER_SERVICE, TIMERS_SERVICE, WORKBENCH_SERVICE, WorkloadSettings
 from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
@@ -88,6 +102,8 @@ _FAULTS: Final[Mapping[str, Callable[[_Draw], Fault]]] = {
     "disk-slow": lambda d: HostFault(HostFaultKind.DISK_SLOW, _one(d.member), SLOW_DISK_MS),
 }
 KINDS: Final = tuple(_FAULTS)
+WRONG_BYTES: Final = "wrong-bytes"
+"""Drawn apart from those, where recordings have checksums and are synced."""
 LOSING_POWER: Final = frozenset({"power-cut", "power-cut-all", "power-lost-in-change"})
 OF_SEVERAL: Final = frozenset({"isolate", "isolate-leader", "one-way", "reset", "slow", "channel-cut"})
 
@@ -140,6 +156,7 @@ class Swarm:
     """When that command is given, after the start of the load."""
     seconds: int = SECONDS
     """Of load."""
+    variations: Variations = NO_VARIATIONS
     own: OwnCode | None = None
     """What the cluster runs, and who asks it, instead of what was drawn."""
 
@@ -163,7 +180,12 @@ class Swarm:
             seconds=cut.seconds,
             snapshot_interval_ns=self.snapshot_interval_ns if cut.has_snapshots else 0,
             ending=self.ending if cut.has_ending else "",
+            variations=self.variations.until(cut.seconds * S),
         )
+
+    def plain(self) -> Self:
+        """The same without variations."""
+        return replace(self, variations=NO_VARIATIONS)
 
     def settings(self) -> MemberSettings:
         """Of every member."""
@@ -177,29 +199,56 @@ class Swarm:
             leader_heartbeat_interval_ns=self.heartbeat_interval_ns,
         )
         assert isinstance(timeouts, ClusterTimeouts)
-        return replace(
+        plain = replace(
             profile,
             archive=replace(profile.archive, segment_length=self.segment_length),
             cluster=replace(
                 profile.cluster, timeouts=timeouts, log_term_length=self.term_length, time_unit=self.time_unit
             ),
         )
+        return self.variations.apply(plain)
+
+    def gate(self) -> Gate | None:
+        """Who may connect, the same however often it is asked for; None for everybody."""
+        return make_gate(self.seed) if self.variations.has_credentials else None
 
     def workload(self) -> WorkloadSettings:
         """The load, from the same seed."""
-        return WorkloadSettings(seed=self.seed, keys=self.keys, slots=8, rate=self.rate, service=self.service)
+        return WorkloadSettings(
+            seed=self.seed,
+            keys=self.keys,
+            slots=8,
+            rate=self.rate * self.variations.load_factor,
+            service=self.service,
+            text_length=self.variations.text_length,
+        )
 
     def to_fields(self) -> dict[str, Json]:
         """As a line of JSON holds it."""
         fields: dict[str, Json] = {each.name: getattr(self, each.name) for each in dataclass_fields(self)}
         fields["faults"] = list(self.shown_faults)
         fields["skews_ms"] = list(self.skews_ms)
+        fields["variations"] = self.variations.to_fields()
         del fields["own"]
         return {**fields, "user": "" if self.own is None else self.own.user}
 
+    def restored(self) -> Scenario:
+        """What happens to a cluster that begins with what another one of this kind left: it serves and is judged."""
+        steps = (WaitOperations(RESTORED_OPERATIONS), AskFor(AdminCommand.SNAPSHOT), WaitSeconds(1))
+        return replace(self.scenario(), name=f"campaign-{self.seed}-restored", steps=steps)
+
     def named_faults(self) -> Iterator[tuple[str, PlannedFault]]:
         """Each fault with the name that it has in the scenario."""
-        for number, planned in enumerate(self.faults):
+        damages = (
+            PlannedFault(
+                WRONG_BYTES,
+                each.start_ns,
+                each.duration_ns,
+                HostFault(HostFaultKind.WRONG_BYTES, _one(each.member), each.percent),
+            )
+            for each in self.variations.damages
+        )
+        for number, planned in enumerate((*self.faults, *damages)):
             yield f"{planned.kind}-{number}", planned
 
     def scenario(self) -> Scenario:
@@ -217,6 +266,11 @@ class Swarm:
                 (self.ending_ns, AskFor(AdminCommand(self.ending))),
                 (self.ending_ns + RESTART_NS, AskFor(AdminCommand.START)),
             ]
+        companion = self.variations.companion
+        last: tuple[Step, ...] = (WaitLeader(), WaitSeconds(2))
+        if companion is not None:
+            events += companion.steps
+            last = (*last, WaitCompanion(companion.config.name))
         events.append((quiet_ns, AskFor(AdminCommand.START)))
         events.sort(key=lambda event: event[0])
         steps = [step for time_ns, event in events for step in (WaitTime(time_ns), event)]
@@ -224,16 +278,25 @@ class Swarm:
             f"campaign-{self.seed}",
             f"Seed {self.seed} of a campaign",
             "",
-            ClusterSpec(members=self.members, sync_level=self.sync_level, service=self.service),
+            ClusterSpec(
+                members=self.members,
+                sync_level=self.sync_level,
+                service=self.service,
+                more_services=self.variations.more_services,
+            ),
             self.workload(),
-            (*steps, WaitLeader(), WaitSeconds(2)),
+            (*steps, *last),
         ).run_by(self.own)
+
+
+RESTORED_OPERATIONS: Final = 100
+"""That a restored cluster has to acknowledge."""
 
 
 def draw_swarm(seed: int, seconds: int = SECONDS, own: OwnCode | None = None) -> Swarm:
     """The cluster of a seed: the same for ever, as long as this function stays as it is."""
     swarm = _draw_swarm(seed, seconds)
-    return swarm if own is None else replace(swarm, service=own.service, own=own)
+    return swarm if own is None else replace(swarm.plain(), service=own.service, own=own)
 
 
 def _draw_swarm(seed: int, seconds: int) -> Swarm:
@@ -244,7 +307,7 @@ def _draw_swarm(seed: int, seconds: int) -> Swarm:
     sync_level = random.randrange(3)
     term_length = random.choice((64, 64, 128, 256)) * KIB
     interval_ns = random.choice((50, 100, 200)) * MS
-    return Swarm(
+    swarm = Swarm(
         seed=seed,
         members=members,
         sync_level=sync_level,
@@ -265,6 +328,7 @@ def _draw_swarm(seed: int, seconds: int) -> Swarm:
         ending_ns=ending.randint(10 * S, max(seconds - 25, 10) * S),
         seconds=seconds,
     )
+    return replace(swarm, variations=draw_variations(seed, members, sync_level, swarm.service, seconds))
 
 
 def _draw_faults(random: Random, members: int, sync_level: int, seconds: int) -> tuple[PlannedFault, ...]:

@@ -26,7 +26,7 @@ from upheaval_node.trace_kinds import TraceKind
 
 _OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
-_DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change"})
+_DEADLY: Final = frozenset({"kill", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"})
 """The kinds of faults after which no process of a member is left."""
 
 

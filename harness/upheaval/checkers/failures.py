@@ -15,6 +15,7 @@ _BROKEN: Final[Mapping[Promise, Verdict]] = {
     Promise.TASKS_PASSED: Verdict.INVALID,
     Promise.TEST_PASSED: Verdict.INVALID,
     Promise.RUN_ENDED: Verdict.UNKNOWN,
+    Promise.AS_DRAWN: Verdict.UNKNOWN,
 }
 
 

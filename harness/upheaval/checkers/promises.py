@@ -55,6 +55,7 @@ class Promise(StrEnum):
     TASKS_PASSED = "tasks-passed", "no task of a user raised"
     TEST_PASSED = "test-passed", "the test that made the run passed"
     INVARIANTS = "invariants", "invariants of the simulation"
+    AS_DRAWN = "as-drawn", "the cluster was what its seed drew"
     FOLDER_JUDGED = "folder-judged", "the seed's run folder can be judged"
 
 

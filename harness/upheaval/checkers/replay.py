@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
-from upheaval_node.errors import DecodeError
+from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import NULL_INT32
@@ -21,7 +21,7 @@ from upheaval_node.service.loader import SHORT_NAMES, load_service
 _LONGEST_MESSAGE: Final = 64 * 1024
 _OF_OTHER_SERVICES: Final = -(1 << 63) + (1 << 56)
 """Below it are the numbers of messages that the first service of a member has put into the log."""
-_FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError)
+_FAILURES: Final = (ArithmeticError, LookupError, ValueError, TypeError, NodeError)
 _SNAPSHOT_FLAGS: Final = (0, NULL_INT32, 1)
 """Of requests for a snapshot; 1 leaves it to standbys (Aeron Cluster: ClusterActionRequest)."""
 

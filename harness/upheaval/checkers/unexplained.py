@@ -30,7 +30,9 @@ _OF_ENVIRONMENT: Final = frozenset({2, 3, 4, 5})
 _OF_MEMBER: Final = frozenset({6, 7, 9})
 """Ends by what became of other parts of the member or of its cluster."""
 
-_DEADLY: Final = frozenset({"kill", "stop", "restart", "power-cut", "die-in-change", "power-lost-in-change"})
+_DEADLY: Final = frozenset(
+    {"kill", "stop", "restart", "power-cut", "die-in-change", "power-lost-in-change", "wrong-bytes"}
+)
 """The kinds of faults that end processes; an orderly stop that takes too long is a kill."""
 _BREAKING: Final = _DEADLY | {"pause", "disk-full", "disk-slow"}
 """The kinds of faults that take a member what it needs to go on."""
@@ -48,7 +50,7 @@ _ORDINARY: Final = frozenset({"election", "commit position", "session", "node co
 _ORDINARY_PREFIXES: Final = ("ingress-peer-", "tls-peer-", "certificates not read", "credentials ", "backup")
 """Of strangers, who may send anything, and of operators."""
 _SERVICE_EGRESS: Final = re.compile(r"service-\d+-egress")
-_STORED: Final = frozenset({"catalog", "recovery", "delete", "log entry"})
+_STORED: Final = frozenset({"catalog", "recovery", "delete", "damage", "log entry"})
 """What a member finds wrong in its own files."""
 
 _TRACEBACK: Final = b"Traceback (most recent call last)"

@@ -150,6 +150,7 @@ def as_text(summary: Summary) -> str:
     if summary.inconclusive:
         lines.append("inconclusive: " + " ".join(map(str, summary.inconclusive)))
     lines += ["", "faults", *_fault_rows(summary.faults)]
+    lines += ["", "variations (seeds)", *_fault_rows(summary.variations)]
     lines += ["", "members", *_histogram(summary.members)]
     lines += ["", "sync level", *_histogram(summary.sync_levels)]
     lines += ["", "service", *_histogram(summary.services)]

@@ -16,9 +16,7 @@ from upheaval.cluster import companion_control, end_run, perform
 from upheaval.errors import HarnessError, UnknownOutcome, UsageError
 from upheaval.execution.stage import Stage, Steered
 from upheaval.records import (
-    BACKUP_NAME,
     AdminCommand,
-    CompanionConfig,
     ControlRecord,
     Failure,
     RunFolder,
@@ -33,12 +31,12 @@ from upheaval.scenario import (
     GiveCommand,
     Heal,
     Inject,
-    KeepBackup,
+    KeepCompanion,
     OwnCode,
     Scenario,
     Step,
-    WaitBackup,
     WaitCaughtUp,
+    WaitCompanion,
     WaitLeader,
     WaitMoment,
     WaitOperations,
@@ -218,8 +216,8 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             victim = driver.victim(fault)
             target.wait_until(lambda: target.has_caught_up(victim), STEP_TIMEOUT_S, f"catch-up of member {victim}")
             say(f"member {victim} has caught up")
-        case WaitBackup():
-            status = companion_control.wait_until_caught_up(target, BACKUP_NAME, STEP_TIMEOUT_S)
+        case WaitCompanion(name):
+            status = companion_control.wait_until_caught_up(target, name, STEP_TIMEOUT_S)
             say(f"{status.name} has the log up to position {status.live_log_position}")
         case WaitMoment(operations, after_ms):
             begin_ns = driver.last_event_ns + after_ms * MS
@@ -234,9 +232,9 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
         case GiveCommand(command):
             driver.last_event_ns = target.now_ns()
             say(f"{command}: {perform(target, command, STEP_TIMEOUT_S).proof}")
-        case KeepBackup(action, source):
+        case KeepCompanion(action):
             driver.last_event_ns = target.now_ns()
-            say(f"backup {action}: {_keep_backup(target, action, source).proof}")
+            say(f"{step.config.kind} {action}: {_keep_companion(target, step).proof}")
         case AskFor(command):
             _ask_for(command, target, driver)
         case Begin(name, fault):
@@ -267,10 +265,10 @@ def _begin(name: str, fault: Fault, driver: FaultDriver, say: Say) -> None:
         say(f"fault {name!r} is left out: {error}")
 
 
-def _keep_backup(target: Steered, action: str, source: str) -> ControlRecord:
-    if action == companion_control.START:
-        return companion_control.start(target, CompanionConfig(BACKUP_NAME, source), STEP_TIMEOUT_S)
-    return companion_control.end(target, BACKUP_NAME, action)
+def _keep_companion(target: Steered, step: KeepCompanion) -> ControlRecord:
+    if step.action == companion_control.START:
+        return companion_control.start(target, step.config, STEP_TIMEOUT_S)
+    return companion_control.end(target, step.name, step.action)
 
 
 def _require_proof(say: Say, what: str, proof: Proof) -> None:

@@ -24,6 +24,7 @@ from upheaval.runtimes.simulated import links as virtual
 from upheaval.runtimes.simulated.cluster import Beside, SimulatedCluster
 from upheaval.runtimes.simulated.collect import digest
 from upheaval.runtimes.simulated.companion import SimulatedCompanion, make_backup
+from upheaval.runtimes.simulated.gate import Gate
 from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
 from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.runtimes.simulated.standby import make_standby
@@ -281,6 +282,7 @@ class SimulatedStage(SimulatedTarget):
         planted: str | None = None,
         *,
         settings: MemberSettings | None = None,
+        gate: Gate | None = None,
         traces_protocol: bool = True,
         make_load: LoadMaker = Load,
     ) -> None:
@@ -297,8 +299,10 @@ class SimulatedStage(SimulatedTarget):
             members=plan.members,
             settings=settings,
             service=plan.service,
+            more_services=plan.more_services,
             source=plan.source,
             folder=RunFolder(folder),
+            gate=gate,
             planted=planted,
             traces_protocol=traces_protocol,
         )

@@ -148,7 +148,12 @@ def spec_of(origin: Source) -> ClusterSpec:
     if manifest is None:
         return CLUSTER_OF_THREE
     service = manifest.service or CLUSTER_OF_THREE.service
-    return ClusterSpec(profile=manifest.profile, sync_level=manifest.sync_level, service=service)
+    return ClusterSpec(
+        profile=manifest.profile,
+        sync_level=manifest.sync_level,
+        service=service,
+        more_services=manifest.more_services,
+    )
 
 
 def restore(

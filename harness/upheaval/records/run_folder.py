@@ -80,6 +80,7 @@ class Manifest:
     sync_level: SyncLevel
     components: Components = TOGETHER
     service: str = ""
+    more_services: tuple[str, ...] = ()
     source: str = ""
     """The folder with the code of a user's service, on the machine that made the run."""
     seed: int | None = None

@@ -467,6 +467,7 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         sync_level=spec.sync_level,
         components=spec.components,
         service=spec.service,
+        more_services=spec.more_services,
         source=spec.python_path[0] if spec.python_path else "",
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),

@@ -20,11 +20,11 @@ from upheaval.scenario.values import (
     GiveCommand,
     Heal,
     Inject,
-    KeepBackup,
+    KeepCompanion,
     Scenario,
     Step,
-    WaitBackup,
     WaitCaughtUp,
+    WaitCompanion,
     WaitLeader,
     WaitMoment,
     WaitOperations,
@@ -264,7 +264,7 @@ class _Parser:
             line.take_one_of("condition of a backup", ("caught-up",))
             if not self._backup_runs:
                 line.fail("no backup runs here: write `backup start` above")
-            step = WaitBackup()
+            step = WaitCompanion()
         elif what == "moment":
             step = self._read_moment(line)
         elif line.has_more:
@@ -367,7 +367,7 @@ class _Parser:
         if source not in SOURCES:
             line.fail(f"source={source}: use one of {', '.join(SOURCES)}")
         self._backup_runs = is_start
-        self._steps.append(KeepBackup(action, source))
+        self._steps.append(KeepCompanion(action, source))
 
     def _read_promise(self, line: _Line) -> None:
         text = line.take_rest("promise")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from upheaval.cluster import needs_closing_snapshot
 from upheaval.errors import UsageError
-from upheaval.records import BACKUP, AdminCommand
+from upheaval.records import BACKUP_NAME, AdminCommand, CompanionConfig
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.faults import Fault
@@ -122,23 +122,31 @@ class GiveCommand:
 
 
 @dataclass(frozen=True, slots=True)
-class KeepBackup:
-    """Start, stop or kill the backup beside the members, and prove it. `source` is whom a start copies from."""
+class KeepCompanion:
+    """Start, stop or kill a node beside the members, and prove it. `source` is whom a start copies from."""
 
     action: str
     source: str = "ANY"
+    name: str = BACKUP_NAME
+
+    @property
+    def config(self) -> CompanionConfig:
+        """What it is asked for as."""
+        return CompanionConfig(self.name, self.source)
 
 
 @dataclass(frozen=True, slots=True)
-class WaitBackup:
-    """Until the backup has the log up to where it is committed at the beginning of the wait."""
+class WaitCompanion:
+    """Until a node beside the members has the log up to where it is committed at the beginning of the wait."""
+
+    name: str = BACKUP_NAME
 
 
 Step = (
     WaitOperations
     | WaitLeader
     | WaitCaughtUp
-    | WaitBackup
+    | WaitCompanion
     | WaitMoment
     | WaitTime
     | WaitSeconds
@@ -148,7 +156,7 @@ Step = (
     | End
     | AskFor
     | GiveCommand
-    | KeepBackup
+    | KeepCompanion
 )
 
 
@@ -217,7 +225,7 @@ class Scenario:
     @property
     def planned_commands(self) -> tuple[str, ...]:
         """The commands that are given whatever happens, as they are written down, without options."""
-        given = [_command_of(step) for step in self.steps if isinstance(step, GiveCommand | KeepBackup)]
+        given = [_command_of(step) for step in self.steps if isinstance(step, GiveCommand | KeepCompanion)]
         return (*given, AdminCommand.SNAPSHOT.value) if self.has_closing_snapshot else tuple(given)
 
     @property
@@ -232,5 +240,5 @@ class Scenario:
         return RUNTIMES if self.cluster.components == "together" else (PROCESS, DOCKER)
 
 
-def _command_of(step: GiveCommand | KeepBackup) -> str:
-    return step.command if isinstance(step, GiveCommand) else f"{BACKUP} {step.action}"
+def _command_of(step: GiveCommand | KeepCompanion) -> str:
+    return step.command if isinstance(step, GiveCommand) else f"{step.config.kind} {step.action}"

@@ -22,6 +22,8 @@ class ClusterSpec:
     sync_level: SyncLevel = 0
     service: str = WORKBENCH_SERVICE
     """A shipped one, or `module:Class`."""
+    more_services: tuple[str, ...] = ()
+    """What runs beside it in each member, as shipped services, in order of their service ids from 1 on."""
     source: str = ""
     """The folder with the code of a service of one's own, which containers get a copy of; empty for the current one."""
     ignored: tuple[str, ...] = ()

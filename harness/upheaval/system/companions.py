@@ -63,7 +63,7 @@ def configuration(plan: CompanionPlan) -> dict[str, Json]:
         "metrics_port": int(metrics_port),
     }
     if plan.config.kind == STANDBY:
-        fields["service"] = [plan.spec.service]
+        fields["service"] = [plan.spec.service, *plan.spec.more_services]
         fields["python_path"] = list(plan.spec.python_path)
     return fields
 

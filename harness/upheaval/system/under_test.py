@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 from typing import Final, Protocol
 
 from upheaval.errors import UsageError
-from upheaval.records import FieldError, Json, MemberFolder, jsonfields
+from upheaval.records import TOGETHER, FieldError, Json, MemberFolder, jsonfields
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, read_control
 from upheaval.system.member_status import read_member_status
@@ -164,11 +164,15 @@ class UpheavalNode:
         """Raises `UsageError` for an unknown profile, sync level, service or planted bug."""
         if spec.planted is not None:
             bug_named(spec.planted)
+        if spec.more_services and spec.components != TOGETHER:
+            raise UsageError("components split: a member has one service")
         try:
             profile_settings(spec.profile, sync_level=spec.sync_level)
             if spec.is_service_here:
                 with on_python_path(spec.python_path):
                     load_service(spec.service)
+            for name in spec.more_services:
+                load_service(name)
         except NodeError as error:
             raise UsageError(str(error)) from error
 
@@ -180,7 +184,7 @@ class UpheavalNode:
             "member_id": plan.member_id,
             "members": members,
             "folder": plan.folder,
-            "service": plan.spec.service,
+            "service": [plan.spec.service, *plan.spec.more_services],
             "profile": plan.spec.profile,
             "sync_level": plan.spec.sync_level,
             "run_id": plan.spec.run_id,

@@ -4,8 +4,9 @@ from typing import Self
 
 from upheaval.errors import UnknownOutcome
 from upheaval.execution.simulated import SimulatedTarget
-from upheaval.operations.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
-from upheaval.records import RunFolder, write_origin
+from upheaval.operations.restore import Source
+from upheaval.operations.simulated_restore import restore_into
+from upheaval.records import RunFolder
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.process import SimulatedProcess
 from upheaval.runtimes.simulated.world import World
@@ -14,7 +15,6 @@ from upheaval.testing.calls import CallLog, Client
 from upheaval.workload import ClientLoad, LoadCounts, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.session import ClusterClient
-from upheaval_node.files import layout
 from upheaval_node.media.driver import MediaDriver
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer
@@ -41,6 +41,7 @@ class SimulatedBackend(SimulatedTarget):
             members=spec.members,
             settings=profile_settings("test", sync_level=spec.sync_level),
             service=spec.service,
+            more_services=spec.more_services,
             source=spec.source,
             folder=folder,
             traces_protocol=True,
@@ -49,21 +50,8 @@ class SimulatedBackend(SimulatedTarget):
         self._clients = 0
         self._load: ClientLoad | None = None
         if origin is not None:
-            self._restore(origin)
+            restore_into(cluster, origin)
         self._calls = CallLog(cluster.history.append, self.now_ns, cluster.first_id)
-
-    def _restore(self, origin: Source) -> None:
-        """Put what the origin has on the disk of each member, before the first of them starts."""
-        cluster = self.cluster
-        operations = carried_operations(origin, self.now_ns())
-        cluster.history.extend(operations)
-        cluster.first_id = next_id(operations)
-        recording_log = recording_log_of(origin)
-        for member in cluster.members:
-            member.disk.put(layout.RECORDING_LOG, recording_log)
-            for entry in archive_files(origin):
-                member.disk.put(f"{layout.ARCHIVE_DIRECTORY}/{entry.name}", entry.read_bytes())
-        write_origin(cluster.run.path, origin_of(origin, operations))
 
     @property
     def target(self) -> Self:

@@ -106,6 +106,8 @@ class WorkloadSettings:
     operation_timeout_ns: int = 5 * S
     service: str = WORKBENCH_SERVICE
     """The shipped service that it drives: workbench, ledger or timers."""
+    text_length: int = 0
+    """How many characters the texts have at least that the workbench is to give back."""
     user: str = ""
     """`module:Class` of the users, one for each slot, that ask a service of one's own; empty for a drawn load."""
 
@@ -140,6 +142,7 @@ class OperationDraw:
     def __init__(self, settings: WorkloadSettings) -> None:
         self._random = Random(f"workload/{settings.seed}")
         self._keys = settings.keys
+        self._text_length = settings.text_length
         self._functions = [function for function, _ in MIX]
         self._weights = [weight for _, weight in MIX]
         self._values = count(1)
@@ -162,7 +165,7 @@ class OperationDraw:
             new = self._last_written[key] = next(self._values)
             return function, key, [expected, new]
         if function is Function.ECHO:
-            return function, "", f"echo {next(self._values)}"
+            return function, "", f"echo {next(self._values)}".ljust(self._text_length, ".")
         return function, key, None
 
     def _draw_list(self, function: Function, index: int) -> tuple[Function, str, Json]:

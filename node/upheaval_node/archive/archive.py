@@ -9,7 +9,7 @@ from random import Random
 from typing import Final
 
 from upheaval_node.archive import channels
-from upheaval_node.archive.archive_context import ArchiveContext
+from upheaval_node.archive.archive_context import DAMAGE, ArchiveContext
 from upheaval_node.archive.catalog import Catalog, RecordingEntry
 from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.archive.codes import ErrorCode, RequestError
@@ -31,7 +31,7 @@ from upheaval_node.counters import (
     Counter,
     Counters,
 )
-from upheaval_node.errors import DecodeError, NodeError, UsageError
+from upheaval_node.errors import DamageError, DecodeError, NodeError, UsageError
 from upheaval_node.media.api import Image, Media, Message, Publication, Subscription
 from upheaval_node.peer_faults import PeerFaults
 from upheaval_node.ports import Bell, ErrorSink, Storage
@@ -190,7 +190,12 @@ class Archive:
         found: list[RecordingEntry] = []
         for entry in context.catalog.entries():
             if entry.stop_position == NULL_POSITION:
-                recovery = recover(context.storage, context.directory, entry, level, checksum=self._checksum)
+                try:
+                    recovery = recover(context.storage, context.directory, entry, level, checksum=self._checksum)
+                except DamageError as damage:
+                    text = f"recording {entry.recording_id}: {damage}"
+                    context.errors.report(now, DAMAGE, text)
+                    raise DamageError(text) from damage
                 if recovery.cut is not None:
                     text = f"recording {entry.recording_id} was cut at {recovery.stop_position}: {recovery.cut}"
                     context.errors.report(now, "recovery", text)

@@ -1,12 +1,16 @@
 """What all parts of an archive share: streams, files, counters, catalog, settings, and where errors go."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from upheaval_node.archive.catalog import Catalog
 from upheaval_node.counters import Counters
 from upheaval_node.media.api import Media
 from upheaval_node.ports import ErrorSink, Storage
 from upheaval_node.settings import ArchiveSettings
+
+DAMAGE: Final = "damage"
+"""The kind of error of a recording that no longer holds what was written to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,10 @@ Frames carry no checksum, so after a crash a half-written block can look like go
 written its file is longer than a segment by a ring of records, one for each block: sequence number, positions, length
 and CRC-32 of the stored bytes. The same sync makes block and record durable. A block whose record is there and agrees
 is whole; where records end or disagree nothing was reported, because at sync level 1 and 2 no more blocks are
-written than the ring holds before a sync has completed. When the segment is full or the recording stops, the ring is
-cut off and the file is exactly Aeron's; Aeron itself looks at a segment's length only.
+written than the ring holds before a sync has completed. A record also says how many of those before it were not
+durable when it was written: of the others none can be torn, and one that disagrees was damaged. When the segment is
+full or the recording stops, the ring is cut off and the file is exactly Aeron's; Aeron itself looks at a segment's
+length only.
 
 This module knows records and bytes, no files.
 """
@@ -15,33 +17,47 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 from zlib import crc32
 
+from upheaval_node.errors import DamageError
+
 CAPACITY: Final = 1024
 RECORD_LENGTH: Final = 40
 LENGTH: Final = CAPACITY * RECORD_LENGTH
 
 _RECORD: Final = struct.Struct("<QqqiI")
 _CHECK: Final = struct.Struct("<I")
+_UNSYNCED: Final = struct.Struct("<I")
+_UNSYNCED_OFFSET: Final = _RECORD.size + _CHECK.size
 _UNUSED: Final = bytes(RECORD_LENGTH)
 
 
 class BlockRecord(NamedTuple):
-    """One block: frames from `start` to `end`, of which `length` bytes are stored (padding is its header only)."""
+    """One block: frames from `start` to `end`, of which `length` bytes are stored (padding is its header only).
+
+    `unsynced` counts the records that were not durable when it was written, itself among them; 0 when nobody knows.
+    """
 
     sequence: int
     start: int
     end: int
     length: int
     checksum: int
+    unsynced: int = 0
 
     def pack(self) -> bytes:
         """The record as it lies in the ring, with its own CRC-32 at the end."""
-        body = _RECORD.pack(*self)
-        return (body + _CHECK.pack(crc32(body))).ljust(RECORD_LENGTH, b"\0")
+        body = _RECORD.pack(self.sequence, self.start, self.end, self.length, self.checksum)
+        unsynced = _UNSYNCED.pack(self.unsynced)
+        return body + _CHECK.pack(_check(body, unsynced)) + unsynced
 
     @property
     def offset(self) -> int:
         """Where the record lies in the ring."""
         return self.sequence % CAPACITY * RECORD_LENGTH
+
+
+def _check(body: bytes, unsynced: bytes) -> int:
+    """Of a record that does not say how much was durable, that of its body alone."""
+    return crc32(unsynced if any(unsynced) else b"", crc32(body))
 
 
 def read_records(ring: bytes) -> list[BlockRecord]:
@@ -54,9 +70,9 @@ def read_records(ring: bytes) -> list[BlockRecord]:
         data = ring[offset : offset + RECORD_LENGTH]
         if data == _UNUSED:
             continue
-        body = data[: _RECORD.size]
-        record = BlockRecord._make(_RECORD.unpack(body))
-        if _CHECK.unpack_from(data, _RECORD.size)[0] == crc32(body) and record.offset == offset:
+        body, unsynced = data[: _RECORD.size], data[_UNSYNCED_OFFSET:]
+        record = BlockRecord(*_RECORD.unpack(body), *_UNSYNCED.unpack(unsynced))
+        if _CHECK.unpack_from(data, _RECORD.size)[0] == _check(body, unsynced) and record.offset == offset:
             found[record.sequence] = record
     if not found:
         return []
@@ -71,13 +87,22 @@ def read_records(ring: bytes) -> list[BlockRecord]:
     return records
 
 
+def durable_sequence(records: list[BlockRecord]) -> int:
+    """The sequence number before which all of them were durable, for sure."""
+    return max((each.sequence + 1 - each.unsynced for each in records if each.unsynced), default=0)
+
+
 def proven_end(records: list[BlockRecord], read: Callable[[int, int], bytes]) -> int:
     """The position up to which the stored bytes agree with `records`, of which there is at least one.
 
-    What lies before the first record is older than the ring and was made durable before.
+    What lies before the first record is older than the ring and was made durable before. Raises `DamageError` for
+    bytes that disagree and were durable, by a later record.
     """
+    durable = durable_sequence(records)
     for record in records:
         data = read(record.start, record.length) if record.length else b""
         if len(data) != record.length or crc32(data) != record.checksum:
+            if record.sequence < durable:
+                raise DamageError(f"what was made durable from {record.start} to {record.end} has changed")
             return record.start
     return records[-1].end

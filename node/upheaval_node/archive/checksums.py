@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Final
 from zlib import crc32
 
-from upheaval_node.errors import PeerError, UsageError
+from upheaval_node.errors import DamageError, UsageError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol.frames import SESSION_ID_WORD, TYPE_DATA, VERSION_FLAGS_TYPE_WORD
 from upheaval_node.types import FRAME_HEADER_LENGTH
@@ -79,13 +79,13 @@ def stamped(block: Buffer, checksum: Checksum) -> bytearray:
 
 
 def verify(block: Buffer, position: int, checksum: Checksum) -> None:
-    """Raises `PeerError` for the first of the whole frames from `position` on that is not what was recorded."""
+    """Raises `DamageError` for the first of the whole frames from `position` on that is not what was recorded."""
     with memoryview(block) as view, view.cast("i") as words:
         for offset, end in _data_frames(words):
             recorded = words[(offset >> 2) + SESSION_ID_WORD]
             computed = checksum(view[offset + FRAME_HEADER_LENGTH : end])
             if recorded != computed:
-                raise PeerError(
+                raise DamageError(
                     f"CRC checksum mismatch at position={position + offset}: recorded checksum={recorded},"
                     f" computed checksum={computed}"
                 )
@@ -95,7 +95,7 @@ def is_intact(frame: Buffer, checksum: Checksum) -> bool:
     """Whether one whole data frame holds the checksum of its bytes."""
     try:
         verify(frame, 0, checksum)
-    except PeerError:
+    except DamageError:
         return False
     return True
 

@@ -18,7 +18,7 @@ from upheaval_node.archive.segments import (
     parse_segment_file_name,
     segment_file_name,
 )
-from upheaval_node.errors import DecodeError
+from upheaval_node.errors import DamageError, DecodeError
 from upheaval_node.ports import Storage
 from upheaval_node.protocol.archive_messages import RecordingState
 from upheaval_node.protocol.frames import FLAG_BEGIN, FLAG_END, TYPE_DATA, walk
@@ -172,7 +172,11 @@ def _recording(folder: Folder, names: list[str], entry: RecordingEntry) -> Recor
         if base not in bases:
             problem = None if limit == NULL_POSITION else f"segment {base} is missing"
             break
-        position, _ = _segment_end(folder, entry, base, is_last=base == max(bases))
+        try:
+            position, _ = _segment_end(folder, entry, base, is_last=base == max(bases))
+        except DamageError as damage:
+            problem = str(damage)
+            break
         if position < base + entry.segment_length and (limit == NULL_POSITION or position < limit):
             problem = None if limit == NULL_POSITION else f"no whole frame at {position}"
             break

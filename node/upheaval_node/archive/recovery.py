@@ -118,7 +118,8 @@ def recover(
     tool, the frame is cut here: torn tails are found and cut at start. Nothing was told about a frame before it was
     complete, except at sync level 0 where a power cut may take what was reported.
 
-    What is left is made durable, because it counts as recorded from now on. Raises `StorageError`.
+    What is left is made durable, because it counts as recorded from now on. Raises `StorageError`, and `DamageError`
+    for what cannot be a torn tail, because it was durable: whoever cut it would take back what was reported.
     """
     bases = segment_bases(storage, directory, entry.recording_id)
     base = start_term_base(entry.start_position, entry.term_length)
@@ -214,7 +215,7 @@ def segment_end(
     `read(position, length)` reads the segment's file, `file_length` is how long that is. With a block journal only
     what it proves counts. Without one (a file of Aeron's, or one whose length a power cut took) a last frame that
     may be torn is left out: a complete frame whose payload ends in a sector of zeros then looks torn, too, unless it
-    has the right `checksum`.
+    has the right `checksum`. Raises `DamageError` where the journal says that durable bytes have changed.
     """
     start = max(base, entry.start_position)
     full = base + entry.segment_length

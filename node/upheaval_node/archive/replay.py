@@ -16,7 +16,7 @@ from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.recording import RecordingSession, RecordingSessionState
 from upheaval_node.archive.segments import ReadBlock, SegmentReader
 from upheaval_node.counters import Counter
-from upheaval_node.errors import NodeError, PeerError
+from upheaval_node.errors import DamageError, NodeError, PeerError
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED, Publication
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, Now
@@ -92,6 +92,8 @@ class ReplaySession:
         self.recording_id = recording_id
         self.position = position
         self.error: str | None = None
+        self.is_damaged = False
+        """Whether it ended at something that is not what was recorded."""
         self._states = StateMachine("replay", ReplayState.INIT, LEGAL_MOVES)
         self._limit = limit
         self._reader = reader
@@ -121,6 +123,7 @@ class ReplaySession:
                 return self._replay(now)
         except NodeError as error:
             self.error = str(error)
+            self.is_damaged = isinstance(error, DamageError)
             self.stop()
         if self._states.current == ReplayState.INACTIVE:
             self._finish()

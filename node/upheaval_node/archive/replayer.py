@@ -6,7 +6,7 @@ Recordings are looked at, never changed. Listings and recordings are not its bus
 from dataclasses import dataclass
 
 from upheaval_node.archive import channels
-from upheaval_node.archive.archive_context import ArchiveContext
+from upheaval_node.archive.archive_context import DAMAGE, ArchiveContext
 from upheaval_node.archive.catalog import RecordingEntry
 from upheaval_node.archive.checksums import checksum_named
 from upheaval_node.archive.codes import ErrorCode, RequestError, unknown_recording
@@ -117,7 +117,8 @@ class Replayer:
             if session.state == ReplayState.DONE:
                 del self._sessions[session.session_id]
                 if session.error is not None:
-                    self._context.errors.report(now, "replay", f"recording {session.recording_id}: {session.error}")
+                    kind = DAMAGE if session.is_damaged else "replay"
+                    self._context.errors.report(now, kind, f"recording {session.recording_id}: {session.error}")
                     requester.error(session.error)
         return work
 

@@ -177,7 +177,8 @@ class SegmentWriter:
             self._close_full(file)
 
     def _journal(self, end: int, length: int, checksum: int) -> None:
-        record = BlockRecord(self._sequence, self.position, end, length, checksum)
+        unsynced = self._sequence + 1 - self._synced_sequence if self._sync_level > 0 else 0
+        record = BlockRecord(self._sequence, self.position, end, length, checksum, unsynced)
         self._file.write(self._segment_length + record.offset, (record.pack(),))
         self._sequence += 1
 

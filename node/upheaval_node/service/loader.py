@@ -11,7 +11,7 @@ from upheaval_node.service.api import ClusteredService
 SHORT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
         name: f"upheaval_node.service.services.{name}:{name.capitalize()}"
-        for name in ("echo", "register", "append", "workbench", "timers", "ledger")
+        for name in ("echo", "register", "append", "workbench", "timers", "ledger", "tally")
     }
 )
 

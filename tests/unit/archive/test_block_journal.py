@@ -3,9 +3,11 @@
 from random import Random
 from zlib import crc32
 
+import pytest
 from hypothesis import given, strategies as st
 
 from upheaval_node.archive.block_journal import CAPACITY, LENGTH, BlockRecord, proven_end, read_records
+from upheaval_node.errors import DamageError
 
 
 def ring_of(records: list[BlockRecord]) -> bytearray:
@@ -62,6 +64,26 @@ def test_a_wrong_byte_ends_the_proof_at_its_block(count: int, place: int, change
     assert proven_end(records, lambda position, length: bytes(stored[position : position + length])) == count * 64
     stored[place] ^= change
     assert proven_end(records, lambda position, length: bytes(stored[position : position + length])) == place // 64 * 64
+
+
+@given(st.integers(2, 40), st.integers(0, 39), st.integers(1, 40))
+def test_a_wrong_byte_in_what_was_durable_is_damage_and_no_end(count: int, place: int, unsynced: int) -> None:
+    """The last record says how many of them were not durable when it was written."""
+    place, unsynced = place % count, min(unsynced, count)
+    records = chain(count)
+    records[-1] = records[-1]._replace(unsynced=unsynced)
+    assert read_records(bytes(ring_of(records))) == records
+    stored = bytearray(b"".join(content(number) for number in range(count)))
+    stored[place * 64] ^= 1
+
+    def read(position: int, length: int) -> bytes:
+        return bytes(stored[position : position + length])
+
+    if place < count - unsynced:
+        with pytest.raises(DamageError, match=f"from {place * 64} to {place * 64 + 64} "):
+            proven_end(records, read)
+    else:
+        assert proven_end(records, read) == place * 64
 
 
 def test_missing_bytes_end_the_proof() -> None:

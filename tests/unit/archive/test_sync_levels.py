@@ -11,6 +11,8 @@ from support.media_world import offer
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.block_journal import CAPACITY
 from upheaval_node.archive.reader import read_recordings
+from upheaval_node.archive.segments import segment_file_name
+from upheaval_node.errors import DamageError
 from upheaval_node.media.api import Publication
 from upheaval_node.protocol.archive_messages import RecordingSignal
 from upheaval_node.settings import KIB, ArchiveSettings
@@ -235,6 +237,39 @@ def test_a_stop_position_that_was_lost_costs_no_frame_that_was_reported(level: i
     restarted = ArchiveWorld()
     again = restarted.member(storage, archive_settings(level))
     assert restarted.call(again.client.stop_position(0)) == publication.position
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_what_was_durable_and_has_changed_is_refused_and_not_cut(level: int) -> None:
+    """At level 0 nothing was durable, and it is a torn tail."""
+    world = ArchiveWorld()
+    storage = MemoryStorage()
+    member = world.member(storage, archive_settings(level))
+    publication = started(world, member)
+    ends = []
+    for number in range(20):
+        offer(world, publication, bytes([number]) * 100)
+        world.settle()
+        ends.append(publication.position)
+    name = f"archive/{segment_file_name(0, 0)}"
+    file = storage.open(name)
+    right = file.read(ends[4] + 64, 1)
+    file.write(ends[4] + 64, (bytes([right[0] ^ 1]),))
+    restarted = ArchiveWorld()
+    if level == 0:
+        again = restarted.member(storage, archive_settings(level))
+        assert restarted.call(again.client.stop_position(0)) == ends[4]
+        return
+    with pytest.raises(
+        DamageError, match=f"recording 0: what was made durable from {ends[4]} to {ends[5]} has changed"
+    ):
+        restarted.member(storage, archive_settings(level))
+    assert any("damage" in text for text in restarted.errors.texts)
+    assert read_recordings(storage)[0].problem
+    file.write(ends[4] + 64, (right,))
+    repaired = ArchiveWorld()
+    again = repaired.member(storage, archive_settings(level))
+    assert repaired.call(again.client.stop_position(0)) == ends[-1]
 
 
 class Killed(Exception):

@@ -11,9 +11,9 @@ from upheaval.scenario import (
     GiveCommand,
     Heal,
     Inject,
-    KeepBackup,
-    WaitBackup,
+    KeepCompanion,
     WaitCaughtUp,
+    WaitCompanion,
     WaitLeader,
     WaitMoment,
     WaitOperations,
@@ -239,7 +239,12 @@ def test_orders_that_nobody_could_take_are_refused(lines: str, message: str) -> 
 def test_what_is_done_to_the_backup_is_read() -> None:
     text = "title t\nbackup start source=LEADER\nwait backup caught-up\nbackup kill\nbackup start\nwait operations 1\n"
     steps = parse_scenario(text, name="t", where="t").steps
-    assert steps[:4] == (KeepBackup("start", "LEADER"), WaitBackup(), KeepBackup("kill"), KeepBackup("start"))
+    assert steps[:4] == (
+        KeepCompanion("start", "LEADER"),
+        WaitCompanion(),
+        KeepCompanion("kill"),
+        KeepCompanion("start"),
+    )
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,17 @@ def total(service: Ledger) -> int:
     return sum(service.accounts.values()) + sum(service.in_flight.values())
 
 
+def test_what_another_service_of_the_member_offers_is_left_alone(ledger: Ledger, log: Log) -> None:
+    """Also bytes in which the code of a CREDIT stands where a request has its own."""
+    transfer(ledger, 1, "a", "b", 10)
+    before = total(ledger)
+    deliver(ledger, bytes([0] * 8 + [Operation.CREDIT] + [0] * 3))
+    deliver(ledger, encode_request(Request(1, Operation.ECHO, "", b"1")))
+    assert total(ledger) == before
+    deliver(ledger, log.offered[0])
+    assert ledger.accounts == {"a": INITIAL_BALANCE - 10, "b": INITIAL_BALANCE + 10}
+
+
 def test_a_transfer_takes_at_once_and_gives_when_its_message_comes_back(ledger: Ledger, log: Log) -> None:
     assert transfer(ledger, 1, "a", "b", 30).status is Status.OK
     assert (ledger.accounts, ledger.in_flight) == ({"a": 70, "b": 100}, {1: 30})

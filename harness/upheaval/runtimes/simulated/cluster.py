@@ -5,12 +5,14 @@ that is known about them is read from their counters and files. All time-outs ar
 passes inside the calls that wait.
 """
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Final, Protocol
 
+from upheaval.checkers.identities import SECURITY_FILE
 from upheaval.cluster.companion_control import Companion
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
@@ -23,9 +25,11 @@ from upheaval.records import (
     RunFolder,
     SessionEnd,
     seal,
+    write_atomically,
 )
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
 from upheaval.runtimes.simulated.errors import ProcessFailed
+from upheaval.runtimes.simulated.gate import SOURCE, Gate, Stranger
 from upheaval.runtimes.simulated.links import LinkProfile
 from upheaval.runtimes.simulated.machine import Machine
 from upheaval.runtimes.simulated.network import Fabric
@@ -117,11 +121,14 @@ class SimulatedMember(Machine):
             member_id=MemberId(self.member_id),
             members=cluster.endpoints,
             folder=self.host,
-            services=(cluster.service,),
+            services=cluster.services,
             settings=cluster.own_settings.get(self.member_id, cluster.settings),
         )
         ports = self.ports(process, cluster.observer(self.member_id, self.incarnations, process))
-        self._agents = cluster.build(config, ports, [load_service(cluster.service)])
+        if cluster.gate is not None:
+            users = cluster.gate.users
+            ports = replace(ports, read_credentials=lambda _: users)
+        self._agents = cluster.build(config, ports, [load_service(name) for name in cluster.services])
         return self._agents
 
     @property
@@ -165,7 +172,8 @@ class SimulatedMember(Machine):
         status = self.exit_statuses[process.name] = 0 if process.failure is None else 1
         self.tracer().emit(process.now(), TraceKind.PROCESS_END, status=status, reason=str(process.failure or ""))
         is_expected = isinstance(process.failure, NodeError) and process.name in self.expected_ends
-        if process.failure is not None and not self.disk.is_full and not is_expected:
+        is_expected |= self.disk.is_full or self.disk.has_wrong_bytes
+        if process.failure is not None and not is_expected:
             self._cluster.failures.append((process.name, process.failure))
 
     def status(self) -> MemberStatus:
@@ -205,13 +213,17 @@ class SimulatedCluster:
         members: int = 3,
         settings: MemberSettings | None = None,
         service: str = "workbench",
+        more_services: tuple[str, ...] = (),
         source: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
+        gate: Gate | None = None,
         planted: str | None = None,
         traces_protocol: bool = False,
     ) -> None:
-        """With `planted` the members of this cluster, and of no other one, have the bug of that name.
+        """With a `gate` only those connect whom it names.
+
+        With `planted` the members of this cluster, and of no other one, have the bug of that name.
 
         With `traces_protocol` every message and state change of the members is kept, see `protocol`.
         """
@@ -219,7 +231,13 @@ class SimulatedCluster:
         self.protocol: ProtocolTraces | None = ProtocolTraces() if traces_protocol else None
         self.fabric = Fabric(world, links)
         self.journal = Journal()
-        self.settings = settings or profile_settings("test")
+        self.services = (service, *more_services)
+        self.gate = gate
+        chosen = settings or profile_settings("test")
+        of_cluster = replace(chosen.cluster, service_count=len(self.services))
+        if gate is not None:
+            of_cluster = replace(of_cluster, authenticator=f"credentials:{SOURCE}", authorisation=f"roles:{SOURCE}")
+        self.settings = replace(chosen, cluster=of_cluster)
         self.own_settings: dict[int, MemberSettings] = {}
         """Of members that start with others than those of the cluster."""
         self.service = service
@@ -371,7 +389,13 @@ class SimulatedCluster:
         media = ComponentMedia(driver)
         load = make(
             settings,
-            open_session=lambda: ClusterClient(media, self.ingress_endpoints, random=random, client_name=host),
+            open_session=lambda: ClusterClient(
+                media,
+                self.ingress_endpoints,
+                random=random,
+                client_name=host,
+                credentials=None if self.gate is None else self.gate.client,
+            ),
             record=self._settle,
             record_end=self.session_ends.append,
             clock_ns=lambda: self.world.now_ns,
@@ -386,6 +410,22 @@ class SimulatedCluster:
         self.history.append(operation)
         if self.on_operation is not None:
             self.on_operation(operation)
+
+    def start_stranger(self) -> Stranger:
+        """A host of its own from which somebody tries to get in who may not."""
+        host = "stranger-1"
+        process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
+        random = self.world.stream(host)
+        driver = MediaDriver(self.fabric.network(process), StaticResolver(), self.settings.media, random, name=host)
+        media = ComponentMedia(driver)
+        stranger = Stranger(
+            lambda shown: ClusterClient(
+                media, self.ingress_endpoints, random=random, client_name=host, credentials=shown
+            )
+        )
+        stranger.bell = media.bell
+        process.start((driver, stranger))
+        return stranger
 
     def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
         """A client on a host of its own that does what is posted to its process, and nothing by itself."""
@@ -429,6 +469,7 @@ class SimulatedCluster:
                 profile=self.settings.profile,
                 sync_level=self.settings.cluster.file_sync_level,
                 service=self.service,
+                more_services=self.services[1:],
                 source=self.source,
                 seed=self.world.seed,
                 planted=self.planted,
@@ -439,6 +480,8 @@ class SimulatedCluster:
                 converge=self.converged,
             )
         )
+        if self.gate is not None:
+            write_atomically(folder.path / SECURITY_FILE, json.dumps(self.gate.policy(), indent=2) + "\n")
         folder.history_file.unlink(missing_ok=True)
         folder.sessions_file.unlink(missing_ok=True)
         folder.faults_file.unlink(missing_ok=True)

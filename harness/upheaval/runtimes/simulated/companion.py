@@ -5,6 +5,7 @@ knows what a backup or a standby does.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -113,6 +114,14 @@ class SimulatedCompanion(Machine):
             self._cluster.failures.append((process.name, process.failure))
 
 
+def companion_settings(cluster: SimulatedCluster) -> BackupNodeSettings:
+    """Sync level and checksums are those of the members: what it recorded, they can go on from."""
+    archive = cluster.settings.archive
+    profile = backup_profile_settings("test", sync_level=cluster.settings.cluster.file_sync_level)
+    checked = replace(profile.archive, record_checksum=archive.record_checksum, replay_checksum=archive.replay_checksum)
+    return replace(profile, archive=checked)
+
+
 def companion_endpoints(host: str) -> BackupEndpoints:
     """Where a companion listens on its host."""
     return BackupEndpoints(f"{host}:{CONSENSUS_PORT}", f"{host}:{CATCHUP_PORT}", f"{host}:{ARCHIVE_PORT}")
@@ -153,7 +162,7 @@ def make_backup(
     known = cluster.companions.get(name)
     if isinstance(known, SimulatedCompanion):
         return known
-    chosen = settings or backup_profile_settings("test", sync_level=cluster.settings.cluster.file_sync_level)
+    chosen = settings or companion_settings(cluster)
     config = BackupConfig(
         name=name,
         folder=name,
@@ -164,8 +173,10 @@ def make_backup(
         settings=chosen,
     )
 
+    shown = cluster.gate.companion if credentials is None and cluster.gate is not None else credentials
+
     def build(_companion: SimulatedCompanion, ports: MemberPorts) -> Sequence[ClosableAgent]:
-        return build_backup(config, ports, credentials)
+        return build_backup(config, ports, shown)
 
     companion = cluster.companions[name] = SimulatedCompanion(cluster, wanted, build)
     return companion

@@ -8,8 +8,8 @@ sync, or to a mix of two of them by sectors (a torn write); the file's length li
 Names: a new file's name becomes durable with the first completed sync of that file (as on ext4 and xfs) or with
 `sync_directory` of its folder; a rename or removal with `sync_directory`, else a drawn prefix of them survives.
 
-A disk can be full (what needs room fails), slow (syncs take longer), or end its process at a coming change of files, in
-the middle of a write if it is one.
+A disk can be full (what needs room fails), slow (syncs take longer), hold other bytes than were written, or end its
+process at a coming change of files, in the middle of a write if it is one.
 
 This module knows nothing of members; it is told who owns a handle only to deliver completions in that loop.
 """
@@ -178,6 +178,7 @@ class Disk:
         """Bytes that found room."""
         self.syncs: deque[tuple[int, int]] = deque(maxlen=SYNCS_KEPT)
         """The latest: when they began, and how long they took."""
+        self._changed: list[tuple[Inode, int, bytes, bytes]] = []
         self._changes_left = -1
         self._end_process: Callable[[], None] = _nothing
         world.after(int(self._random.random() * WRITE_BACK_INTERVAL_NS), self._write_back_periodically)
@@ -213,6 +214,27 @@ class Disk:
         inode = Inode()
         self._change(path, inode)
         return inode
+
+    def change_bytes(self, path: str, offset: int, wrong: bytes) -> None:
+        """Have other bytes there from now on, without anybody having written them; `restore_bytes` knows the right
+        ones.
+        """
+        inode = self.find(path)
+        right = inode.read(offset, len(wrong))
+        inode.data[offset : offset + len(wrong)] = wrong
+        self._changed.append((inode, offset, right, wrong))
+
+    def restore_bytes(self) -> None:
+        """Put back what was changed, where nobody has written since."""
+        for inode, offset, right, wrong in self._changed:
+            if inode.read(offset, len(wrong)) == wrong:
+                inode.data[offset : offset + len(right)] = right
+        self._changed.clear()
+
+    @property
+    def has_wrong_bytes(self) -> bool:
+        """Whether bytes were changed and not put back."""
+        return bool(self._changed)
 
     def put(self, path: str, content: bytes) -> None:
         """A file that has been there for long: no power cut takes anything of it away."""

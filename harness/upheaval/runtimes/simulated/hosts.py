@@ -6,20 +6,42 @@ out of links.
 
 from typing import Final
 
-from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, host_of
+from upheaval.runtimes.simulated.cluster import INGRESS_PORT, SimulatedCluster, SimulatedMember, host_of
 from upheaval.runtimes.simulated.disk import Disk
 from upheaval.runtimes.simulated.links import LinkTraffic
 from upheaval.runtimes.simulated.world import START_EPOCH_MS, START_NS
+from upheaval.system import log_recording_id
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, DiskWork, Link
+from upheaval_node.archive.archive_context import DAMAGE
+from upheaval_node.archive.block_journal import LENGTH as JOURNAL_LENGTH, BlockRecord, durable_sequence, read_records
+from upheaval_node.archive.segments import parse_segment_file_name, segment_file_name
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
-from upheaval_node.types import MS
+from upheaval_node.types import FRAME_HEADER_LENGTH, MS
 
 # The load is the one client.
 CLIENT_HOST: Final = "client-1"
 PORTS: Final = {channel: str(INGRESS_PORT + index) for index, channel in enumerate((INGRESS, *CHANNELS))}
+_WRONG_LENGTH: Final = 4
 _MARK: Final = layout.ARCHIVE_MARK
 """A member writes the time into it about once a second."""
+
+
+def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord]] | None:
+    """Of the segment of the log that is being written: its file, its base, and the blocks that are durable for sure.
+
+    None where there are none, as at sync level 0.
+    """
+    recording_id = log_recording_id(member.recording_log())
+    keys = map(parse_segment_file_name, member.disk.names(layout.ARCHIVE_DIRECTORY))
+    bases = [key[1] for key in keys if key is not None and key[0] == recording_id]
+    if recording_id is None or not bases:
+        return None
+    path = f"{layout.ARCHIVE_DIRECTORY}/{segment_file_name(recording_id, max(bases))}"
+    file = member.disk.find(path)
+    records = read_records(file.read(file.size - JOURNAL_LENGTH, JOURNAL_LENGTH))
+    durable = [each for each in records if each.length and each.sequence < durable_sequence(records)]
+    return (path, max(bases), durable) if durable else None
 
 
 def host_of_end(end: int) -> str:
@@ -64,7 +86,32 @@ class SimulatedHosts:
         """Nothing happens when it has come already."""
         self._disk(member_id).disarm()
 
+    def change_bytes(self, member_id: int, percent: int) -> None:
+        """A few bytes of the stored block that is so far from the first durable one to the last."""
+        member = self._cluster.members[member_id]
+        place = _durable_blocks(member)
+        member.end(power_cut=False)
+        if place is not None:
+            path, base, blocks = place
+            block = blocks[(len(blocks) - 1) * percent // 100]
+            offset = block.start - base + FRAME_HEADER_LENGTH
+            right = member.disk.find(path).read(offset, _WRONG_LENGTH)
+            member.disk.change_bytes(path, offset, bytes(each ^ 0xFF for each in right))
+        member.start()
+
+    def restore_bytes(self, member_id: int) -> None:
+        """All that were changed on the member's disk."""
+        self._disk(member_id).restore_bytes()
+
     # --- observer ---
+
+    def has_durable_log(self, member_id: int) -> bool:
+        """By the journal of the blocks that it wrote last."""
+        return _durable_blocks(self._cluster.members[member_id]) is not None
+
+    def damage_reports(self, member_id: int) -> int:
+        """By the errors that its processes have reported."""
+        return sum(log.counts.get(DAMAGE, 0) for log in self._cluster.members[member_id].errors)
 
     def boot(self, member_id: int) -> str:
         """As the network knows it, which power leaves with everything else."""

@@ -5,13 +5,17 @@ from dataclasses import replace
 
 from upheaval.records import CompanionConfig
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
-from upheaval.runtimes.simulated.companion import ClosableAgent, SimulatedCompanion, companion_endpoints
+from upheaval.runtimes.simulated.companion import (
+    ClosableAgent,
+    SimulatedCompanion,
+    companion_endpoints,
+    companion_settings,
+)
 from upheaval_node.backup.config import BackupConfig, ReplayStart, SourceType
 from upheaval_node.credentials import CredentialsSupplier
 from upheaval_node.member import MemberPorts
 from upheaval_node.service.api import ClusteredService
 from upheaval_node.service.loader import load_service
-from upheaval_node.settings import backup_profile_settings
 from upheaval_node.standby.config import StandbyConfig
 from upheaval_node.standby.node import build_standby
 
@@ -29,7 +33,7 @@ def make_standby(
     if isinstance(known, SimulatedCompanion):
         return known
     of_members = cluster.settings.cluster
-    make = services or (lambda: [load_service(cluster.service)])
+    make = services or (lambda: [load_service(name) for name in cluster.services])
     names = ("given",) * (of_members.service_count if services is None else len(services()))
     backup = BackupConfig(
         name=name,
@@ -38,12 +42,14 @@ def make_standby(
         endpoints=companion_endpoints(name),
         source=SourceType(wanted.source),
         replay_start=ReplayStart(wanted.replay_start),
-        settings=backup_profile_settings("test", sync_level=of_members.file_sync_level),
+        settings=companion_settings(cluster),
     )
     config = StandbyConfig(backup, names, replace(of_members, service_count=len(names)))
 
+    shown = cluster.gate.companion if credentials is None and cluster.gate is not None else credentials
+
     def build(_companion: SimulatedCompanion, ports: MemberPorts) -> Sequence[ClosableAgent]:
-        return build_standby(config, ports, make(), credentials)
+        return build_standby(config, ports, make(), shown)
 
     companion = cluster.companions[name] = SimulatedCompanion(cluster, wanted, build)
     return companion

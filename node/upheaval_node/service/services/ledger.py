@@ -20,7 +20,6 @@ from upheaval_node.service.services.encoding import (
     Status,
     decode_request,
     encode_request,
-    peek_operation,
 )
 from upheaval_node.service.services.operations import OperationError, OperationService, accepted, required_value
 from upheaval_node.service.services.state import Record
@@ -57,15 +56,23 @@ class Ledger(OperationService):
     def on_session_message(
         self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
     ) -> None:
-        """A CREDIT without a session is the second step of a transfer; everything else is a request."""
-        if session is None and peek_operation(payload) == Operation.CREDIT:
+        """A message without a session is the second step of a transfer, or one of another service."""
+        if session is None:
             self.credit(payload)
         else:
             super().on_session_message(session, timestamp, payload, position)
 
     def credit(self, payload: Buffer) -> None:
-        """The second step of a transfer: a message that this service offered. Trusts the cluster with how often."""
-        request = decode_request(payload)
+        """The second step of a transfer: a message that this service offered. Trusts the cluster with how often.
+
+        What another service of the member has offered is left alone.
+        """
+        try:
+            request = decode_request(payload)
+        except DecodeError:
+            return
+        if request.operation != Operation.CREDIT:
+            return
         self.accounts[request.key] += _long(request)
         self.in_flight.pop(request.operation_id, None)
 

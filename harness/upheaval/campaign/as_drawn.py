@@ -1,0 +1,103 @@
+"""Whether a cluster of a campaign was what its seed drew, by what its members recorded.
+
+What was set is not looked at, but for what to look for.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+from zlib import crc32
+
+from upheaval.campaign.variations import Companion, Variation, Variations
+from upheaval.checkers.recordings import FRAME_HEADER_LENGTH, TYPE_DATA, RecordedLog, Segment, messages
+from upheaval.records import MemberFolder, Outcome, RunFolder
+from upheaval_chaos.record import Proof
+from upheaval_node.protocol import session_header
+
+_SESSION_WORD: Final = 3
+_UNFRAGMENTED: Final = 0xC0
+_OF_SERVICES: Final = -(1 << 63)
+_SERVICE_SHIFT: Final = 56
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the recorded logs of all members hold together."""
+
+    fragments: int = 0
+    longest_frame: int = 0
+    longest_message: int = 0
+    checked: int = 0
+    """Frames with the checksum of their bytes."""
+    unchecked: int = 0
+    service_messages: Counter[int] = field(default_factory=Counter)
+    """Of each service, by its id."""
+
+
+def prove_variations(run: RunFolder, members: int, drawn: Variations) -> dict[Variation, Proof]:
+    """Of each variation that was drawn whether it took effect, and what shows it. Raises `LogMissing`."""
+    kinds = list(drawn.drawn())
+    if not kinds:
+        return {}
+    seen = _Seen()
+    for member_id in range(members):
+        log = RecordedLog(run.member(member_id))
+        for segment in log.segments():
+            path = run.member(member_id).archive / f"{log.recording_id}-{segment.base}.rec"
+            _look_at(segment, path.read_bytes(), seen)
+    proofs = {kind: proof for kind in kinds if (proof := _proof(kind, drawn, seen)) is not None}
+    if drawn.companion is not None:
+        proofs[Variation(drawn.companion.config.kind)] = _proof_of_companion(run, drawn.companion)
+    return proofs
+
+
+def _proof_of_companion(run: RunFolder, companion: Companion) -> Proof:
+    """By its own trace and recording: how often it began, and what it has of what was acknowledged."""
+    folder = MemberFolder(run.path / companion.config.name, -1, companion.config.name)
+    lives = {event.fields.get("pid") for event in folder.read_trace()}
+    position = RecordedLog(folder).read_to_end()
+    count = sum(each.outcome is Outcome.OK and (each.position or 0) <= position for each in run.read_history())
+    told = f"{len(lives)} lives of {companion.starts}; its log has {count} acknowledged operations"
+    return Proof(len(lives) == companion.starts and count > 0, told)
+
+
+def _look_at(segment: Segment, recorded: bytes, seen: _Seen) -> None:
+    words = memoryview(recorded[: segment.end]).cast("i")
+    for offset in segment.offsets:
+        index = offset >> 2
+        length, kind = words[index], words[index + 1]
+        if kind >> 16 != TYPE_DATA:
+            continue
+        seen.fragments += kind >> 8 & _UNFRAGMENTED != _UNFRAGMENTED
+        seen.longest_frame = max(seen.longest_frame, length)
+        body = recorded[offset + FRAME_HEADER_LENGTH : offset + (length + 31 & -32)]
+        is_checked = words[index + _SESSION_WORD] & 0xFFFFFFFF == crc32(body)
+        seen.checked += is_checked
+        seen.unchecked += not is_checked
+    for _, message in messages(segment):
+        seen.longest_message = max(seen.longest_message, len(message))
+        if message[:8] == session_header.HEADER_BYTES:
+            _, session_id, _ = session_header.unpack_session_header(message)
+            if session_id < 0:
+                seen.service_messages[session_id - _OF_SERVICES >> _SERVICE_SHIFT] += 1
+
+
+def _proof(kind: Variation, drawn: Variations, seen: _Seen) -> Proof | None:
+    """None of a kind that does not show in the logs of members."""
+    match kind:
+        case Variation.SEVERAL_SERVICES:
+            count = seen.service_messages[len(drawn.more_services)]
+            return Proof(count > 0, f"{count} messages of service {len(drawn.more_services)} in the logs")
+        case Variation.SMALL_MTU:
+            is_small = seen.longest_frame <= drawn.mtu and seen.fragments > 0
+            return Proof(is_small, f"{seen.fragments} fragments in the logs, of {seen.longest_frame} bytes at most")
+        case Variation.LONG_TEXTS:
+            is_long = seen.longest_message > drawn.text_length and seen.fragments > 0
+            return Proof(is_long, f"messages of up to {seen.longest_message} bytes in the logs")
+        case Variation.CHECKSUMS:
+            is_checked = seen.checked > 0 and not seen.unchecked
+            return Proof(
+                is_checked, f"{seen.checked} frames with their checksums in the logs, {seen.unchecked} without"
+            )
+        case _:
+            return None

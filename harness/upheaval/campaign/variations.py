@@ -1,0 +1,195 @@
+"""What a cluster of a campaign may have that others have not, drawn from the seed apart from all else of it.
+
+Without variations a seed is the cluster that it was before there were any. Values only; this module runs nothing.
+"""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from random import Random
+from typing import Final
+
+from upheaval.cluster.companion_control import KILL, START, STOP
+from upheaval.records import BACKUP, SOURCES, STANDBY, AdminCommand, CompanionConfig, Json
+from upheaval.scenario import AskFor, KeepCompanion, Step
+from upheaval.workload import WORKBENCH_SERVICE
+from upheaval_node.settings import MemberSettings
+from upheaval_node.types import S
+
+CHECKSUM: Final = "CRC-32"
+LONE_FACTOR: Final = 4
+SECOND_SERVICE: Final = "tally"
+_SMALL_MTUS: Final = (96, 128)
+"""With which every opened session, and most requests and answers, need several frames."""
+_TEXT_LENGTHS: Final = (1500, 3000, 6000)
+"""Of two frames or more with Aeron's MTU; the longest message of the shortest term has 8 KiB."""
+
+
+class Variation(StrEnum):
+    """The kinds, by the names that a campaign shows."""
+
+    SEVERAL_SERVICES = "several-services"
+    SMALL_MTU = "small-mtu"
+    LONG_TEXTS = "long-texts"
+    CHECKSUMS = "checksums"
+    BACKUP = BACKUP
+    STANDBY = STANDBY
+    RESTORE = "restore"
+    CREDENTIALS = "credentials"
+
+
+@dataclass(frozen=True, slots=True)
+class Companion:
+    """A node beside the members, and what is done to it: a step at so many nanoseconds after the start of the load."""
+
+    config: CompanionConfig
+    steps: tuple[tuple[int, Step], ...]
+    is_restored: bool
+    """Whether another cluster begins with what it has in the end."""
+
+    @property
+    def starts(self) -> int:
+        """How often it is started."""
+        return sum(_is_start(step) for _, step in self.steps)
+
+    def to_fields(self) -> dict[str, Json]:
+        """As a line of JSON holds it."""
+        return {"name": self.config.name, "source": self.config.source, "starts": self.starts}
+
+
+def _is_start(step: Step) -> bool:
+    return isinstance(step, KeepCompanion) and step.action == START
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """Wrong bytes in the log of a member: when after the start of the load, for how long, and where in its log."""
+
+    start_ns: int
+    duration_ns: int
+    member: int
+    percent: int
+
+
+@dataclass(frozen=True, slots=True)
+class Variations:
+    """Of one seed; the defaults are none. Lengths are in bytes."""
+
+    more_services: tuple[str, ...] = ()
+    mtu: int = 0
+    text_length: int = 0
+    checksum: str = ""
+    companion: Companion | None = None
+    damages: tuple[Damage, ...] = ()
+    has_credentials: bool = False
+    """Whether only those with the right credentials are let in, and somebody tries it with wrong ones."""
+    load_factor: int = 1
+    """How many times the rate of its load is that of others. A lone member serves nobody while it is down."""
+
+    def drawn(self) -> Iterator[Variation]:
+        """The kinds that it has."""
+        if self.more_services:
+            yield Variation.SEVERAL_SERVICES
+        if self.mtu:
+            yield Variation.SMALL_MTU
+        if self.text_length:
+            yield Variation.LONG_TEXTS
+        if self.checksum:
+            yield Variation.CHECKSUMS
+        if self.companion is not None:
+            yield Variation(self.companion.config.kind)
+            if self.companion.is_restored:
+                yield Variation.RESTORE
+        if self.has_credentials:
+            yield Variation.CREDENTIALS
+
+    def apply(self, settings: MemberSettings) -> MemberSettings:
+        """The settings of a member with them; how many services it has is said elsewhere."""
+        media, archive, cluster = settings.media, settings.archive, settings.cluster
+        if self.mtu:
+            media, cluster = replace(media, mtu=self.mtu), replace(cluster, log_mtu=self.mtu)
+        if self.checksum:
+            archive = replace(archive, record_checksum=self.checksum, replay_checksum=self.checksum)
+        return replace(settings, media=media, archive=archive, cluster=cluster)
+
+    def until(self, end_ns: int) -> "Variations":
+        """Of a shorter load: what is done later than that is left out. A node beside the members runs at its end."""
+        damages = tuple(each for each in self.damages if each.start_ns + each.duration_ns < end_ns)
+        companion = self.companion
+        if companion is not None:
+            steps = [each for each in companion.steps if each[0] < end_ns]
+            while steps and not _is_start(steps[-1][1]):
+                steps.pop()
+            companion = replace(companion, steps=tuple(steps)) if steps else None
+        return replace(self, damages=damages, companion=companion)
+
+    def to_fields(self) -> dict[str, Json]:
+        """As a line of JSON holds them."""
+        companion = None if self.companion is None else self.companion.to_fields()
+        lists: dict[str, Json] = {
+            "more_services": list(self.more_services),
+            "damages": [f"member {each.member} at {each.start_ns / S:.3f} s" for each in self.damages],
+        }
+        return {**asdict(self), **lists, "companion": companion}
+
+
+NO_VARIATIONS: Final = Variations()
+
+
+def draw_variations(seed: int, members: int, sync_level: int, service: str, seconds: int) -> Variations:
+    """Each kind is drawn from a generator of its own, so that a kind more changes nothing of the others."""
+
+    def draws(kind: Variation, share: float) -> Random | None:
+        random = Random(f"swarm/{seed}/{kind}")
+        return random if random.random() < share else None
+
+    services = draws(Variation.SEVERAL_SERVICES, 0.3)
+    mtu = draws(Variation.SMALL_MTU, 0.25)
+    # Few other requests to the workbench are longer than a small frame.
+    texts = draws(Variation.LONG_TEXTS, 0.4 if mtu is None else 0.8) if service == WORKBENCH_SERVICE else None
+    checksums = draws(Variation.CHECKSUMS, 0.4)
+    backup, standby = draws(Variation.BACKUP, 0.2), draws(Variation.STANDBY, 0.15)
+    companion = None
+    if backup is not None:
+        companion = _draw_companion(backup, BACKUP, members, seconds)
+    elif standby is not None:
+        companion = _draw_companion(standby, STANDBY, members, seconds)
+    return Variations(
+        more_services=() if services is None else (SECOND_SERVICE,),
+        mtu=0 if mtu is None else mtu.choice(_SMALL_MTUS),
+        text_length=0 if texts is None else texts.choice(_TEXT_LENGTHS),
+        checksum="" if checksums is None else CHECKSUM,
+        companion=companion,
+        damages=() if checksums is None or not sync_level else _draw_damages(checksums, members, seconds),
+        has_credentials=draws(Variation.CREDENTIALS, 0.25) is not None,
+        load_factor=LONE_FACTOR if members == 1 else 1,
+    )
+
+
+def _draw_companion(random: Random, kind: str, members: int, seconds: int) -> Companion:
+    """One that is started early, ended and started again a few times, and runs in the end."""
+    name = f"{kind}-0"
+    source = random.choice(SOURCES if members > 1 else SOURCES[:2])
+    time_ns = random.randint(S, 8 * S)
+    steps: list[tuple[int, Step]] = [(time_ns, KeepCompanion(START, source, name))]
+    while True:
+        end_ns = time_ns + random.randint(4 * S, 14 * S)
+        time_ns = end_ns + random.randint(S // 2, 4 * S)
+        if time_ns > (seconds - 10) * S:
+            break
+        if kind == STANDBY and random.random() < 0.5:
+            steps.append((end_ns - random.randint(0, 2 * S), AskFor(AdminCommand.STANDBY_SNAPSHOT)))
+        steps.append((end_ns, KeepCompanion(random.choice((KILL, KILL, STOP)), name=name)))
+        steps.append((time_ns, KeepCompanion(START, source, name)))
+    return Companion(CompanionConfig(name, source), tuple(steps), is_restored=random.random() < 0.6)
+
+
+def _draw_damages(random: Random, members: int, seconds: int) -> tuple[Damage, ...]:
+    """One after the other: what is wrong on one disk is put right before the next one's turn."""
+    found: list[Damage] = []
+    time_ns = random.randint(5 * S, 15 * S)
+    while time_ns < (seconds - 14) * S:
+        duration_ns = random.randint(S // 2, 3 * S)
+        found.append(Damage(time_ns, duration_ns, random.randrange(members), random.randrange(101)))
+        time_ns += duration_ns + random.randint(10 * S, 30 * S)
+    return tuple(found)

@@ -1,0 +1,20 @@
+"""Restore into a simulated cluster: what a backup has, on the disk of each member before the first of them starts."""
+
+from upheaval.operations.restore import Source, archive_files, carried_operations, next_id, origin_of, recording_log_of
+from upheaval.records import write_origin
+from upheaval.runtimes.simulated.cluster import SimulatedCluster
+from upheaval_node.files import layout
+
+
+def restore_into(cluster: SimulatedCluster, origin: Source) -> None:
+    """History and files of the origin; the cluster has a run folder and nothing of its own yet."""
+    operations = carried_operations(origin, cluster.world.now_ns)
+    cluster.history.extend(operations)
+    cluster.first_id = next_id(operations)
+    recording_log = recording_log_of(origin)
+    for member in cluster.members:
+        member.disk.put(layout.RECORDING_LOG, recording_log)
+        for entry in archive_files(origin):
+            member.disk.put(f"{layout.ARCHIVE_DIRECTORY}/{entry.name}", entry.read_bytes())
+    cluster.run.path.mkdir(parents=True, exist_ok=True)
+    write_origin(cluster.run.path, origin_of(origin, operations))

@@ -1,0 +1,63 @@
+"""The tally service: a count and a checksum of what the log tells it, and messages of its own; it answers nobody.
+
+It stands beside another service of a member: that one answers clients, this one has a state, snapshots and messages
+for the log like any other.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final
+from zlib import crc32
+
+from upheaval_node.errors import DecodeError
+from upheaval_node.service.api import ClientSession, Cluster, SnapshotImage
+from upheaval_node.service.services.operations import OperationService
+from upheaval_node.service.services.state import Record
+
+MESSAGES_AN_OFFER: Final = 8
+"""Of clients, for each message of its own."""
+
+TALLY_KIND: Final = 7
+
+_STATE: Final = struct.Struct("<QI")
+
+
+class Tally(OperationService):
+    """Counts the messages of clients. Every so often it offers its count to the log; no operation is known to it."""
+
+    def __init__(self) -> None:
+        self.messages = 0
+        self.checksum = 0
+        self._cluster: Cluster | None = None
+        super().__init__({})
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        """Keeps the cluster, through which its messages are offered."""
+        self._cluster = cluster
+        super().on_start(cluster, snapshot_image)
+
+    def on_session_message(
+        self,
+        session: ClientSession | None,
+        timestamp: int,  # noqa: ARG002 - equal messages count the same at any time
+        payload: memoryview,
+        position: int,  # noqa: ARG002 - and at any place
+    ) -> None:
+        """A message without a session is one of a service: it is in the checksum and does not count."""
+        self.checksum = crc32(payload, self.checksum)
+        if session is None:
+            return
+        self.messages += 1
+        if self.messages % MESSAGES_AN_OFFER == 0:
+            assert self._cluster is not None
+            self._cluster.offer(_STATE.pack(self.messages, self.checksum))
+
+    def records(self) -> Iterator[Record]:
+        """The count and the checksum."""
+        yield Record(TALLY_KIND, "", _STATE.pack(self.messages, self.checksum))
+
+    def load(self, record: Record) -> None:
+        """Raises `DecodeError` for a record that is not the one of a tally."""
+        if record.kind != TALLY_KIND or len(record.value) != _STATE.size:
+            raise DecodeError(f"record of kind {record.kind} with {len(record.value)} bytes is not one of a tally")
+        self.messages, self.checksum = _STATE.unpack(record.value)
