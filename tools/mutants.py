@@ -18,9 +18,9 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -53,7 +53,7 @@ class Mutant:
     file: str
     line: int
     statement: int
-    """The first line of the statement, which is what a trace tells of."""
+    """The first line of the statement, which is what a trace tells of; 0 of one that is run by the import."""
     kind: str
     start: int
     end: int
@@ -63,6 +63,9 @@ class Mutant:
     @property
     def key(self) -> tuple[object, ...]:
         return (self.file, self.start, self.before, self.after)
+
+    def is_executed_in(self, lines: Mapping[str, Sequence[int]]) -> bool:
+        return self.statement == 0 or self.statement in lines.get(self.file, ())
 
     def apply(self, copy: Path) -> None:
         source = (NODE / self.file).read_bytes()
@@ -79,25 +82,26 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
     starts = [0]
     for text in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(text))
-    for statement, node, kind, after in _changes(ast.parse(source).body):
+    for line, node, kind, after in _changes(ast.parse(source).body):
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         start, end = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
         before = " ".join(source[start:end].decode().split())
-        yield Mutant(str(path.relative_to(NODE)), node.lineno, statement.lineno, kind, start, end, before, after)
+        yield Mutant(str(path.relative_to(NODE)), node.lineno, line, kind, start, end, before, after)
 
 
-Change = tuple[ast.stmt, ast.stmt | ast.expr, str, str]
+Change = tuple[int, ast.stmt | ast.expr, str, str]
 
 
 def _changes(body: Iterable[ast.stmt], function: str = "") -> Iterator[Change]:
     for statement in body:
+        line = statement.lineno if function else 0
         if _can_be_dropped(statement, function):
-            yield statement, statement, "statement dropped", "pass"
-        yield from ((statement, *change) for change in _expression_changes(statement))
+            yield line, statement, "statement dropped", "pass"
+        yield from ((line, *change) for change in _expression_changes(statement))
+        outer = statement.name if isinstance(statement, ast.FunctionDef) else function
         for name in ("body", "orelse", "handlers", "finalbody", "cases"):
             for inner in getattr(statement, name, ()):
-                outer = getattr(statement, "name", None) or function
                 yield from _changes([inner] if isinstance(inner, ast.stmt) else inner.body, outer)
 
 
@@ -167,10 +171,15 @@ def _changed(node: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:
 
 def draw(seed: int, count: int) -> list[Mutant]:
     """The first of the shuffled mutants of all packages: a larger count has those of a smaller one."""
-    files = sorted(file for package in PACKAGES for file in (NODE / "upheaval_node" / package).rglob("*.py"))
-    found = [mutant for file in files for mutant in mutants_of(file)]
+    found = list(_all_mutants())
     Random(f"mutants/{seed}").shuffle(found)
     return found[:count]
+
+
+@cache
+def _all_mutants() -> tuple[Mutant, ...]:
+    files = sorted(file for package in PACKAGES for file in (NODE / "upheaval_node" / package).rglob("*.py"))
+    return tuple(mutant for file in files for mutant in mutants_of(file))
 
 
 # --- what notices them ---
@@ -201,7 +210,7 @@ class Judge:
         file.write_text(json.dumps({"of": of, "parts": self.parts}))
 
     def judge(self, mutant: Mutant) -> dict[str, Any]:
-        reaching = [part for part in self.parts if mutant.statement in part["lines"].get(mutant.file, ())]
+        reaching = [part for part in self.parts if mutant.is_executed_in(part["lines"])]
         begin = time.monotonic()
         mutant.apply(self._copy)
         result, by = ("survived", "") if reaching else ("not reached", "")

@@ -46,6 +46,15 @@ def test_a_shifted_comparison_is_in_its_place(tmp_path: Path) -> None:
     assert applied(mutant, tmp_path) == source.replace(wanted, mutant.after)
 
 
+def test_a_mutant_is_reached_where_its_statement_runs_or_by_the_import() -> None:
+    (shifted,) = [each for each in mutants_of(FILE) if each.before == "m.log_position >= position"]
+    assert shifted.is_executed_in({shifted.file: [1, shifted.statement]})
+    assert not shifted.is_executed_in({shifted.file: [1], "another.py": [shifted.statement]})
+    first, *_ = [each for each in mutants_of(FILE) if each.before == "False"]
+    assert "is_ballot_sent: bool = False" in FILE.read_text().splitlines()[first.line - 1]
+    assert first.is_executed_in({})
+
+
 def test_compiled_code_of_the_file_before_is_not_run(tmp_path: Path) -> None:
     mutant = next(mutants_of(FILE))
     compiled = tmp_path / Path(mutant.file).parent / "__pycache__" / f"{FILE.stem}.cpython-311.pyc"
