@@ -72,7 +72,7 @@ def is_slow(operation: Operation, known: ClientTimes) -> bool:
 def judge_client_times(
     known: ClientTimes, slow: Iterable[Operation], events: LogEvents, clocks: Iterable[LeaderClock]
 ) -> list[Finding]:
-    """One finding; none without any session whose end its client knows, and without a late answer."""
+    """One finding; none for a log in which no session opens, without a late answer."""
     missed = [broken for each in slow if (broken := _late_answer(each, known))]
     judge = _Sessions(known, events, clocks)
     judged = 0
@@ -86,7 +86,7 @@ def judge_client_times(
         raise_latest(judge.missed)
     except Broken as broken:
         return [broken.finding(Promise.CLIENTS_IN_TIME)]
-    if not judged:
+    if not any(facts.opened for facts in events.sessions.values()):
         return []
     detail = f"{judged} sessions ended when their clients were gone (allowed: {judge.allowed_ns // MS} ms)"
     return [Finding(Promise.CLIENTS_IN_TIME, Verdict.VALID, detail)]
