@@ -6,17 +6,19 @@
 | `UPHEAVAL_USER` | `workbench` (default), `register`, `append`, `echo`, or `module:Class` |
 | `UPHEAVAL_RATE` | operations a second of each user (default 10; 0: as fast as the answers come) |
 | `UPHEAVAL_TIMEOUT` | seconds that an operation may take (default 5) |
-| `UPHEAVAL_HISTORY` | where the history goes (default `/tmp/history.jsonl`) |
+| `UPHEAVAL_HISTORY` | where the history goes (default `/tmp/history.jsonl`); `sessions.jsonl` beside it |
 """
 
 import os
 import time
+from pathlib import Path
 
 import gevent
 from locust import events
 
 from upheaval.load.settings import LoadSettings
 from upheaval.load.users import LoadContext, find_user
+from upheaval.records import HistoryWriter, RunFolder
 
 # Each start of locust has operation ids of its own, so that one cluster may be driven more than once.
 _IDS_A_MILLISECOND = 1 << 20
@@ -32,7 +34,8 @@ settings = LoadSettings(
     timeout_s=float(os.environ.get("UPHEAVAL_TIMEOUT", "5")),
     first_id=time.time_ns() // 1_000_000 * _IDS_A_MILLISECOND,
 )
-context = LoadContext(settings)
+run = RunFolder(Path(settings.history).parent)
+context = LoadContext(settings, HistoryWriter(Path(settings.history)).add, run.add_session_end)
 chosen = find_user(os.environ.get("UPHEAVAL_USER", "workbench"))
 chosen.context_of_load = context
 
