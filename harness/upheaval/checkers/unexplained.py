@@ -182,10 +182,10 @@ def _disturbances(run: RunFolder, traces: Iterable[TraceFacts]) -> Iterator[tupl
     for facts in traces:
         yield from facts.stalls
         for life in facts.lives:
-            if life.next_ns is not None:
-                yield life.last_ns - _GRACE_NS, life.next_ns
-            elif life.status is not None:
-                yield life.last_ns - _GRACE_NS, NEVER_NS
+            # One that ends in order lets go of others before it says so.
+            begin_ns = life.last_ns - (0 if life.status is None else _GRACE_NS)
+            if life.next_ns is not None or life.status is not None:
+                yield begin_ns, NEVER_NS if life.next_ns is None else life.next_ns
 
 
 def _unexplained(
