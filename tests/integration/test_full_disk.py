@@ -30,18 +30,14 @@ def on_small_disk(size: str, folder: Path, *arguments: str) -> "subprocess.Compl
     )
 
 
-@pytest.mark.parametrize(
-    ("size", "message"),
-    [("4k", "No space left on device"), ("300k", "no space left on device (ENOSPC)")],
-    ids=["no-room-for-the-folder", "no-room-for-the-members"],
-)
-def test_one_line_says_that_the_disk_is_full(size: str, message: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("size", "left"), [("4k", 0), ("300k", 0), ("48m", 48)])
+def test_one_line_says_that_the_disk_is_full(size: str, left: int, tmp_path: Path) -> None:
     folder = tmp_path / "disk"
     folder.mkdir()
     done = on_small_disk(size, folder, "up", "--dir", str(folder / "run"))
     assert (done.returncode, done.stdout) == (2, ""), done.stderr
     assert done.stderr.count("\n") == 1, done.stderr
-    assert message in done.stderr
+    assert f"has {left} MiB left: a run needs 64 MiB" in done.stderr
     assert not [entry for entry in Path("/proc").glob("[0-9]*/cmdline") if str(folder) in _text(entry)]
 
 
