@@ -42,6 +42,7 @@ SHIFTED: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
     ast.NotIn: ast.In,
 }
 NO_BEHAVIOUR: Final = ("annotation", "returns", "decorator_list", "bases")
+"""Fields of statements that mutants leave alone: types and what classes and functions are made of."""
 NEGATED: Final = (ast.Eq, ast.NotEq, ast.Is, ast.IsNot, ast.In, ast.NotIn)
 DROPPED: Final = (ast.Expr, ast.Assign, ast.AugAssign, ast.Delete, ast.Raise, ast.Return, ast.Continue, ast.Break)
 
@@ -123,8 +124,7 @@ def _expression_changes(statement: ast.stmt) -> Iterator[tuple[ast.expr, str, st
     todo: list[ast.AST] = [
         child
         for name, child in _children(statement)
-        if isinstance(child, ast.expr | ast.arguments)
-        and name not in ("annotation", "returns", "decorator_list", "bases")
+        if isinstance(child, ast.expr | ast.arguments) and name not in NO_BEHAVIOUR
     ]
     if isinstance(statement, ast.If | ast.While):
         yield from _negated(statement.test)
