@@ -18,7 +18,7 @@ from locust.exception import StopUser
 import upheaval_node
 from upheaval.load.settings import LoadSettings
 from upheaval.load.users import Accepts, ClusterUser, LoadContext, find_user
-from upheaval.records import Operation, Outcome, SessionEnd
+from upheaval.records import Operation, SessionEnd
 from upheaval.workload import LoadCounts, Session, WorkloadSettings
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.errors import TimeoutExpired, UsageError
@@ -250,13 +250,7 @@ class UserLoad:
             client.close()
 
     def _add(self, operation: Operation) -> None:
-        match operation.outcome:
-            case Outcome.OK:
-                self.counts.ok += 1
-            case Outcome.FAIL:
-                self.counts.fail += 1
-            case Outcome.UNKNOWN:
-                self.counts.unknown += 1
+        self.counts.add(operation.outcome)
         self._record(operation)
 
     # --- one user, in its greenlet ---

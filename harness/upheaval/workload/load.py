@@ -224,6 +224,16 @@ class LoadCounts:
         """How many operations have been settled."""
         return self.ok + self.fail + self.unknown
 
+    def add(self, outcome: Outcome) -> None:
+        """One more operation has been settled."""
+        match outcome:
+            case Outcome.OK:
+                self.ok += 1
+            case Outcome.FAIL:
+                self.fail += 1
+            case Outcome.UNKNOWN:
+                self.unknown += 1
+
 
 class ClientLoad(Agent, Protocol):
     """A load as one agent of the process of its clients, whoever thinks up its operations."""
@@ -413,7 +423,6 @@ class Load:
         if pending is None:
             # Too late: it was settled as unknown, and its slot has a new id.
             return
-        self.counts.ok += 1
         self._settle(pending, Outcome.OK, {"error": error} if error else result, complete_ns, position)
         lane.free.append(pending.slot)
 
@@ -422,14 +431,12 @@ class Load:
         given_up = [pending for pending in lane.outstanding.values() if wanted(pending)]
         for pending in given_up:
             del lane.outstanding[pending.id]
-            self.counts.unknown += 1
             self._settle(pending, Outcome.UNKNOWN, None, None, None)
             pending.slot.process = next(self._processes)
             lane.free.append(pending.slot)
         never_sent = [pending for pending in lane.unsent if wanted(pending)]
         for pending in never_sent:
             lane.unsent.remove(pending)
-            self.counts.fail += 1
             self._settle(pending, Outcome.FAIL, None, None, None)
             lane.free.append(pending.slot)
         return len(given_up) + len(never_sent)
@@ -437,6 +444,7 @@ class Load:
     def _settle(
         self, pending: _Pending, outcome: Outcome, result: Json, complete_ns: int | None, position: int | None
     ) -> None:
+        self.counts.add(outcome)
         self._record(
             Operation(
                 id=pending.id,
