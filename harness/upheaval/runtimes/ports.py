@@ -1,19 +1,22 @@
 """TCP ports for the members of a cluster on this machine.
 
-This module knows which ports a member needs and whether they are free; it holds none of them.
+This module knows which ports a member needs, whether they are free, and which this process has chosen; it listens on
+none of them.
 """
 
 import errno
 import random
 import socket
+from collections import deque
 from collections.abc import Sequence
+from contextlib import ExitStack
 from typing import Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 
 HOST: Final = "127.0.0.1"
 
-# ingress, consensus, log, catch-up, archive, metrics; the rest of the ten is room for what comes later.
+# ingress, consensus, log, catch-up, archive, metrics; the rest of the ten is room for what comes later and the claim.
 PORTS_A_MEMBER: Final = 10
 PORTS_USED: Final = 5
 
@@ -24,6 +27,13 @@ _LAST_PORT: Final = 65535
 _LOWEST: Final = 20000
 _HIGHEST: Final = 32000
 _ATTEMPTS: Final = 200
+
+# The last of a member's ten is bound, and nothing more, by the process that chose them: between the choice and the
+# first listener, and while a member is down, all of them look free to another process.
+_CLAIM: Final = PORTS_A_MEMBER - 1
+# By the newest clusters of this process; a process that starts many in turn would run out of ports otherwise.
+_claims: Final = deque[ExitStack]()
+_MAX_CLAIMS: Final = 16
 
 
 def member_ports(base_port: int, member_id: int) -> list[int]:
@@ -65,17 +75,34 @@ def is_free(port: int) -> bool:
 
 
 def choose_base_port(members: int) -> int:
-    """A base port whose ports are all free at this moment.
+    """A base port whose ports are all free at this moment, and that no other process has chosen.
 
-    Drawn, not counted up, so that clusters that start at the same time rarely choose the same.
+    Drawn, not counted up, so that clusters that start at the same time rarely try the same.
     """
     draw = random.SystemRandom()
     span = members * PORTS_A_MEMBER
     for _ in range(_ATTEMPTS):
         base_port = draw.randrange(_LOWEST, _HIGHEST - span, PORTS_A_MEMBER)
-        if first_used(cluster_ports(base_port, members)) is None:
+        if _claim(base_port, members) and first_used(cluster_ports(base_port, members)) is None:
             return base_port
     raise EnvironmentFault(f"found no {span} free ports between {_LOWEST} and {_HIGHEST}: end what holds them")
+
+
+def _claim(base_port: int, members: int) -> bool:
+    """Whether the ports are this process's from now on, as far as other processes of the harness are concerned."""
+    with ExitStack() as claimed:
+        for first in range(base_port, base_port + members * PORTS_A_MEMBER, PORTS_A_MEMBER):
+            claim = claimed.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
+            try:
+                claim.bind((HOST, first + _CLAIM))
+            except OSError as error:
+                if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                    return False
+                raise EnvironmentFault(f"cannot bind {HOST}:{first + _CLAIM}: {error.strerror}") from error
+        _claims.append(claimed.pop_all())
+    if len(_claims) > _MAX_CLAIMS:
+        _claims.popleft().close()
+    return True
 
 
 def require_free(base_port: int, members: int) -> None:

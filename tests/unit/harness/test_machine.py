@@ -111,6 +111,27 @@ def test_a_chosen_base_port_is_free_for_every_member_and_no_port_is_given_twice(
     assert ports.first_used(found) is None
 
 
+def test_ports_that_another_process_has_chosen_are_not_chosen_though_nothing_listens_yet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    choose = "import sys; from upheaval.runtimes import ports; print(ports.choose_base_port(3), flush=True)"
+    command = [sys.executable, "-c", f"{choose}; sys.stdin.read()"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        chosen = int(other.stdout.readline())
+        monkeypatch.setattr(ports, "_LOWEST", chosen)
+        monkeypatch.setattr(ports, "_HIGHEST", chosen + 3 * ports.PORTS_A_MEMBER + 1)
+        assert ports.first_used(ports.cluster_ports(chosen, 3)) is None
+        with pytest.raises(EnvironmentFault, match="found no 30 free ports"):
+            ports.choose_base_port(3)
+        other.communicate()
+    assert ports.choose_base_port(3) == chosen
+
+
+def test_a_process_that_starts_many_clusters_in_turn_does_not_run_out_of_ports() -> None:
+    assert len({ports.choose_base_port(9) for _ in range(200)}) > 1
+
+
 def test_a_port_that_somebody_listens_on_is_not_free_and_is_named() -> None:
     with socket.create_server((ports.HOST, 0)) as server:
         port = server.getsockname()[1]
