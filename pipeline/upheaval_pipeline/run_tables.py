@@ -132,7 +132,7 @@ class RunTables:
 @contextmanager
 def of_folder(spark: SparkSession, folder: Path) -> Iterator[RunTables]:
     """Raises `UsageError` for a folder that is no run folder."""
-    run = RunFolder(folder)
+    run = RunFolder(folder, at_rest=True)
     manifest = run.read_manifest()
     read = {
         source.name(): sources.load(spark, source.name(), [folder]).drop("payload").persist()

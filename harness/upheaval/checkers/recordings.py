@@ -80,6 +80,7 @@ class RecordedLog:
         self.end_position = self.start_position
         self.fault: str | None = None
         """Why reading ended at `end_position`, when it ended at something that is no frame."""
+        self._term_of_ends, self._ends = -1, frozenset[int]()
         self._archive = folder.archive
         self._first_base = self.start_position - self.start_position % self.term_length
         first = self._segment_path(self._first_base)
@@ -122,11 +123,23 @@ class RecordedLog:
 
     def has_end_at(self, position: int) -> bool:
         """Whether a frame of the log ends there, or the log begins there."""
-        term_base = max((position - 1) & -self.term_length, self.start_position)
-        at = term_base if position > self.start_position else self.start_position
-        while at < position and (header := self._header_at(at)) is not None:
-            at += header[0] + 31 & -32
-        return at == position
+        if position <= self.start_position:
+            return position == self.start_position
+        first = max((position - 1) & -self.term_length, self.start_position)
+        if first != self._term_of_ends:
+            self._term_of_ends, self._ends = first, frozenset(self._frame_ends(first))
+        return position in self._ends
+
+    def _frame_ends(self, position: int) -> Iterator[int]:
+        """Where frames end, from that position, at which one begins, to the end of its term."""
+        words = memoryview(self._bytes_at(position, self.term_length - position % self.term_length))
+        words = words[: len(words) & ~31].cast("i")
+        index = 0
+        while index < len(words) and self._follows(words, index, position, words[index]):
+            step = words[index] + 31 & -32
+            index += step >> 2
+            position += step
+            yield position
 
     def _header_at(self, position: int) -> tuple[int, int] | None:
         """Length of the frame that begins there, and its version, flags and type in one."""

@@ -88,7 +88,7 @@ def verify_run(path: str | PathLike[str]) -> Report:
 
     Raises `UsageError` for a folder that is no run folder or holds a malformed file.
     """
-    run = RunFolder(path)
+    run = RunFolder(path, at_rest=True)
     manifest = run.read_manifest()
     operations = list(run.read_history()) if run.history_file.exists() else []
     faults = faults_proved(run.read_faults(), manifest)

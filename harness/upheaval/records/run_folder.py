@@ -164,9 +164,12 @@ class TraceEvent:
 
 
 class MemberFolder:
-    """The files of one member inside a run folder, or of a companion, which has the same files and a name."""
+    """The files of one member inside a run folder, or of a companion, which has the same files and a name.
 
-    def __init__(self, path: Path, member_id: int, name: str = "") -> None:
+    `at_rest`: nobody adds to them any more, so that the trace, which many ask for, is read once.
+    """
+
+    def __init__(self, path: Path, member_id: int, name: str = "", *, at_rest: bool = False) -> None:
         self.path = path
         self.member_id = member_id
         self.name = name or f"member {member_id}"
@@ -174,6 +177,8 @@ class MemberFolder:
         self.archive = path / "archive"
         self.cluster = path / "cluster"
         self.recording_log = path / "cluster" / "recording.log"
+        self._is_at_rest = at_rest
+        self._events: list[TraceEvent] | None = None
 
     def protocol_files(self) -> list[Path]:
         """The files of the protocol trace, if there are any; of one writer the older one comes first."""
@@ -184,6 +189,13 @@ class MemberFolder:
 
         So are others that it could not finish (a full disk): the next event says that some were lost.
         """
+        if not self._is_at_rest:
+            return self._parse_trace()
+        if self._events is None:
+            self._events = list(self._parse_trace())
+        return iter(self._events)
+
+    def _parse_trace(self) -> Iterator[TraceEvent]:
         torn = 0
         for number, fields in jsonfields.read_lines(self.trace, torn_end_allowed=True, torn_start=TRACE_START):
             if fields is jsonfields.TORN:
@@ -200,9 +212,9 @@ class MemberFolder:
 
 
 class RunFolder:
-    """A run folder by its path. Nothing is read or made before it is asked for."""
+    """A run folder by its path. Nothing is read or made before it is asked for. `at_rest` as of its members."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, at_rest: bool = False) -> None:
         self.path = Path(path)
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
@@ -210,10 +222,15 @@ class RunFolder:
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
         self.seal_file = self.path / "seal.json"
+        self._is_at_rest = at_rest
+        self._members: dict[int, MemberFolder] = {}
 
     def member(self, member_id: int) -> MemberFolder:
         """The folder of one member, whether it is there or not."""
-        return MemberFolder(self.path / f"member-{member_id}", member_id)
+        if member_id not in self._members:
+            path = self.path / f"member-{member_id}"
+            self._members[member_id] = MemberFolder(path, member_id, at_rest=self._is_at_rest)
+        return self._members[member_id]
 
     def create(self, manifest: Manifest) -> None:
         """Make the folder with its manifest. Raises `EnvironmentFault` when that is not possible."""
