@@ -51,6 +51,7 @@ from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.media.resolver import Resolver
+from upheaval_node.suggestions import did_you_mean
 from upheaval_node.tls_files import TlsFiles, member_name
 from upheaval_node.types import S
 
@@ -132,7 +133,8 @@ class LiveMember(LiveNode[Node_co]):
     def _require_running(self, what: str, component: str | None) -> None:
         if component is not None:
             if component not in COMPONENTS:
-                raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
+                hint = did_you_mean(component, COMPONENTS)
+                raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}{hint}")
             if self._live.config.components != SPLIT:
                 raise UsageError(
                     f"member {self.member_id} has all its components together: {what} it without --component, "
