@@ -227,8 +227,10 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
         if unknown or mark.args:
             wrong = ", ".join(unknown) or "positional values"
             from upheaval.errors import UsageError
+            from upheaval_node.suggestions import did_you_mean
 
-            raise UsageError(f"marker {MARKER}: unknown {wrong}: use {', '.join(_MARKER_OPTIONS)}")
+            hint = did_you_mean(wrong, _MARKER_OPTIONS)
+            raise UsageError(f"marker {MARKER}: unknown {wrong}: use {', '.join(_MARKER_OPTIONS)}{hint}")
         options.update(mark.kwargs)
     for name in ("members", "seed"):
         if config.getoption(f"--{name}") is not None:
