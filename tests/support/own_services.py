@@ -94,6 +94,13 @@ def book(cluster: Cluster, source: Path) -> None:
         ask(clients[number % 3 == 0], id=number, seat=f"seat-{number % 7}")
 
 
+def book_and_leave(cluster: Cluster, source: Path) -> None:
+    """As `book`; no session is open any more when the last snapshot is taken."""
+    book(cluster, source)
+    last = client_of(cluster)
+    ask(last, id=0, seat="last")
+
+
 def book_and_change_rates(cluster: Cluster, source: Path) -> None:
     """Somebody writes another price into the file while the cluster runs."""
     book(cluster, source)
