@@ -121,8 +121,8 @@ def edit(cluster: Cluster, source: Path) -> None:
     clients = [client_of(cluster), client_of(cluster)]
     for number in range(COUNT // 2):
         versions = [ask(client, id=number, do="read", name="notes")[0] for client in clients]
-        for client, version in zip(clients, versions, strict=True):
-            ask(client, id=number, do="write", name="notes", version=version, text=f"text {number}")
+        for who, client in enumerate(clients):
+            ask(client, id=number, do="write", name="notes", version=versions[who], text=f"{who} wrote {number}")
 
 
 def take_and_read(cluster: Cluster, source: Path) -> None:
@@ -137,7 +137,7 @@ def move_money(cluster: Cluster, source: Path) -> None:
     client = client_of(cluster)
     for number in range(2 * COUNT):
         to = "carl" if number == COUNT else "bob"
-        ask(client, id=number, **{"from": "ann"}, to=to, amount=number % 5)
+        ask(client, id=number, **{"from": "ann"}, to=to, amount=1 + number % 5)
 
 
 @dataclass(frozen=True)
