@@ -8,23 +8,18 @@ the first one does, or answers say nothing. Where the code cannot be run, or was
 out, and why.
 """
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from upheaval.checkers.own_process import answer_once, ask_own_code
 from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, Replay, is_request, state_hash
 from upheaval.records import Manifest, RunFolder, read_origin
 
-TIMEOUT_S: Final = 60.0
 PROBES: Final = 200
 """So many of the last messages of clients are given once more."""
-_HASH_SEED: Final = "4711"
 _SHOWN: Final = 200
 
 
@@ -42,32 +37,27 @@ class OwnReplay:
 
 def replay_own(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> OwnReplay:
     """Of a service of a user's own; raises nothing that its code is to blame for."""
-    why_not = _why_not(run, manifest)
+    why_not = why_no_service(run, manifest)
     if why_not:
         return OwnReplay(why_not=why_not)
-    arguments = [manifest.service, manifest.source, str(run.path.absolute()), str(log_member), str(log_end)]
-    # What is loaded here must be found there, too.
-    environment = {**os.environ, "PYTHONHASHSEED": _HASH_SEED, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    try:
-        done = subprocess.run(
-            [sys.executable, "-m", __name__, *arguments],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            env=environment,
-            check=False,
-        )
-        told = json.loads(done.stdout.splitlines()[-1])
-        hashes = {int(position): each for position, each in told["hashes"].items()}
-        return OwnReplay(hashes, told["difference"], told["position"])
-    except subprocess.TimeoutExpired:
-        return OwnReplay(why_not=f"its code did not end within {TIMEOUT_S:g} s")
-    except (LookupError, ValueError):
-        last = next(reversed(done.stderr.splitlines()), f"status {done.returncode}")
-        return OwnReplay(why_not=f"its code cannot be run here: {last[:_SHOWN]}")
+    told = ask_own_code(
+        __name__,
+        {
+            "service": manifest.service,
+            "source": manifest.source,
+            "run": str(run.path.absolute()),
+            "member": log_member,
+            "end": log_end,
+        },
+    )
+    if isinstance(told, str):
+        return OwnReplay(why_not=told)
+    hashes = {int(position): each for position, each in told["hashes"].items()}
+    return OwnReplay(hashes, told["difference"], told["position"])
 
 
-def _why_not(run: RunFolder, manifest: Manifest) -> str:
+def why_no_service(run: RunFolder, manifest: Manifest) -> str:
+    """Why the service cannot be made to read its log here; empty when it can."""
     source = Path(manifest.source)
     if not manifest.source or not source.is_dir():
         return "its code is not at hand"
@@ -131,16 +121,11 @@ def _shown(answer: Sequence[bytes]) -> str:
     return repr(b" ".join(answer).decode("utf-8", "backslashreplace")[: _SHOWN // 2]) if answer else "nothing"
 
 
-def main() -> None:
-    """Tell it as one line of JSON, the last one: the service may print."""
-    service, source, run, member, end = sys.argv[1:]
-    sys.path.insert(0, source)
-    messages = (LoggedMessage(*each) for each in RecordedLog(RunFolder(run).member(int(member))).messages())
-    log = [message for message in messages if message.position <= int(end)]
-    print("\n" + json.dumps(_tell(service, log)), flush=True)
-    # Threads of the service are not waited for.
-    os._exit(0)
+def read_log(told: Mapping[str, Any]) -> list[LoggedMessage]:
+    """The log that a process was told to read."""
+    messages = (LoggedMessage(*each) for each in RecordedLog(RunFolder(told["run"]).member(told["member"])).messages())
+    return [message for message in messages if message.position <= told["end"]]
 
 
 if __name__ == "__main__":
-    main()
+    answer_once(lambda told: _tell(told["service"], read_log(told)))

@@ -94,6 +94,8 @@ from upheaval.records.seal import (
 )
 from upheaval.records.service_messages import (
     Credit as Credit,
+    answer_bytes as answer_bytes,
+    answer_text as answer_text,
     call_digest as call_digest,
     decode_credit as decode_credit,
     decode_operation as decode_operation,

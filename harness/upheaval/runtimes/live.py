@@ -469,6 +469,8 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         service=spec.service,
         more_services=spec.more_services,
         source=spec.python_path[0] if spec.python_path else "",
+        model=spec.model,
+        model_source=spec.model_source,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),
         boot_id=_boot_id(),

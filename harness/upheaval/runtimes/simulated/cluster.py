@@ -215,6 +215,7 @@ class SimulatedCluster:
         service: str = "workbench",
         more_services: tuple[str, ...] = (),
         source: str = "",
+        model: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         gate: Gate | None = None,
@@ -242,6 +243,7 @@ class SimulatedCluster:
         """Of members that start with others than those of the cluster."""
         self.service = service
         self.source = source
+        self.model = model
         self.planted = planted
         self.build = build_with(planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
@@ -471,6 +473,8 @@ class SimulatedCluster:
                 service=self.service,
                 more_services=self.services[1:],
                 source=self.source,
+                model=self.model,
+                model_source=self.source if self.model else "",
                 seed=self.world.seed,
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),
