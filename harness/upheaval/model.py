@@ -6,6 +6,7 @@ their own.
 """
 
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -42,18 +43,18 @@ class Request:
         return json.loads(self.payload)
 
 
-class Model:
+class Model(ABC):
     """What one copy of the service would answer, one request after the other. Its attributes are its state.
 
     An instance is made without arguments, for each key of `partition`, and gets all requests of that key in one order.
     """
 
+    @abstractmethod
     def apply(self, request: Request) -> Any:
         """Change the state, and return what the answer must be: bytes, text, or anything else as JSON.
 
         None stands for a service that answers `null`.
         """
-        raise NotImplementedError
 
     @staticmethod
     def partition(request: Request) -> str:  # noqa: ARG004 - for those who override it
