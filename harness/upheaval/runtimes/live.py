@@ -28,6 +28,7 @@ from upheaval.records import (
     load_companions,
     note_companion,
     seal,
+    source_digest,
 )
 from upheaval.runtimes import ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
@@ -461,6 +462,7 @@ def with_base_port(spec: ClusterSpec) -> ClusterSpec:
 
 def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
     """The manifest of a run that begins on this machine."""
+    source = spec.python_path[0] if spec.python_path else ""
     return Manifest(
         run_id=spec.run_id,
         runtime=runtime,
@@ -470,7 +472,8 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         components=spec.components,
         service=spec.service,
         more_services=spec.more_services,
-        source=spec.python_path[0] if spec.python_path else "",
+        source=source,
+        source_digest=source_digest(source, spec.service),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),
         boot_id=_boot_id(),

@@ -25,6 +25,7 @@ from upheaval.records import (
     RunFolder,
     SessionEnd,
     seal,
+    source_digest,
     write_atomically,
 )
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
@@ -245,6 +246,7 @@ class SimulatedCluster:
         """Of members that start with others than those of the cluster."""
         self.service = service
         self.source = source
+        self.source_digest = source_digest(source, service)
         self.planted = planted
         self.build = build_with(planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
@@ -474,6 +476,7 @@ class SimulatedCluster:
                 service=self.service,
                 more_services=self.services[1:],
                 source=self.source,
+                source_digest=self.source_digest,
                 seed=self.world.seed,
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),
