@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import upheaval_node
 from upheaval.checkers.own_process import answer_once
-from upheaval.checkers.own_replay import read_log
 from upheaval.checkers.replay import LoggedMessage, Replay, is_request
+from upheaval.checkers.replay_process import read_log
 from upheaval.model import PROMISES, Model, OwnRun, PlainPromise, Request
 from upheaval.records import answer_bytes
 from upheaval_node.errors import DecodeError, UsageError
@@ -55,7 +55,7 @@ def load_model(name: str) -> type[Model | ClusteredService] | None:
 
 
 def _tell(told: Told) -> Told:
-    log = read_log(told)
+    log = read_log(told["run"], told["member"], told["end"])
     answers = {int(position): answer for position, answer in told["answers"].items()}
     try:
         model = load_model(told["model"])

@@ -87,6 +87,8 @@ class Manifest:
     """What the user says of his service: `module:Class`, or a module with promises."""
     model_source: str = ""
     """The folder with that code."""
+    source_digest: str = ""
+    """Of that code when the run began, see `own_source`."""
     seed: int | None = None
     created: str = ""
     host: str = ""

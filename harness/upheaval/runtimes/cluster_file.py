@@ -27,6 +27,7 @@ from upheaval.security import policy as security
 from upheaval.system import ClusterSpec, SystemUnderTest, on_python_path
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError
+from upheaval_node.suggestions import did_you_mean
 
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
@@ -40,7 +41,8 @@ def check(spec: ClusterSpec, system: SystemUnderTest) -> None:
     if not 1 <= spec.members <= MEMBERS_MAX:
         raise UsageError(f"--members {spec.members}: a cluster has 1 to {MEMBERS_MAX} members")
     if spec.components not in (TOGETHER, SPLIT):
-        raise UsageError(f"--components {spec.components!r}: use {TOGETHER} or {SPLIT}")
+        hint = did_you_mean(spec.components, (TOGETHER, SPLIT))
+        raise UsageError(f"--components {spec.components!r}: use {TOGETHER} or {SPLIT}{hint}")
     if spec.tls:
         security.require_certificates(Path(spec.tls), security.names_needed(spec.members))
     if spec.credentials:
