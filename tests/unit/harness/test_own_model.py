@@ -1,7 +1,6 @@
 """A model and promises of a user's own: each rule is tried on a log and a history that break it and nothing else."""
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +22,7 @@ from upheaval.checkers.replay import LoggedMessage
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.model import Model, OwnRun, PlainPromise, Request, promise, says
-from upheaval.records import Function, Operation, Outcome, answer_bytes, answer_text, call_digest
+from upheaval.records import Function, Operation, Outcome, answer_bytes, answer_text, call_digest, source_digest
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.session_header import LENGTH, pack_session_header
 
@@ -63,7 +62,14 @@ def locks_run(model: str = "fenced_model:Locks") -> BuiltRun:
         for log in run.payloads:
             log.append(message(payload))
     source = str(SERVICES)
-    run.manifest = replace(run.manifest, service="fenced:Fenced", source=source, model=model, model_source=source)
+    run.manifest = replace(
+        run.manifest,
+        service="fenced:Fenced",
+        source=source,
+        source_digest=source_digest(source, "fenced:Fenced"),
+        model=model,
+        model_source=source,
+    )
     return run
 
 
@@ -394,10 +400,14 @@ def test_a_service_that_was_changed_since_is_no_model_of_itself(tmp_path: Path) 
     source.mkdir()
     (source / "changed_locks.py").write_text((SERVICES / "fenced.py").read_text())
     run = locks_run("changed_locks:Fenced")
-    run.manifest = replace(run.manifest, service="changed_locks:Fenced", source=str(source), model_source=str(source))
+    service = "changed_locks:Fenced"
+    digest = source_digest(str(source), service)
+    run.manifest = replace(
+        run.manifest, service=service, source=str(source), source_digest=digest, model_source=str(source)
+    )
     folder = run.write(tmp_path / "run")
-    later = folder.manifest_file.stat().st_mtime + 100
-    os.utime(source / "changed_locks.py", (later, later))
+    with (source / "changed_locks.py").open("a") as module:
+        module.write("# changed")
     finding = verify_run(folder.path).finding(Promise.LINEARIZABLE)
     assert finding.verdict is Verdict.UNKNOWN
     assert "its code was changed since the run" in finding.detail
