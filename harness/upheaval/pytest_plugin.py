@@ -32,7 +32,7 @@ REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
 RUNTIMES = ("process", "simulated", "docker")
-_MARKER_OPTIONS = ("service", "source", "image", "members", "seed", "sync_level", "components", "links")
+_MARKER_OPTIONS = ("service", "source", "image", "model", "members", "seed", "sync_level", "components", "links")
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 
@@ -62,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--keep-runs", action="store_true", help="keep the run folders of tests that passed, too")
     parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
+    parser.addini("upheaval_model", "the model of that service, module:Class, or a module with promises")
     parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
@@ -162,6 +163,7 @@ def upheaval_seed(request: pytest.FixtureRequest) -> int | None:
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterator["Cluster"]:
     """A cluster of its own for the test, up and with a leader; it is gone when the test is over."""
+    from upheaval.records import MadeByTest, write_made_by_test
     from upheaval.testing.cluster import Cluster
     from upheaval.testing.signals import signals_interrupt
 
@@ -170,7 +172,8 @@ def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterat
     if upheaval_seed is not None:
         options["seed"] = upheaval_seed
     folder = _new_folder(item)
-    item.stash[_RUN] = run = _Run(folder, _replay_line(item, options, upheaval_seed))
+    command = _replay_command(item, options, upheaval_seed)
+    item.stash[_RUN] = run = _Run(folder, shlex.join(command))
     if options["runtime"] == "simulated":
         item.user_properties.append((SEED_PROPERTY, options.get("seed", 1)))
     with signals_interrupt():
@@ -181,6 +184,7 @@ def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterat
             del item.stash[_RUN]
             _remove(folder)
             raise
+        write_made_by_test(folder, MadeByTest(str(item.config.invocation_params.dir), command))
         try:
             made.up()
             yield made
@@ -219,7 +223,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     """Command line before marker before configuration file before the defaults of `Cluster`."""
     config = item.config
     options: dict[str, Any] = {}
-    for name in ("service", "source", "image"):
+    for name in ("service", "source", "image", "model"):
         if config.getini(f"{MARKER}_{name}"):
             options[name] = config.getini(f"{MARKER}_{name}")
     for mark in reversed(list(item.iter_markers(MARKER))):
@@ -276,7 +280,7 @@ def _remove(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-def _replay_line(item: pytest.Item, options: dict[str, Any], chosen_seed: int | None) -> str:
+def _replay_command(item: pytest.Item, options: dict[str, Any], chosen_seed: int | None) -> tuple[str, ...]:
     """The same test with the same seed; on the simulated runtime that is the same execution."""
     path, separator, rest = item.nodeid.partition("::")
     where = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
@@ -284,7 +288,7 @@ def _replay_line(item: pytest.Item, options: dict[str, Any], chosen_seed: int | 
     # A test that has a seed among its parameters is only found by these.
     seeds = ["--seed", seed] if chosen_seed is None else ["--seeds", seed]
     chosen = ["--runtime", options["runtime"], "--members", members, *seeds]
-    return shlex.join(["pytest", f"{where}{separator}{rest}", *chosen])
+    return ("pytest", f"{where}{separator}{rest}", *chosen)
 
 
 # --- reports ---

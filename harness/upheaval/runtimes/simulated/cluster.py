@@ -51,6 +51,7 @@ from upheaval.system import (
     status_from_counters,
     with_leaders,
 )
+from upheaval.system.service_logging import TraceHandler
 from upheaval.workload import ClientLoad, Load, LoadMaker, WorkloadSettings
 from upheaval_chaos.planted.bug import build_with
 from upheaval_chaos.record import FaultRecord
@@ -112,6 +113,8 @@ class SimulatedMember(Machine):
         process.clock_skew_ms = self.clock_skew_ms
         if self._cluster.on_cycle is not None:
             process.on_cycle = partial(self._cluster.on_cycle, self)
+        if any(":" in service for service in self._cluster.services):
+            process.listener = TraceHandler(self.tracer(), process.now)
         process.on_ended = lambda agent: self._on_ended(process, agent)
         process.on_failing = lambda: end_services(self._agents)
 
@@ -216,6 +219,7 @@ class SimulatedCluster:
         service: str = "workbench",
         more_services: tuple[str, ...] = (),
         source: str = "",
+        model: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         gate: Gate | None = None,
@@ -243,6 +247,7 @@ class SimulatedCluster:
         """Of members that start with others than those of the cluster."""
         self.service = service
         self.source = source
+        self.model = model
         self.source_digest = source_digest(source, service)
         self.planted = planted
         self.build = build_with(planted)
@@ -473,6 +478,8 @@ class SimulatedCluster:
                 service=self.service,
                 more_services=self.services[1:],
                 source=self.source,
+                model=self.model,
+                model_source=self.source if self.model else "",
                 source_digest=self.source_digest,
                 seed=self.world.seed,
                 planted=self.planted,
