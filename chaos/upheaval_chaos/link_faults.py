@@ -34,6 +34,7 @@ from upheaval_chaos.target import (
     Target,
     Traffic,
 )
+from upheaval_node.suggestions import did_you_mean
 from upheaval_node.types import MS, S
 
 BEGIN: Final = "put a fault in and look at it later"
@@ -73,7 +74,9 @@ class LinkFault:
         if (kind is LinkFaultKind.TIMEOUT) != (self.timeout_ms > 0):
             raise UsageError("timeout needs timeout-ms" if not self.timeout_ms else f"{kind} has no timeout-ms")
         if self.channel and self.channel not in (*CHANNELS, INGRESS):
-            raise UsageError(f"there is no channel {self.channel!r}: use {', '.join((*CHANNELS, INGRESS))}")
+            known = (*CHANNELS, INGRESS)
+            hint = did_you_mean(self.channel, known)
+            raise UsageError(f"there is no channel {self.channel!r}: use {', '.join(known)}{hint}")
         if self.means is Means.PACKETS and kind not in (LinkFaultKind.BLACKHOLE, LinkFaultKind.RESET):
             raise UsageError(f"filters of packets do no {kind}: leave out by=packets")
         if self.means is Means.PACKETS and not self.both_ways:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from upheaval_node.cluster.members import Endpoints, parse_members
 from upheaval_node.errors import UsageError
 from upheaval_node.settings import MemberSettings, profile_settings
+from upheaval_node.suggestions import did_you_mean
 from upheaval_node.tls_files import ANYBODY, BACKUP, MEMBER, STANDBY, TlsFiles, member_name, tls_files
 from upheaval_node.types import MemberId
 
@@ -160,7 +161,8 @@ def apply_overrides(settings: Settings, overrides: Mapping[str, object], path: s
     for name, value in overrides.items():
         where = f"{path}.{name}"
         if name not in known:
-            raise UsageError(f"{where} is not a setting: use one of {', '.join(sorted(known))}")
+            hint = did_you_mean(name, known)
+            raise UsageError(f"{where} is not a setting: use one of {', '.join(sorted(known))}{hint}")
         old = getattr(settings, name)
         if is_dataclass(old):
             if not isinstance(value, Mapping):

@@ -6,6 +6,7 @@ All durations are in nanoseconds, all lengths in bytes. Settings are frozen valu
 from dataclasses import dataclass, field, replace
 
 from upheaval_node.errors import UsageError
+from upheaval_node.suggestions import did_you_mean
 from upheaval_node.types import MS, S
 
 KIB = 1024
@@ -180,7 +181,7 @@ def backup_profile_settings(name: str, *, sync_level: int = 0) -> BackupNodeSett
             ),
         )
     else:
-        raise UsageError(f"unknown profile {name!r}: use aeron or test")
+        raise UsageError(f"unknown profile {name!r}: use aeron or test{did_you_mean(name, ('aeron', 'test'))}")
     return replace(
         settings,
         archive=replace(settings.archive, file_sync_level=sync_level),
@@ -213,7 +214,7 @@ def profile_settings(name: str, *, sync_level: int = 0) -> MemberSettings:
             ),
         )
     else:
-        raise UsageError(f"unknown profile {name!r}: use aeron or test")
+        raise UsageError(f"unknown profile {name!r}: use aeron or test{did_you_mean(name, ('aeron', 'test'))}")
     return replace(
         settings,
         archive=replace(settings.archive, file_sync_level=sync_level),

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from upheaval_node.errors import UsageError
+from upheaval_node.suggestions import did_you_mean
 
 MEMBER: Final = "member-*"
 BACKUP: Final = "backup-*"
@@ -36,7 +37,8 @@ def tls_files(values: Mapping[str, object], name: str = "tls") -> TlsFiles | Non
         return None
     unknown = sorted(set(values) - set(_FIELDS))
     if unknown:
-        raise UsageError(f"unknown field {name}.{unknown[0]}: use {', '.join(_FIELDS)}")
+        hint = did_you_mean(unknown[0], _FIELDS)
+        raise UsageError(f"unknown field {name}.{unknown[0]}: use {', '.join(_FIELDS)}{hint}")
     paths: list[str] = []
     for field in _FIELDS:
         value = values.get(field)

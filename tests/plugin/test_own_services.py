@@ -1,7 +1,9 @@
 """A service of one's own with a bug: the verdict names the promise, the line of the code, and what was not checked."""
 
 import json
+import logging
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
@@ -14,21 +16,27 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report
 from upheaval.cli.report import write_report
-from upheaval.report.logs import last_lines
+from upheaval.report.logs import last_lines, read_logs
+from upheaval.runtimes.simulated.trace import Journal, SimulatedTracer
+from upheaval.runtimes.simulated.world import START_EPOCH_MS
 from upheaval_node.client.driver import OutcomeUnknown
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import Now, Ns
 
 SERVICES = Path(__file__).parents[1] / "support" / "services"
 REQUESTS = 120
+NOW = Now(Ns(5), 6)
 
 
 TIMEOUT_S = {"simulated": 0.5, "process": 5}
 
 
 @contextmanager
-def run_of(service: str, folder: Path, *, runtime: str = "simulated", requests: int = REQUESTS) -> Iterator[Cluster]:
+def run_of(
+    service: str, folder: Path, *, module: str = "locks", runtime: str = "simulated", requests: int = REQUESTS
+) -> Iterator[Cluster]:
     """A cluster that got its requests; the one that raises answers none at which it does."""
-    with Cluster(f"locks:{service}", SERVICES, runtime=runtime, folder=folder / "run") as cluster:
+    with Cluster(f"{module}:{service}", SERVICES, runtime=runtime, folder=folder / "run") as cluster:
         client = cluster.client(timeout_s=TIMEOUT_S[runtime])
         for number in range(requests):
             raises = service == "Raising" and (number + 1) % 50 == 0
@@ -59,6 +67,39 @@ def test_what_a_service_raises_breaks_a_promise_and_its_line_is_named(runtime: s
     assert f"File &quot;locks.py&quot;, line {line}, in take" in page
     said = [str(each) for each in last_lines(cluster.run, 99) if each.owner == "member-1"]
     assert f'File "locks.py", line {line}, in take' in "\n".join(said)
+
+
+@pytest.mark.parametrize("runtime", ["simulated", "process"])
+def test_what_a_service_logs_is_in_the_run_with_its_time(runtime: str, tmp_path: Path) -> None:
+    root = logging.getLogger()
+    before = list(root.handlers), root.level
+    with run_of("Telling", tmp_path, runtime=runtime, requests=50) as cluster:
+        cluster.verify()
+    assert (root.handlers, root.level) == before
+    for member_id in cluster.member_ids:
+        folder = cluster.run.member(member_id)
+        starts = [each.fields["epoch_ms"] for each in folder.read_trace() if each.event == TraceKind.PROCESS_START]
+        lines = [each for each in read_logs(cluster.run, [member_id]) if each.text.startswith("locks: ")]
+        assert [each.level for each in lines] == ["info"] * 50 + ["warning"]
+        assert [lines[0].text, lines[-1].text] == ["locks: lock-0 is of 0", "locks: 50 requests"]
+        moments = [each.epoch_ms or 0 for each in lines]
+        assert moments == sorted(moments)
+        assert int(str(starts[0])) <= moments[0]
+        if runtime == "simulated":
+            assert moments[-1] < START_EPOCH_MS + 3_600_000
+    warned = read_logs(cluster.run, level="warning")
+    assert [each.text for each in warned if each.text.startswith("locks")] == ["locks: 50 requests"] * 3
+
+
+def test_what_a_service_logs_is_no_part_of_the_digest() -> None:
+    journal = Journal()
+    tracer = SimulatedTracer(journal, member_id=0, component="all", incarnation=1)
+    tracer.emit(NOW, TraceKind.ROLE, new="LEADER")
+    before = journal.digest().hexdigest()
+    tracer.emit(NOW, TraceKind.LOG, level="info", logger="locks", text=f"{object()}")
+    assert (journal.digest().hexdigest(), len(journal.lines[0])) == (before, 2)
+    tracer.emit(NOW, TraceKind.ROLE, new="FOLLOWER")
+    assert journal.digest().hexdigest() != before
 
 
 def test_an_assertion_shows_what_is_broken_and_not_what_is_kept(tmp_path: Path) -> None:
@@ -119,20 +160,72 @@ def test_a_state_that_is_not_what_the_log_and_the_snapshot_give_is_found(
     assert says in finding.detail
 
 
+@pytest.mark.parametrize("service", ["Dated", "Booted", "Zoned", "Configured", "Placed", "Addressed", "Drawn"])
+def test_a_state_that_depends_on_what_surrounds_the_process_is_found(
+    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPHEAVAL_TEST_LIMIT", "9")
+    with run_of(service, tmp_path, module="conditioned") as cluster:
+        report = cluster.verify()
+    # Two objects of one process never have one address.
+    members = Verdict.INVALID if service == "Addressed" else Verdict.VALID
+    assert report.finding(Promise.STATES_AGREE).verdict is members
+    finding = report.finding(Promise.SNAPSHOT_IS_REPLAY)
+    assert finding.verdict is Verdict.INVALID
+    assert "a replay of the log gives another state" in finding.detail
+
+
+def test_what_does_not_decide_about_the_state_is_no_matter(tmp_path: Path) -> None:
+    with run_of("Right", tmp_path, module="conditioned") as cluster:
+        report = cluster.assert_valid()
+    assert report.finding(Promise.SNAPSHOT_IS_REPLAY).detail.endswith("; 1 states are those of a replay")
+
+
+def test_a_service_that_does_not_start_elsewhere_is_replayed_where_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPHEAVAL_TEST_LIMIT", "9")
+    with run_of("Demanding", tmp_path, module="conditioned") as cluster:
+        report = cluster.assert_valid()
+    detail = report.finding(Promise.SNAPSHOT_IS_REPLAY).detail
+    assert "; 1 states are those of a replay, in the environment and directory of the judge" in detail
+    assert "UPHEAVAL_TEST_LIMIT" in detail
+
+
 def test_the_state_of_a_right_service_is_replayed_and_that_of_changed_code_is_not(tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.mkdir()
-    module = source / "kept_locks.py"
-    module.write_text((SERVICES / "locks.py").read_text())
-    with Cluster("kept_locks:Locks", source, runtime="simulated", folder=tmp_path / "run") as cluster:
+    helper, module, other = source / "base_locks.py", source / "kept_locks.py", source / "test_locks.py"
+    helper.write_text((SERVICES / "locks.py").read_text())
+    module.write_text("from base_locks import Locks\n\n\nclass Kept(Locks):\n    pass\n")
+    other.write_text("")
+    with Cluster("kept_locks:Kept", source, runtime="simulated", folder=tmp_path / "run") as cluster:
         client = cluster.client()
         for number in range(REQUESTS):
             client.request(json.dumps({"id": number, "key": "lock"}).encode())
         report = cluster.assert_valid()
     assert report.finding(Promise.SNAPSHOT_IS_REPLAY).detail.endswith("; 1 states are those of a replay")
-    os.utime(module, (time.time() + 100, time.time() + 100))
-    again = verify_run(cluster.run.path).finding(Promise.SNAPSHOT_IS_REPLAY)
-    assert again.verdict is Verdict.VALID
-    assert again.detail.endswith("; states are not replayed: its code was changed since the run")
+
+    def again(run: Path) -> str:
+        finding = verify_run(run).finding(Promise.SNAPSHOT_IS_REPLAY)
+        assert finding.verdict is Verdict.VALID
+        return finding.detail.rpartition("; ")[2]
+
+    # Times say nothing: neither those of the code nor that of the manifest, which a copy gets anew.
+    os.utime(helper, (time.time() + 100, time.time() + 100))
+    other.write_text("assert True\n")
+    moved = tmp_path / "moved"
+    shutil.copytree(cluster.run.path, moved)
+    os.utime(moved / "manifest.json", (0, 0))
+    assert again(moved) == again(cluster.run.path) == "1 states are those of a replay"
+    helper.write_text(helper.read_text() + "# changed\n")
+    os.utime(helper, (0, 0))
+    assert again(moved) == again(cluster.run.path) == "states are not replayed: its code was changed since the run"
+    manifest = moved / "manifest.json"
+    fields = json.loads(manifest.read_text())
+    del fields["source_digest"]
+    manifest.write_text(json.dumps({**fields, "sealed": None}))
+    (moved / "seal.json").unlink()
+    assert again(moved) == "states are not replayed: the manifest has no digest of its code"
     module.unlink()
-    assert verify_run(cluster.run.path).finding(Promise.SNAPSHOT_IS_REPLAY).verdict is Verdict.VALID
+    assert again(cluster.run.path) == "states are not replayed: its code was changed since the run"

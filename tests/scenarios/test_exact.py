@@ -109,6 +109,14 @@ def test_a_script_that_does_not_get_to_its_end_is_unknown(tmp_path: Path) -> Non
     [
         ("begin", "test:1: unknown statement 'begin'"),
         ("kill member-7", "test:1: unknown member 'member-7'"),
+        (
+            "kill membre-1",
+            "test:1: unknown member 'membre-1': use member-0 to member-2; did you mean 'member-1'?",
+        ),
+        (
+            "wait sent NewLeadershipTrem from=member-0 to=member-1",
+            "test:1: unknown message 'NewLeadershipTrem'; did you mean 'NewLeadershipTerm'?",
+        ),
         ("kill member-²", "test:1: unknown member 'member-²'"),
         (f"client fill {'9' * 5000}", "test:1: position must be a number"),
         ("client fill x", "test:1: position must be a number, not 'x'"),

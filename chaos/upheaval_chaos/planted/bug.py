@@ -12,6 +12,7 @@ from upheaval_chaos.errors import UsageError
 from upheaval_chaos.planted import elections, quorum, services
 from upheaval_node.member import MemberAgent, MemberConfig, MemberPorts, build_together
 from upheaval_node.service.api import ClusteredService
+from upheaval_node.suggestions import did_you_mean
 
 Build = Callable[[MemberConfig, MemberPorts, Sequence[ClusteredService]], list[MemberAgent]]
 """How a member that runs its components together is made."""
@@ -108,7 +109,8 @@ def bug_named(name: str) -> PlantedBug:
     for bug in CATALOGUE:
         if bug.name == name:
             return bug
-    raise UsageError(f"unknown planted bug {name!r}: use {', '.join(bug.name for bug in CATALOGUE)}")
+    known = [bug.name for bug in CATALOGUE]
+    raise UsageError(f"unknown planted bug {name!r}: use {', '.join(known)}{did_you_mean(name, known)}")
 
 
 def build_with(planted: str | None) -> Build:

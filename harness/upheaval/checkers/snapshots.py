@@ -206,9 +206,11 @@ def _own_state(found: Snapshots, own: OwnReplay, finding: Finding) -> Finding:
     for snapshot in sorted(found.services, key=lambda each: each.position):
         right = own.hashes.get(snapshot.position)
         if snapshot.service_id == REPLAYED_SERVICE and right is not None and snapshot.hash != right:
+            changes = ", ".join(each.changed for each in own.changed)
             detail = (
                 f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
-                f"reads the whole log, with another hash seed, comes to {right[:_SHOWN_DIGITS]}"
+                f"reads the whole log, with another {changes}, comes to {right[:_SHOWN_DIGITS]}: "
+                "a replay of the log gives another state"
             )
             return replace(
                 finding,
@@ -221,7 +223,8 @@ def _own_state(found: Snapshots, own: OwnReplay, finding: Finding) -> Finding:
         detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
         what = "the snapshot does not hold all of the state"
         return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}", position=own.position)
-    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay")
+    usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
+    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}")
 
 
 def _broken_at(

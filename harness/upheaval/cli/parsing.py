@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from upheaval.cli.lazy import Command
+from upheaval_node.suggestions import did_you_mean
 
 USAGE_STATUS: Final = 2
 LIVE_RUNTIMES: Final = ("process", "docker")
@@ -37,14 +38,14 @@ class Parser(argparse.ArgumentParser):
         self.exit(USAGE_STATUS, f"upheaval: {message} (see `{self.prog} --help`)\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
-        """For a wrong command the one that was meant, instead of a list of all."""
-        if action.metavar != _COMMAND or action.choices is None or value in action.choices:
-            return super()._check_value(action, value)
-        from difflib import get_close_matches
-
-        close = get_close_matches(str(value), list(action.choices), 1)
-        hint = f": did you mean {close[0]!r}?" if close else ""
-        raise argparse.ArgumentError(None, f"unknown command {value!r}{hint}")
+        """The one that was meant, for a wrong command instead of a list of all."""
+        if action.choices is None or value in action.choices:
+            return
+        hint = did_you_mean(str(value), map(str, action.choices))
+        if action.metavar == _COMMAND:
+            raise argparse.ArgumentError(None, f"unknown command {value!r}{hint}")
+        known = ", ".join(map(str, action.choices))
+        raise argparse.ArgumentError(action, f"invalid choice: {value!r}: use one of {known}{hint}")
 
 
 class Commands:

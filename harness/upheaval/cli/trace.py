@@ -6,13 +6,15 @@ import json
 from upheaval.errors import UsageError
 from upheaval.records import COLUMNS, Choice, RunFolder, chosen, plain_lines, read_entries, seed_lines
 from upheaval_node.protocol_trace import MESSAGE_NAMES
+from upheaval_node.suggestions import did_you_mean
 
 
 def trace(options: argparse.Namespace) -> int:
     """Raises `UsageError` for a run that has no protocol trace, and for names that no message has."""
     names = frozenset(options.message or ())
     for name in sorted(names - MESSAGE_NAMES):
-        raise UsageError(f"unknown message {name!r}: use a name of the schemas, such as NewLeadershipTerm")
+        hint = did_you_mean(name, MESSAGE_NAMES)
+        raise UsageError(f"unknown message {name!r}: use a name of the schemas, such as NewLeadershipTerm{hint}")
     run = RunFolder(options.run)
     members = frozenset(options.member or ())
     count = run.read_manifest().members

@@ -19,6 +19,7 @@ from upheaval.records import (
 from upheaval.system import ControlStatus, MemberStatus, is_caught_up
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import Node
+from upheaval_node.suggestions import did_you_mean
 
 COMMAND_TIMEOUT_S: Final = 30.0
 _STATES: Final = {AdminCommand.SUSPEND: "SUSPENDED", AdminCommand.RESUME: "ACTIVE"}
@@ -74,7 +75,8 @@ def perform(cluster: Operable, command: str, timeout_s: float = COMMAND_TIMEOUT_
     command, and for a standby's snapshot that is to be fetched and that nobody knows of.
     """
     if command not in list(AdminCommand):
-        raise UsageError(f"unknown admin command {command!r}: use one of {', '.join(AdminCommand)}")
+        hint = did_you_mean(command, AdminCommand)
+        raise UsageError(f"unknown admin command {command!r}: use one of {', '.join(AdminCommand)}{hint}")
     work = _Work(cluster, AdminCommand(command), timeout_s)
     return write_down(cluster, command, work.run, work)
 

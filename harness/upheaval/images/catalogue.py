@@ -8,6 +8,7 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval_node import __version__
+from upheaval_node.suggestions import did_you_mean
 
 DEBIAN_SUITE: Final = "bookworm"
 TOXIPROXY_VERSION: Final = "2.12.0"
@@ -174,4 +175,5 @@ def image_named(name: str) -> Image:
     for image in IMAGES:
         if image.name == name:
             return image
-    raise UsageError(f"unknown image {name!r}: use {', '.join(image.name for image in IMAGES)}")
+    known = [image.name for image in IMAGES]
+    raise UsageError(f"unknown image {name!r}: use {', '.join(known)}{did_you_mean(name, known)}")

@@ -12,6 +12,7 @@ from upheaval.scenario import OwnCode
 from upheaval.system import on_python_path
 from upheaval.workload import SERVICES, Load, LoadMaker
 from upheaval_node.errors import UsageError as NodeUsageError
+from upheaval_node.suggestions import did_you_mean
 
 _SKIPS_PATCHES: Final = "LOCUST_SKIP_MONKEY_PATCH"
 
@@ -42,7 +43,8 @@ def own_code(service: str | None, user: str | None) -> OwnCode | None:
         return None
     if ":" not in service:
         if service not in SERVICES:
-            raise UsageError(f"unknown service {service!r}: use {', '.join(SERVICES)} or module:Class")
+            hint = did_you_mean(service, SERVICES)
+            raise UsageError(f"unknown service {service!r}: use {', '.join(SERVICES)} or module:Class{hint}")
         if user is not None:
             raise UsageError(f"service {service} has a workload of its own: leave out --user")
         return OwnCode(service)

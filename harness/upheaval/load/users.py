@@ -399,7 +399,7 @@ class TimersUser(ClusterUser):
 
 def find_user(name: str) -> type[ClusterUser]:
     """The class of a shipped user, or the one that `module:Class` names. Raises `UsageError` for anything else."""
-    found = find_named("user", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}")
+    found = find_named("user", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}", SHORT_NAMES)
     if not issubclass(found, ClusterUser):
         raise UsageError(f"user {name!r}: {found.__name__} is not a subclass of upheaval.ClusterUser")
     return found

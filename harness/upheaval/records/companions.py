@@ -19,6 +19,7 @@ from upheaval.errors import UsageError
 from upheaval.records import jsonfields
 from upheaval.records.jsonfields import Within
 from upheaval.records.run_folder import RunFolder, write_atomically
+from upheaval_node.suggestions import did_you_mean
 
 COMPANIONS_FILE: Final = "companions.json"
 BACKUP: Final = "backup"
@@ -100,9 +101,11 @@ def check_companion(config: CompanionConfig) -> None:
     """Raises `UsageError` for what could never start."""
     companion_name(config.name)
     if config.source not in SOURCES:
-        raise UsageError(f"source {config.source!r}: use one of {', '.join(SOURCES)}")
+        hint = did_you_mean(config.source, SOURCES)
+        raise UsageError(f"source {config.source!r}: use one of {', '.join(SOURCES)}{hint}")
     if config.replay_start not in REPLAY_STARTS:
-        raise UsageError(f"replay start {config.replay_start!r}: use one of {', '.join(REPLAY_STARTS)}")
+        hint = did_you_mean(config.replay_start, REPLAY_STARTS)
+        raise UsageError(f"replay start {config.replay_start!r}: use one of {', '.join(REPLAY_STARTS)}{hint}")
 
 
 def load_companions(folder: Path) -> list[CompanionConfig]:

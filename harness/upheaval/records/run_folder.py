@@ -84,6 +84,8 @@ class Manifest:
     more_services: tuple[str, ...] = ()
     source: str = ""
     """The folder with the code of a user's service, on the machine that made the run."""
+    source_digest: str = ""
+    """Of that code when the run began, see `own_source`."""
     seed: int | None = None
     created: str = ""
     host: str = ""

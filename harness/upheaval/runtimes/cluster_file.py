@@ -25,6 +25,7 @@ from upheaval.runtimes.ports import LOWEST_PORT, highest_base_port
 from upheaval.security import policy as security
 from upheaval.system import ClusterSpec, SystemUnderTest
 from upheaval_node import __version__
+from upheaval_node.suggestions import did_you_mean
 
 FORMAT: Final = 1
 CLUSTER_FILE: Final = "cluster.json"
@@ -38,7 +39,8 @@ def check(spec: ClusterSpec, system: SystemUnderTest) -> None:
     if not 1 <= spec.members <= MEMBERS_MAX:
         raise UsageError(f"--members {spec.members}: a cluster has 1 to {MEMBERS_MAX} members")
     if spec.components not in (TOGETHER, SPLIT):
-        raise UsageError(f"--components {spec.components!r}: use {TOGETHER} or {SPLIT}")
+        hint = did_you_mean(spec.components, (TOGETHER, SPLIT))
+        raise UsageError(f"--components {spec.components!r}: use {TOGETHER} or {SPLIT}{hint}")
     if spec.tls:
         security.require_certificates(Path(spec.tls), security.names_needed(spec.members))
     if spec.credentials:

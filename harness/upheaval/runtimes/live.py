@@ -29,6 +29,7 @@ from upheaval.records import (
     load_companions,
     note_companion,
     seal,
+    source_digest,
 )
 from upheaval.runtimes import ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
@@ -43,7 +44,6 @@ from upheaval.system import (
     ControlStatus,
     MemberStatus,
     SystemUnderTest,
-    shown,
     with_leaders,
 )
 from upheaval.waits import wait_until
@@ -53,6 +53,7 @@ from upheaval_chaos.record import Proof
 from upheaval_chaos.target import Link, LinkEffect, LinkInjector, LinkObserver, Ping
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
+from upheaval_node.suggestions import did_you_mean
 from upheaval_node.tls_files import TlsFiles, member_name
 from upheaval_node.types import S
 
@@ -136,7 +137,8 @@ class LiveMember(LiveNode[Node_co]):
     def _require_running(self, what: str, component: str | None) -> None:
         if component is not None:
             if component not in COMPONENTS:
-                raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
+                hint = did_you_mean(component, COMPONENTS)
+                raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}{hint}")
             if self._live.config.components != SPLIT:
                 raise UsageError(
                     f"member {self.member_id} has all its components together: {what} it without --component, "
@@ -342,6 +344,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Ends early when it does not hold and a member has ended by its own fault."""
+        begin_ns = self.now_ns()
 
         def holds() -> bool:
             if condition():
@@ -355,7 +358,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         wait_until(
             holds,
             timeout_s=timeout_s,
-            describe=lambda: f"no {what}: {shown(self.status())}",
+            describe=lambda: f"no {what}: {self.shown(self.status(), begin_ns)}",
             interval_s=self.poll_interval_s,
         )
 
@@ -477,6 +480,7 @@ def with_base_port(spec: ClusterSpec) -> ClusterSpec:
 
 def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
     """The manifest of a run that begins on this machine."""
+    source = spec.python_path[0] if spec.python_path else ""
     return Manifest(
         run_id=spec.run_id,
         runtime=runtime,
@@ -486,7 +490,8 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         components=spec.components,
         service=spec.service,
         more_services=spec.more_services,
-        source=spec.python_path[0] if spec.python_path else "",
+        source=source,
+        source_digest=source_digest(source, spec.service),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),
         boot_id=_boot_id(),

@@ -15,6 +15,7 @@ from upheaval.errors import UsageError
 from upheaval.records import MEMBERS_MAX
 from upheaval.scenario.values import LIBRARY, SUFFIX, read_library_text
 from upheaval_node.protocol_trace import MESSAGE_NAMES
+from upheaval_node.suggestions import did_you_mean
 
 EXACT_LIBRARY: Final = LIBRARY / "exact"
 MARK: Final = "exact"
@@ -162,7 +163,7 @@ class _Parser:
     def _take_one_of(self, what: str, choices: tuple[str, ...]) -> str:
         word = self._take(what)
         if word not in choices:
-            self._fail(f"unknown {what} {word!r}: use one of {', '.join(choices)}")
+            self._fail(f"unknown {what} {word!r}: use one of {', '.join(choices)}{did_you_mean(word, choices)}")
         return word
 
     def _take_number(self, what: str) -> int:
@@ -176,7 +177,8 @@ class _Parser:
     def _as_member(self, word: str) -> int:
         prefix, _, digits = word.rpartition("-")
         if prefix != "member" or digits not in map(str, range(self._members)):
-            self._fail(f"unknown member {word!r}: use member-0 to member-{self._members - 1}")
+            hint = did_you_mean(word, (f"member-{each}" for each in range(self._members)))
+            self._fail(f"unknown member {word!r}: use member-0 to member-{self._members - 1}{hint}")
         return int(digits)
 
     def _take_members(self) -> tuple[int, ...]:
@@ -236,14 +238,14 @@ class _Parser:
     def _take_message(self) -> str:
         message = self._take("message")
         if message not in MESSAGE_NAMES:
-            self._fail(f"unknown message {message!r}")
+            self._fail(f"unknown message {message!r}{did_you_mean(message, MESSAGE_NAMES)}")
         return message
 
     def _read_promise(self) -> None:
         text = self._take_rest()
         promise = promise_named(text)
         if promise is None:
-            self._fail(f"unknown promise {text!r}: use one of {', '.join(Promise)}")
+            self._fail(f"unknown promise {text!r}: use one of {', '.join(Promise)}{did_you_mean(text, Promise)}")
         self._promises.append(promise)
 
     def _read_expect(self) -> None:

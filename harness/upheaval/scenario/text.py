@@ -6,7 +6,6 @@ Whatever is wrong is a `UsageError` that begins with `FILE:LINE:COLUMN`. This mo
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Final, NoReturn, TypeVar
 
@@ -37,6 +36,7 @@ from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Me
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind, Means
+from upheaval_node.suggestions import did_you_mean
 
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
 BOTH_WAYS: Final = "<->"
@@ -102,7 +102,7 @@ class _Line:
     def take_one_of(self, what: str, choices: Sequence[str]) -> str:
         word = self.take(what)
         if word not in choices:
-            self.fail(f"unknown {what} {word!r}: use one of {', '.join(choices)}")
+            self.fail(f"unknown {what} {word!r}: use one of {', '.join(choices)}{did_you_mean(word, choices)}")
         return word
 
     def take_number(self, what: str) -> int:
@@ -126,8 +126,8 @@ class _Line:
         while self.has_more:
             name, separator, value = self.take("option").partition("=")
             if name not in allowed:
-                known = ", ".join(allowed)
-                self.fail(f"unknown option {name!r}" + (f": use one of {known}" if known else ": there are none here"))
+                known = f"use one of {', '.join(allowed)}" if allowed else "there are none here"
+                self.fail(f"unknown option {name!r}: {known}{did_you_mean(name, allowed)}")
             if not separator or not value:
                 self.fail(f"option {name} needs a value: {name}=VALUE")
             if name in options:
@@ -231,7 +231,7 @@ class _Parser:
             line.fail(f"sync-level {options['sync-level']!r}: use 0, 1 or 2")
         service = options.get("service", WORKBENCH_SERVICE)
         if service not in SERVICES:
-            line.fail(f"service {service!r}: use one of {', '.join(SERVICES)}")
+            line.fail(f"service {service!r}: use one of {', '.join(SERVICES)}{did_you_mean(service, SERVICES)}")
         level = int(options.get("sync-level", "1"))
         components = options.get("components", "together")
         self._cluster = ClusterSpec(members, components, sync_level=level, service=service)
@@ -303,7 +303,8 @@ class _Parser:
         component = line.take_options(("component",)).get("component")
         if component is not None:
             if component not in COMPONENTS:
-                line.fail(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
+                hint = did_you_mean(component, COMPONENTS)
+                line.fail(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}{hint}")
             if self._cluster.components != "split":
                 line.fail("members run their components together: write `cluster components=split` above")
         fault = line.checked(lambda: MemberFault(kind, members, component))
@@ -365,7 +366,7 @@ class _Parser:
             line.fail("the backup is already running" if is_start else f"no backup is running: cannot {action} it")
         source = line.take_options(("source",) if is_start else ()).get("source", SOURCES[0])
         if source not in SOURCES:
-            line.fail(f"source={source}: use one of {', '.join(SOURCES)}")
+            line.fail(f"source={source}: use one of {', '.join(SOURCES)}{did_you_mean(source, SOURCES)}")
         self._backup_runs = is_start
         self._steps.append(KeepCompanion(action, source))
 
@@ -373,7 +374,7 @@ class _Parser:
         text = line.take_rest("promise")
         promise = promise_named(text)
         if promise is None:
-            line.fail(f"unknown promise {text!r}: use one of {', '.join(Promise)}")
+            line.fail(f"unknown promise {text!r}: use one of {', '.join(Promise)}{did_you_mean(text, Promise)}")
         self._promises.append(promise)
         while line.has_more:
             line.take("promise")
@@ -390,7 +391,8 @@ class _Parser:
             return Members(Selector(word))
         prefix, _, digits = word.rpartition("-")
         if prefix != "member" or not digits.isascii() or not digits.isdigit() or len(digits) > _DIGITS:
-            line.fail(f"unknown target {word!r}: use one of {', '.join(Selector)}, member-N", column)
+            hint = did_you_mean(word, (*Selector, *(f"member-{each}" for each in range(self._cluster.members))))
+            line.fail(f"unknown target {word!r}: use one of {', '.join(Selector)}, member-N{hint}", column)
         if int(digits) >= self._cluster.members:
             line.fail(f"unknown {word}: this cluster has {self._cluster.members} members", column)
         return Members(member_id=int(digits))
@@ -399,7 +401,7 @@ class _Parser:
         name = line.take("name of a fault")
         if name not in names:
             known = f"there is {', '.join(sorted(names))}" if names else "there is none here"
-            line.fail(f"no fault is called {name!r}: {known}")
+            line.fail(f"no fault is called {name!r}: {known}{did_you_mean(name, names)}")
         return name
 
 
@@ -417,8 +419,7 @@ def load_scenario(name: str) -> Scenario:
     """One of the library by its name, or any by the path of its file."""
     path = Path(name) if name.endswith(SUFFIX) else LIBRARY / f"{name}{SUFFIX}"
     if not path.is_file():
-        known, close = ", ".join(scenario_names()), get_close_matches(name, scenario_names(), 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
+        known, hint = ", ".join(scenario_names()), did_you_mean(name, scenario_names())
         raise UsageError(f"unknown scenario {name!r}: use one of {known}, or the path of a {SUFFIX} file{hint}")
     text = read_library_text(path)
     return parse_scenario(text, name=path.stem, where=str(path))

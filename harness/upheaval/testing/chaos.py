@@ -23,6 +23,7 @@ from upheaval_chaos.host_faults import HostFault
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import LinkFaultKind
+from upheaval_node.suggestions import did_you_mean
 
 WAIT_S: Final = 30.0
 _ROLES: Final = (Selector.LEADER, Selector.FOLLOWER, Selector.FOLLOWERS)
@@ -147,7 +148,8 @@ class Chaos:
         what is sent vanishes, and connections end after `timeout_ms`. `channel`: one instead of all.
         """
         if kind not in _CUTS:
-            raise UsageError(f"a partition of kind {kind!r}: use one of {', '.join(_CUTS)}")
+            hint = did_you_mean(kind, _CUTS)
+            raise UsageError(f"a partition of kind {kind!r}: use one of {', '.join(_CUTS)}{hint}")
         fault = LinkFault(
             LinkFaultKind(kind),
             self._members(one),
@@ -268,7 +270,8 @@ class Chaos:
                 raise UsageError(f"unknown member {who}: this cluster has members 0 to {size - 1}")
             return Members(member_id=who)
         if who not in list(Selector):
-            raise UsageError(f"unknown member {who!r}: use its id, or one of {', '.join(Selector)}")
+            hint = did_you_mean(who, Selector)
+            raise UsageError(f"unknown member {who!r}: use its id, or one of {', '.join(Selector)}{hint}")
         return Members(Selector(who))
 
     def _parsed(self, name: str, text: str) -> Fault:
@@ -290,7 +293,8 @@ class Chaos:
         if component is None:
             return
         if component not in COMPONENTS:
-            raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}")
+            hint = did_you_mean(component, COMPONENTS)
+            raise UsageError(f"unknown component {component!r}: use one of {', '.join(COMPONENTS)}{hint}")
         if self._components != SPLIT:
             raise UsageError(
                 f"members of this cluster run their components together: make it with components={SPLIT!r}"

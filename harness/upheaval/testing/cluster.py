@@ -22,6 +22,7 @@ from upheaval.testing.backup import Backup
 from upheaval.testing.calls import Client
 from upheaval.testing.chaos import ActiveFault, Chaos, Whom
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, LoadCounts, WorkloadSettings
+from upheaval_node.suggestions import did_you_mean
 
 SIMULATED: Final = "simulated"
 DOCKER: Final = "docker"
@@ -97,7 +98,8 @@ class Cluster:
         restore_from: str | os.PathLike[str] | None = None,
     ) -> None:
         if runtime not in RUNTIMES:
-            raise UsageError(f"runtime {runtime!r}: use one of {', '.join(RUNTIMES)}")
+            hint = did_you_mean(runtime, RUNTIMES)
+            raise UsageError(f"runtime {runtime!r}: use one of {', '.join(RUNTIMES)}{hint}")
         if image is not None and runtime != DOCKER:
             raise UsageError(f"an image is for containers: use runtime {DOCKER}")
         self.runtime = runtime

@@ -112,7 +112,8 @@ def authorisation_named(name: str) -> AuthorisationService:
         case "DENY_ALL":
             return Always(answer=False)
         case _:
-            service = make_named("authorisation", name, "roles:FILE, ALLOW_ALL, DENY_ALL or empty")
+            known = ("ALLOW_ALL", "DENY_ALL")
+            service = make_named("authorisation", name, "roles:FILE, ALLOW_ALL, DENY_ALL or empty", known)
             if not isinstance(service, AuthorisationService):
                 raise UsageError(f"authorisation {name!r} has no method is_authorised")
             return service

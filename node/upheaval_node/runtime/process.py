@@ -54,6 +54,7 @@ from upheaval_node.runtime.status_page import open_status_page
 from upheaval_node.runtime.tls import TlsRules
 from upheaval_node.service.container import ServiceContainer
 from upheaval_node.service.loader import load_service
+from upheaval_node.suggestions import did_you_mean
 from upheaval_node.tls_files import member_name
 from upheaval_node.types import MS, Now, S
 
@@ -93,7 +94,10 @@ class MemberProcess:
         self._config = config
         self._service_id = service_id_of(component)
         if self._service_id is None and component not in (ALL, ARCHIVE, CONSENSUS):
-            raise UsageError(f"unknown component {component!r}: use all, archive, consensus, service or service-N")
+            hint = did_you_mean(component, (ALL, ARCHIVE, CONSENSUS, SERVICE))
+            raise UsageError(
+                f"unknown component {component!r}: use all, archive, consensus, service or service-N{hint}"
+            )
         if self._service_id is not None and self._service_id >= len(config.services):
             raise UsageError(f"{component!r}: this member has {len(config.services)} services")
         self._component = f"{SERVICE}-{self._service_id}" if self._service_id is not None else component

@@ -21,7 +21,7 @@ def load_service(name: str) -> ClusteredService:
 
     Raises `UsageError` that says which part is wrong, see `named_classes.make_named`.
     """
-    service = make_named("service", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}")
+    service = make_named("service", SHORT_NAMES.get(name, name), f"one of {', '.join(SHORT_NAMES)}", SHORT_NAMES)
     if not isinstance(service, ClusteredService):
         raise UsageError(f"service {name!r}: {type(service).__name__} is not a subclass of ClusteredService")
     return service

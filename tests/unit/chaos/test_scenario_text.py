@@ -215,6 +215,27 @@ def test_a_wrong_name_and_a_wrong_runtime_are_one_line_and_status_2(capsys: pyte
     )
 
 
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("wiat operations 10", "wait"),
+        ("inject a kil leader", "kill"),
+        ("inject a kill leeder", "leader"),
+        ("inject a kill membr-2", "member-2"),
+        ("inject a kill leader componnet=archive", "component"),
+        ("inject a kill leader component=archiv", "archive"),
+        ("inject a blackhole leader -> follower channel=catchpu", "catchup"),
+        ("cluster member=3", "members"),
+        ("cluster service=workbnech", "workbench"),
+        ("promise run-convergd", "run-converged"),
+        ("backup start source=leader", "LEADER"),
+    ],
+)
+def test_the_word_that_was_meant_is_named(line: str, meant: str) -> None:
+    with pytest.raises(UsageError, match=re.escape(f"; did you mean {meant!r}?")):
+        parse_scenario(f"title t\n{line}\nwait operations 1", name="s", where="s")
+
+
 def test_orders_are_read_and_the_load_is_for_the_service() -> None:
     text = "title t\ncluster service=ledger\nwait operations 1\nsnapshot\nsuspend\nresume\nshutdown\nstart\n"
     scenario = parse_scenario(text, name="orders", where="s")

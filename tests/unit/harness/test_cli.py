@@ -80,11 +80,15 @@ def test_a_folder_that_is_no_run_exits_2(tmp_path: Path, capsys: pytest.CaptureF
     [
         ([], "COMMAND"),
         (["fly"], "unknown command 'fly' "),
-        (["statsu"], "unknown command 'statsu': did you mean 'status'?"),
+        (["statsu"], "unknown command 'statsu'; did you mean 'status'?"),
         (["up"], "--dir"),
         (["up", "--dir", "x", "--members", "many"], "invalid int value: 'many'"),
         (["up", "--dir", "x", "--components", "half"], "invalid choice: 'half'"),
         (["kill", "--dir", "x", "1", "--component", "brain"], "invalid choice: 'brain'"),
+        (
+            ["kill", "--dir", "x", "1", "--component", "archiv"],
+            "--component: invalid choice: 'archiv': use one of archive, consensus, service; did you mean 'archive'?",
+        ),
         (
             ["client", "--dir", "x", "--timeout", "-1", "echo", "a"],
             "expected seconds above 0 and below 100000, got '-1'",
@@ -115,6 +119,10 @@ def test_wrong_arguments_exit_2_with_one_line(
         (["--service", "nothing"], "'nothing' is neither package.module:Class nor one of"),
         (["--service", "nowhere.at_all:Thing"], "no module 'nowhere'"),
         (["--service", "json:Nobody"], "no class 'Nobody'"),
+        (["--service", "workbnech"], "; did you mean 'workbench'?"),
+        (["--service", "json:JsonDecoder"], "no class 'JsonDecoder'; did you mean 'JSONDecoder'?"),
+        (["--service", "jsn:JSONDecoder"], "no module 'jsn' on the Python path; did you mean 'json'?"),
+        (["--service", "json.decodr:JSONDecoder"], "'json.decodr' on the Python path; did you mean 'json.decoder'?"),
         (["--service", "json:JSONDecoder"], "not a subclass of ClusteredService"),
     ],
 )

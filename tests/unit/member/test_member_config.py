@@ -67,6 +67,7 @@ def test_every_field_reaches_its_place() -> None:
         ({"names": ["a"]}, "names must be an object"),
         ({"names": {"a": 1}}, "names.a must be a text"),
         ({"settings": {"media": {"speed": 1}}}, "settings.media.speed is not a setting"),
+        ({"settings": {"cluster": {"max_session": 1}}}, "; did you mean 'max_sessions'?"),
         ({"settings": {"media": {"mtu": "big"}}}, "settings.media.mtu must be of type int"),
         ({"settings": {"media": 1}}, "settings.media must be an object"),
         ({"settings": {"cluster": {"timeouts": {"startup_canvass_ns": S}}}}, "startup canvass"),

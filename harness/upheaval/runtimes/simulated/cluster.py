@@ -28,6 +28,7 @@ from upheaval.records import (
     SessionEnd,
     WrongCredentials,
     seal,
+    source_digest,
     write_atomically,
 )
 from upheaval.runtimes.simulated.collect import write_files, write_protocol, write_trace
@@ -53,6 +54,7 @@ from upheaval.system import (
     status_from_counters,
     with_leaders,
 )
+from upheaval.system.service_logging import TraceHandler
 from upheaval.workload import ClientLoad, Load, LoadMaker, WorkloadSettings
 from upheaval_chaos.planted.bug import build_with
 from upheaval_chaos.record import FaultRecord
@@ -114,6 +116,8 @@ class SimulatedMember(Machine):
         process.clock_skew_ms = self.clock_skew_ms
         if self._cluster.on_cycle is not None:
             process.on_cycle = partial(self._cluster.on_cycle, self)
+        if any(":" in service for service in self._cluster.services):
+            process.listener = TraceHandler(self.tracer(), process.now)
         process.on_ended = lambda agent: self._on_ended(process, agent)
         process.on_failing = lambda: end_services(self._agents)
 
@@ -245,6 +249,7 @@ class SimulatedCluster:
         """Of members that start with others than those of the cluster."""
         self.service = service
         self.source = source
+        self.source_digest = source_digest(source, service)
         self.planted = planted
         self.build = build_with(planted)
         self.on_cycle: Callable[[SimulatedMember], None] | None = None
@@ -480,6 +485,7 @@ class SimulatedCluster:
                 service=self.service,
                 more_services=self.services[1:],
                 source=self.source,
+                source_digest=self.source_digest,
                 seed=self.world.seed,
                 planted=self.planted,
                 timeouts=_own_timeouts(self.settings),

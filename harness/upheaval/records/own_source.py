@@ -1,0 +1,52 @@
+"""The digest of the code of a user's service, so that a judge knows whether it has the code that the members ran.
+
+The files are found by reading, nothing is imported: the service's module, and what it and they import of the same
+folder. Modules that are named only while the program runs are not found.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+
+def source_digest(source: str, service: str) -> str:
+    """SHA-256 over names and contents of the files of `module:Class` in the folder `source`; empty without any."""
+    if not source or ":" not in service:
+        return ""
+    folder = Path(source)
+    files = sorted(_files(folder, service.partition(":")[0]))
+    whole = hashlib.sha256()
+    for path in files:
+        name, content = path.relative_to(folder).as_posix().encode(), path.read_bytes()
+        whole.update(b"%d %d " % (len(name), len(content)) + name + content)
+    return whole.hexdigest() if files else ""
+
+
+def _files(folder: Path, module: str) -> set[Path]:
+    found: set[Path] = set()
+    left = [tuple(module.split("."))]
+    while left:
+        parts = left.pop()
+        for number in range(1, len(parts) + 1):
+            base = folder.joinpath(*parts[:number])
+            for path in (base.with_name(f"{base.name}.py"), base / "__init__.py"):
+                if path not in found and path.is_file():
+                    found.add(path)
+                    left += _imports(path, path.parent.relative_to(folder).parts)
+    return found
+
+
+def _imports(path: Path, package: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The names of all that may be a module, as parts."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (SyntaxError, ValueError):
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (tuple(alias.name.split(".")) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) + 1 - node.level] if node.level else ()
+            module = (*base, *(node.module or "").split(".")) if node.module else base
+            yield from ((*module, alias.name) for alias in node.names)

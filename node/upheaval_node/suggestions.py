@@ -1,0 +1,12 @@
+"""Which known name an unknown one was probably meant to be, for the message that refuses it."""
+
+from collections.abc import Iterable
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of a message: `; did you mean 'x'?`, or nothing where no known name is close."""
+    from difflib import get_close_matches  # only when something is refused: commands shall start fast
+
+    names = {each.lower(): str(each) for each in known}
+    close = get_close_matches(name.lower(), names, 1)
+    return f"; did you mean {names[close[0]]!r}?" if close else ""
