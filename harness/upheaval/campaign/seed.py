@@ -17,7 +17,7 @@ from upheaval.campaign.as_drawn import prove_variations
 from upheaval.campaign.invariants import Invariants
 from upheaval.campaign.swarm import Cut, Swarm, draw_swarm
 from upheaval.campaign.variations import Variation
-from upheaval.checkers.promises import Promise
+from upheaval.checkers.promises import AnyPromise, Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.errors import HarnessError
@@ -313,7 +313,7 @@ class SeedRun:
             self._fail(finding.verdict, finding.promise, f"restored from {name}: {finding.detail}")
         self._note(Variation.RESTORE, Proof(self.outcome.is_valid, report.finding(Promise.BACKED_UP).detail))
 
-    def _fail(self, verdict: Verdict, promise: Promise, detail: str) -> None:
+    def _fail(self, verdict: Verdict, promise: AnyPromise, detail: str) -> None:
         outcome = self.outcome
         if verdict > Verdict[outcome.verdict.upper()]:
             outcome.verdict, outcome.promise, outcome.detail = verdict.text, promise, " ".join(detail.split())

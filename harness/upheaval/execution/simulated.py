@@ -310,6 +310,7 @@ class SimulatedStage(SimulatedTarget):
             service=plan.service,
             more_services=plan.more_services,
             source=plan.source,
+            model=plan.model,
             folder=RunFolder(folder),
             gate=gate,
             planted=planted,

@@ -48,7 +48,7 @@ from upheaval.records.made_by_test import (
 )
 from upheaval.records.origin import Origin as Origin, read_origin as read_origin, write_origin as write_origin
 from upheaval.records.own_source import source_digest as source_digest
-from upheaval.records.owned_folder import owned_folder as owned_folder
+from upheaval.records.owned_folder import abandoned_folders as abandoned_folders, owned_folder as owned_folder
 from upheaval.records.private_files import (
     PRIVATE as PRIVATE,
     copy_private as copy_private,
@@ -105,6 +105,8 @@ from upheaval.records.seal import (
 )
 from upheaval.records.service_messages import (
     Credit as Credit,
+    answer_bytes as answer_bytes,
+    answer_text as answer_text,
     call_digest as call_digest,
     decode_credit as decode_credit,
     decode_operation as decode_operation,

@@ -84,6 +84,10 @@ class Manifest:
     more_services: tuple[str, ...] = ()
     source: str = ""
     """The folder with the code of a user's service, on the machine that made the run."""
+    model: str = ""
+    """What the user says of his service: `module:Class`, or a module with promises."""
+    model_source: str = ""
+    """The folder with that code."""
     source_digest: str = ""
     """Of that code when the run began, see `own_source`."""
     seed: int | None = None

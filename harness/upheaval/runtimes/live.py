@@ -491,6 +491,8 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         service=spec.service,
         more_services=spec.more_services,
         source=source,
+        model=spec.model,
+        model_source=spec.model_source,
         source_digest=source_digest(source, spec.service),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         host=platform.node(),

@@ -222,6 +222,7 @@ class SimulatedCluster:
         service: str = "workbench",
         more_services: tuple[str, ...] = (),
         source: str = "",
+        model: str = "",
         links: LinkProfile | None = None,
         folder: RunFolder | None = None,
         gate: Gate | None = None,
@@ -249,6 +250,7 @@ class SimulatedCluster:
         """Of members that start with others than those of the cluster."""
         self.service = service
         self.source = source
+        self.model = model
         self.source_digest = source_digest(source, service)
         self.planted = planted
         self.build = build_with(planted)
@@ -485,6 +487,8 @@ class SimulatedCluster:
                 service=self.service,
                 more_services=self.services[1:],
                 source=self.source,
+                model=self.model,
+                model_source=self.source if self.model else "",
                 source_digest=self.source_digest,
                 seed=self.world.seed,
                 planted=self.planted,
