@@ -194,6 +194,8 @@ def test_the_form_that_a_service_names_is_what_is_compared(service: str, verdict
     assert len(states) > 1
     for promise in (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY):
         assert report.finding(promise).verdict is verdict
+    detail = report.finding(Promise.SNAPSHOT_IS_REPLAY).detail
+    assert ("states are compared as they are: the canonical form raises ValueError" in detail) is (service == "Broken")
 
 
 def test_what_does_not_decide_about_the_state_is_no_matter(tmp_path: Path) -> None:

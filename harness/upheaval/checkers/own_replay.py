@@ -32,6 +32,8 @@ class OwnReplay:
     hashes: Mapping[int, str] = field(default_factory=dict)
     forms: Mapping[str, str] = field(default_factory=dict)
     """The hashes of canonical forms by those of states; of a state that is not in it, the state is its form."""
+    form_error: str = ""
+    """What its canonical form raised; then states are compared as they are."""
     difference: str = ""
     position: int = -1
     """Of the snapshot that the instance began with."""
@@ -78,7 +80,7 @@ def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
     forms = told["forms"]
     if told["has_form"]:
         forms |= ask(replace(order, task=Task.FORMS), encode_states({tuple(state) for state in states}))["forms"]
-    return OwnReplay(hashes, forms, told["difference"], told["position"], order)
+    return OwnReplay(hashes, forms, told["form_error"], told["difference"], told["position"], order)
 
 
 def ask(order: Order, given: str = "", timeout_s: float = TIMEOUT_S) -> dict[str, Any]:

@@ -179,6 +179,8 @@ class Replay:
         self._cluster = _Cluster(member.member_id)
         self._failing = _Failing(*((Exception,) if is_own else _FAILURES))
         self._does_background_work = member.does_background_work
+        self.form_error: Exception | None = None
+        """What the canonical form raised last."""
         self._service = load_service(service)
         if state is not None:
             self._cluster.log_position = state.position
@@ -289,10 +291,14 @@ class Replay:
         return tuple(heard), self._failing.last
 
     def form(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
-        """What of a state is compared: all of it, or the canonical form that the service names."""
+        """What of a state is compared: the canonical form that the service names, or all of it where that raises."""
         if not self.has_form:
             return tuple(messages)
-        return (bytes(self._service.canonical(b"".join(messages))),)
+        try:
+            return (bytes(self._service.canonical(b"".join(messages))),)
+        except Exception as error:  # noqa: BLE001 - whatever the service's code raises
+            self.form_error = error
+            return tuple(messages)
 
     @property
     def has_form(self) -> bool:

@@ -17,7 +17,6 @@ import sys
 import traceback
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -89,6 +88,7 @@ def _judge(order: Order, log: Sequence[LoggedMessage]) -> Mapping[str, object]:
     if states:
         told["position"] = states[-1].position
         told["difference"] = _forgotten(order.service, log, whole, states[-1])
+    told["form_error"] = "" if whole.form_error is None else _raised(whole.form_error)
     return told
 
 
@@ -99,10 +99,8 @@ def _forms(order: Order, _: Sequence[LoggedMessage]) -> Mapping[str, object]:
 
 
 def _form(replay: Replay, state: Sequence[bytes]) -> str:
-    """The hash of the canonical form; of what it raises at, that of the state."""
-    with suppress(Exception):
-        return state_hash(replay.form(state))
-    return state_hash(state)
+    """The hash of what is compared."""
+    return state_hash(replay.form(state))
 
 
 def _samples(order: Order, log: Sequence[LoggedMessage]) -> Mapping[str, object]:
@@ -124,9 +122,7 @@ def _show(order: Order, log: Sequence[LoggedMessage]) -> Mapping[str, object]:
         replay.apply(message)
     last = log[order.high]
     heard, error = replay.watch(last)
-    state = replay.state().messages
-    with suppress(Exception):
-        state = replay.form(state)
+    state = replay.form(replay.state().messages)
     result = _shown(heard) if error is None else _raised(error)
     told = {"entry": _entry(last), "result": result, "position": last.position}
     return {**told, "state": [b64encode(message).decode() for message in state]}

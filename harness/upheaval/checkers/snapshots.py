@@ -233,6 +233,7 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
 def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explained: bool) -> Finding:
     """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
     own = service.replay
+    as_is = f"; states are compared as they are: the canonical form {own.form_error}" if own.form_error else ""
     if own.why_not:
         return replace(finding, detail=f"{finding.detail}; states are not replayed: {own.why_not}")
     for snapshot in sorted(found.services, key=lambda each: each.position):
@@ -242,7 +243,7 @@ def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explaine
             detail = (
                 f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
                 f"reads the whole log, with another {changes}, comes to {right[:_SHOWN_DIGITS]}: "
-                "a replay of the log gives another state"
+                f"a replay of the log gives another state{as_is}"
             )
             members, position = _members([snapshot]), snapshot.position
             broken = replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=position)
@@ -250,9 +251,9 @@ def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explaine
     if own.difference:
         detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
         what = "the snapshot does not hold all of the state"
-        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}", position=own.position)
+        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}{as_is}", position=own.position)
     usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
-    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}")
+    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}{as_is}")
 
 
 def _broken_at(
