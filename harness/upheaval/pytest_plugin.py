@@ -162,6 +162,7 @@ def upheaval_seed(request: pytest.FixtureRequest) -> int | None:
 @pytest.fixture
 def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterator["Cluster"]:
     """A cluster of its own for the test, up and with a leader; it is gone when the test is over."""
+    from upheaval.records import MadeByTest, write_made_by_test
     from upheaval.testing.cluster import Cluster
     from upheaval.testing.signals import signals_interrupt
 
@@ -170,7 +171,8 @@ def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterat
     if upheaval_seed is not None:
         options["seed"] = upheaval_seed
     folder = _new_folder(item)
-    item.stash[_RUN] = run = _Run(folder, _replay_line(item, options, upheaval_seed))
+    command = _replay_command(item, options, upheaval_seed)
+    item.stash[_RUN] = run = _Run(folder, shlex.join(command))
     if options["runtime"] == "simulated":
         item.user_properties.append((SEED_PROPERTY, options.get("seed", 1)))
     with signals_interrupt():
@@ -181,6 +183,7 @@ def cluster(request: pytest.FixtureRequest, upheaval_seed: int | None) -> Iterat
             del item.stash[_RUN]
             _remove(folder)
             raise
+        write_made_by_test(folder, MadeByTest(str(item.config.invocation_params.dir), command))
         try:
             made.up()
             yield made
@@ -276,7 +279,7 @@ def _remove(folder: Path) -> None:
         folder.parent.rmdir()
 
 
-def _replay_line(item: pytest.Item, options: dict[str, Any], chosen_seed: int | None) -> str:
+def _replay_command(item: pytest.Item, options: dict[str, Any], chosen_seed: int | None) -> tuple[str, ...]:
     """The same test with the same seed; on the simulated runtime that is the same execution."""
     path, separator, rest = item.nodeid.partition("::")
     where = os.path.relpath(item.config.rootpath / path, item.config.invocation_params.dir)
@@ -284,7 +287,7 @@ def _replay_line(item: pytest.Item, options: dict[str, Any], chosen_seed: int | 
     # A test that has a seed among its parameters is only found by these.
     seeds = ["--seed", seed] if chosen_seed is None else ["--seeds", seed]
     chosen = ["--runtime", options["runtime"], "--members", members, *seeds]
-    return shlex.join(["pytest", f"{where}{separator}{rest}", *chosen])
+    return ("pytest", f"{where}{separator}{rest}", *chosen)
 
 
 # --- reports ---

@@ -67,6 +67,27 @@ def test_the_next_start_removes_what_a_killed_harness_left_and_nothing_else(
         assert all(member.is_running() for member in cluster.members)
 
 
+def test_clean_removes_what_is_abandoned_and_nothing_else(node_image: str, engine: Client) -> None:
+    gone, lives = f"clean-{os.getpid()}-gone", f"clean-{os.getpid()}-lives"
+    for run_id in (gone, lives):
+        labelled = labels.labels_of_run(run_id, kept=False)
+        if run_id == gone:
+            labelled["upheaval.harness-start"] = "1"
+        engine.api.create_volume(run_id, labels=labelled)
+        engine.api.create_container(node_image, name=run_id, labels=labelled)
+    try:
+        dry = upheaval("clean", "--dry-run").stdout.splitlines()
+        assert {f"would remove container {gone}", f"would remove volume {gone}"} <= set(dry)
+        assert left_of(engine, gone)
+        done = upheaval("clean").stdout.splitlines()
+        assert {f"removed container {gone}", f"removed volume {gone}"} <= set(done)
+        assert not any(lives in line for line in (*dry, *done))
+        assert (left_of(engine, gone), bool(left_of(engine, lives))) == ([], True)
+    finally:
+        for run_id in (gone, lives):
+            labels.remove_run(engine, run_id)
+
+
 @pytest.mark.parametrize(
     ("changes", "is_abandoned"),
     [

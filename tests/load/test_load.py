@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from support.load_runs import LoadCommands, finish, kill_the_leader, names, require_agreement, running
+from upheaval.checkers.promises import Promise
+from upheaval.cli.main import main
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import ClusterSpec
 
@@ -143,8 +145,13 @@ def test_what_a_users_task_raises_is_told_and_is_no_success(folder: Path, load: 
     (folder.parent / "callers.py").write_text(OWN_USER)
     own = ("--service", "doubler:Doubler", "--user", "callers:Doubtful")
     result = load.run(*own, "--users", "2", "--rate", "50", "--duration", "2s", "--members", "1", status=1)
-    assert result["verdict"] == "valid"
-    assert result["statistics"]["raised"] == {"AssertionError: not what I thought": require_agreement(result)}
+    assert result["verdict"] == "invalid"
+    (broken,) = [each for each in result["promises"] if each["verdict"] == "invalid"]
+    number = OWN_USER.splitlines().index('        assert answer == b"something else", "not what I thought"') + 1
+    text = f"AssertionError: not what I thought ({folder.parent / 'callers.py'}:{number} in ask)"
+    assert (broken["promise"], broken["detail"]) == (Promise.TASKS_PASSED, text)
+    assert result["statistics"]["raised"] == {text: require_agreement(result)}
+    assert main(["verify", str(folder)]) == 1
 
 
 @pytest.mark.heavy

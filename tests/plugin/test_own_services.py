@@ -1,6 +1,7 @@
 """A service of one's own with a bug: the verdict names the promise, the line of the code, and what was not checked."""
 
 import json
+import logging
 import os
 import shutil
 import time
@@ -20,12 +21,16 @@ from upheaval.checkers.snapshots import read_snapshots
 from upheaval.checkers.verdict import Report
 from upheaval.cli.main import main
 from upheaval.cli.report import write_report
-from upheaval.report.logs import last_lines
+from upheaval.report.logs import last_lines, read_logs
+from upheaval.runtimes.simulated.trace import Journal, SimulatedTracer
+from upheaval.runtimes.simulated.world import START_EPOCH_MS
 from upheaval_node.client.driver import OutcomeUnknown
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import Now, Ns
 
 SERVICES = Path(__file__).parents[1] / "support" / "services"
 REQUESTS = 120
+NOW = Now(Ns(5), 6)
 
 
 TIMEOUT_S = {"simulated": 0.5, "process": 5}
@@ -67,6 +72,39 @@ def test_what_a_service_raises_breaks_a_promise_and_its_line_is_named(runtime: s
     assert f"File &quot;locks.py&quot;, line {line}, in take" in page
     said = [str(each) for each in last_lines(cluster.run, 99) if each.owner == "member-1"]
     assert f'File "locks.py", line {line}, in take' in "\n".join(said)
+
+
+@pytest.mark.parametrize("runtime", ["simulated", "process"])
+def test_what_a_service_logs_is_in_the_run_with_its_time(runtime: str, tmp_path: Path) -> None:
+    root = logging.getLogger()
+    before = list(root.handlers), root.level
+    with run_of("Telling", tmp_path, runtime=runtime, requests=50) as cluster:
+        cluster.verify()
+    assert (root.handlers, root.level) == before
+    for member_id in cluster.member_ids:
+        folder = cluster.run.member(member_id)
+        starts = [each.fields["epoch_ms"] for each in folder.read_trace() if each.event == TraceKind.PROCESS_START]
+        lines = [each for each in read_logs(cluster.run, [member_id]) if each.text.startswith("locks: ")]
+        assert [each.level for each in lines] == ["info"] * 50 + ["warning"]
+        assert [lines[0].text, lines[-1].text] == ["locks: lock-0 is of 0", "locks: 50 requests"]
+        moments = [each.epoch_ms or 0 for each in lines]
+        assert moments == sorted(moments)
+        assert int(str(starts[0])) <= moments[0]
+        if runtime == "simulated":
+            assert moments[-1] < START_EPOCH_MS + 3_600_000
+    warned = read_logs(cluster.run, level="warning")
+    assert [each.text for each in warned if each.text.startswith("locks")] == ["locks: 50 requests"] * 3
+
+
+def test_what_a_service_logs_is_no_part_of_the_digest() -> None:
+    journal = Journal()
+    tracer = SimulatedTracer(journal, member_id=0, component="all", incarnation=1)
+    tracer.emit(NOW, TraceKind.ROLE, new="LEADER")
+    before = journal.digest().hexdigest()
+    tracer.emit(NOW, TraceKind.LOG, level="info", logger="locks", text=f"{object()}")
+    assert (journal.digest().hexdigest(), len(journal.lines[0])) == (before, 2)
+    tracer.emit(NOW, TraceKind.ROLE, new="FOLLOWER")
+    assert journal.digest().hexdigest() != before
 
 
 def test_an_assertion_shows_what_is_broken_and_not_what_is_kept(tmp_path: Path) -> None:

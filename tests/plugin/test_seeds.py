@@ -4,7 +4,10 @@ import json
 import shlex
 from pathlib import Path
 
+import pytest
+
 from support.stranger import pytest_in
+from upheaval.cli.main import main
 
 CACHE = ("-p", "cacheprovider")
 
@@ -23,7 +26,9 @@ def outcomes(stdout: str) -> list[str]:
     return [f"{name.partition('::')[2]} {outcome}" for name, outcome in lines if outcome in ("PASSED", "FAILED")]
 
 
-def test_each_seed_is_a_test_and_the_one_that_failed_is_tried_first(tmp_path: Path, python: Path) -> None:
+def test_each_seed_is_a_test_and_the_one_that_failed_is_tried_first(
+    tmp_path: Path, python: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "test_it.py").write_text(LATE)
     first = pytest_in(tmp_path, python, *CACHE, "-v", "--seeds", "2..4", "--members", "1")
     alone = "test_without_a_cluster PASSED"
@@ -36,7 +41,12 @@ def test_each_seed_is_a_test_and_the_one_that_failed_is_tried_first(tmp_path: Pa
     assert failure["promise"] == "test-passed"
     assert "test_it.py::test_it[seed-3]: AssertionError: this is the wrong one" in failure["detail"]
     (line,) = [line for line in first.stdout.splitlines() if ": pytest " in line]
-    again = pytest_in(tmp_path, python, *CACHE, "-v", *shlex.split(line.partition(": ")[2])[1:])
+    command = line.partition(": ")[2]
+    assert main(["replay", str(folder)]) == 2
+    assert capsys.readouterr().err == (
+        f"upheaval: a pytest test made {folder}: replay it by `cd {tmp_path} && {command}`\n"
+    )
+    again = pytest_in(tmp_path, python, *CACHE, "-v", *shlex.split(command)[1:])
     assert outcomes(again.stdout) == ["test_it[seed-3] FAILED"]
     # Also without --seeds; and what passes is forgotten.
     usual = pytest_in(tmp_path, python, *CACHE, "-v", "--runtime", "simulated", "--members", "1")

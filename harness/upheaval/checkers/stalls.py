@@ -1,10 +1,10 @@
-"""The longest stall that a run's members recorded: what came too late by less than that is not held against them.
+"""The stalls that a run's members recorded: what came too late by less than the longest is not held against them.
 
 A member traces each time in which the loop of one of its processes could not have reacted (`loop-stall`): its work in
 one cycle, and the time by which it woke up too late, because the machine starved it or somebody had stopped it.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from upheaval.checkers.verdict import Finding, Verdict
@@ -25,15 +25,25 @@ class Stall:
 
 def longest_stall(run: RunFolder, members: int) -> Stall | None:
     """The longest one of all members. None when no trace tells of any."""
-    longest = None
-    for member_id in range(members):
-        folder = run.member(member_id)
-        for event in folder.read_trace() if folder.trace.exists() else ():
-            stall_ns = event.fields.get("stall_ns")
-            if event.event == TraceKind.LOOP_STALL and isinstance(stall_ns, int):
-                stall = Stall(stall_ns // 1_000_000, f"member-{member_id}/{folder.trace.name}:{event.line}")
-                longest = stall if longest is None or stall.duration_ms > longest.duration_ms else longest
-    return longest
+    return _longest(stall for member_id in range(members) for stall in _stalls_of(run, member_id))
+
+
+def stalls_since(run: RunFolder, members: int, since_ns: int) -> list[Stall]:
+    """Of each member the longest one that ended at or after that moment, if it told of any."""
+    longest = (_longest(_stalls_of(run, member_id, since_ns)) for member_id in range(members))
+    return [stall for stall in longest if stall is not None]
+
+
+def _longest(stalls: Iterable[Stall]) -> Stall | None:
+    return max(stalls, key=lambda stall: stall.duration_ms, default=None)
+
+
+def _stalls_of(run: RunFolder, member_id: int, since_ns: int = 0) -> Iterator[Stall]:
+    folder = run.member(member_id)
+    for event in folder.read_trace() if folder.trace.exists() else ():
+        stall_ns = event.fields.get("stall_ns")
+        if event.event == TraceKind.LOOP_STALL and isinstance(stall_ns, int) and event.ns >= since_ns:
+            yield Stall(stall_ns // 1_000_000, f"member-{member_id}/{folder.trace.name}:{event.line}")
 
 
 def excused(findings: Iterable[Finding], stall: Callable[[], Stall | None]) -> list[Finding]:

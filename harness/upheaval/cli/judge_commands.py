@@ -1,4 +1,6 @@
-"""The options of the commands that judge: `verify`, `check`, `report`, `measure`, `trace`, `logs`, `ingest`."""
+"""The options of the commands that judge: `verify`, `check`, `report`, `elections`, `measure`, `trace`, `logs`,
+`ingest`.
+"""
 
 import argparse
 from pathlib import Path
@@ -29,6 +31,14 @@ def add_commands(commands: Commands) -> None:
     report = commands.add("report", "write one run as an HTML page", lazy("upheaval.cli.report:report"))
     report.add_argument("run", type=Path, metavar="RUN", help="the run folder")
     report.add_argument("--output", type=Path, help="the page's file (default: report.html in the run folder)")
+    elections = commands.add(
+        "elections",
+        "print the elections of a run, or one of them step by step and as a sequence diagram",
+        lazy("upheaval.cli.elections:elections"),
+    )
+    elections.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    elections.add_argument("number", type=above_zero, nargs="?", metavar="N", help="the number of one, from 1 on")
+    add_json(elections)
     measure = commands.add(
         "measure",
         "print throughput, latency, outages and the effect of each fault",

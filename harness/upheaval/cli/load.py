@@ -20,6 +20,7 @@ from upheaval.cli.progress import ProgressLine, load_progress
 from upheaval.cli.tables import table
 from upheaval.cluster import end_run, needs_closing_snapshot
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
+from upheaval.execution.stage import require_tasks_passed
 from upheaval.load.own import check_user, require_locust
 from upheaval.load.settings import SHORT_NAMES, LoadSettings, Progress, Statistics
 from upheaval.load.users_process import run_users
@@ -44,7 +45,7 @@ _ID_BITS: Final = 58
 
 
 def load(options: argparse.Namespace) -> int:
-    """Run the users and judge; the exit status is that of the verdict, 1 when tasks of users raised."""
+    """Run the users and judge; the exit status is that of the verdict."""
     _require_sense(options)
     with _page(options) as page, run_folder(options.dir, "load") as folder:
         is_ours = not cluster_file.has_cluster(folder)
@@ -58,6 +59,7 @@ def load(options: argparse.Namespace) -> int:
                     _say_limit(cluster, options)
                     cluster.up()
                 statistics = _run(cluster, settings, page)
+                require_tasks_passed(cluster.run, tuple(statistics.raised))
                 if not is_ours:
                     cluster.collect()
             finally:
@@ -69,7 +71,7 @@ def load(options: argparse.Namespace) -> int:
         print(_json(statistics, outcomes, report, settings))
     else:
         _print(statistics, outcomes, report)
-    return report.verdict.exit_status or int(bool(statistics.raised))
+    return report.verdict.exit_status
 
 
 def _require_sense(options: argparse.Namespace) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from upheaval.cli.lazy import lazy
-from upheaval.cli.parsing import LIVE_RUNTIMES, Commands, add_cluster, add_json, add_member, seconds
+from upheaval.cli.parsing import LIVE_RUNTIMES, Commands, add_cluster, add_json, add_member, age, seconds
 
 _ADMIN_COMMANDS = {
     "snapshot": "take a snapshot on every member",
@@ -28,6 +28,15 @@ def add_commands(commands: Commands) -> None:
         )
         command.set_defaults(word=word)
     _add_beside(commands)
+    clean = commands.add(
+        "clean",
+        "remove what abandoned runs left: processes, containers, temporary folders",
+        lazy("upheaval.cli.clean:clean"),
+    )
+    clean.add_argument("--runs", type=age, metavar="OLDER_THAN", help="and run folders that old, such as 7d")
+    clean.add_argument("--dir", default="runs", metavar="FOLDER", help="where these lie (default runs)")
+    clean.add_argument("--dry-run", action="store_true", help="only show what there is")
+    add_json(clean, "print one object a line")
     tool = commands.add(
         "tool",
         "describe, list-members, recovery-plan and the other commands of Aeron's ClusterTool",

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from upheaval.cli.lazy import Command
-from upheaval_node.suggestions import did_you_mean
 
 USAGE_STATUS: Final = 2
 LIVE_RUNTIMES: Final = ("process", "docker")
@@ -41,6 +40,8 @@ class Parser(argparse.ArgumentParser):
         """The one that was meant, for a wrong command instead of a list of all."""
         if action.choices is None or value in action.choices:
             return
+        from upheaval_node.suggestions import did_you_mean
+
         hint = did_you_mean(str(value), map(str, action.choices))
         if action.metavar == _COMMAND:
             raise argparse.ArgumentError(None, f"unknown command {value!r}{hint}")
@@ -121,6 +122,14 @@ def moment(text: str) -> float:
     if not isfinite(value):
         raise argparse.ArgumentTypeError(f"expected a number of seconds, got {text!r}")
     return value
+
+
+def age(text: str) -> float:
+    """How long ago, in seconds: a number with the unit m, h or d."""
+    factor = {"m": 60, "h": 3600, "d": 86_400}.get(text[-1:])
+    if factor is None or not text[:-1].isascii() or not text[:-1].isdigit():
+        raise argparse.ArgumentTypeError(f"expected a number with m, h or d, such as 7d, got {text!r}")
+    return float(int(text[:-1]) * factor)
 
 
 def duration(text: str) -> float:

@@ -14,7 +14,7 @@ from upheaval.cli.run import new_run, perform, run_exact_script, show
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.exact_run import exact_of_run
 from upheaval.execution.run import read_origin, read_result
-from upheaval.records import RunFolder
+from upheaval.records import RunFolder, read_made_by_test
 from upheaval.scenario import SIMULATED, recorded_scenario
 
 DIFFERENT_STATUS = 3
@@ -32,6 +32,9 @@ def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: b
         if runtime not in (None, SIMULATED):
             raise UsageError(f"{folder} is a seed of a campaign: it runs on the simulated runtime")
         return _replay_seed(origin, target, as_json=as_json)
+    test = read_made_by_test(folder)
+    if test is not None:
+        raise UsageError(f"a pytest test made {folder}: replay it by `{test}`")
     scenario, told = read_origin(folder)
     wanted = runtime or told.runtime
     is_same_execution = told.runtime == SIMULATED == wanted

@@ -14,6 +14,7 @@ from upheaval.cli.tables import table
 from upheaval.errors import UsageError
 from upheaval.records import RunFolder, write_atomically
 from upheaval.report import Figures, duration, measure_run, page
+from upheaval.report.elections import elections_of
 
 FILE_NAME = "report.html"
 
@@ -26,7 +27,8 @@ def write_report(run: Path, output: Path | None = None) -> Path:
     if path.is_dir():
         raise UsageError(f"{path} is a folder: the page is a file")
     raised = raised_in(folder, facts_of_members(folder, manifest.members))
-    write_atomically(path, page(manifest, verify_run(run), measure_run(folder), raised))
+    shown = page(manifest, verify_run(run), measure_run(folder), raised, elections_of(folder))
+    write_atomically(path, shown)
     return path
 
 

@@ -32,6 +32,7 @@ from locust.env import Environment
 from locust.stats import RequestStats, stats_history
 
 from upheaval.errors import EnvironmentFault
+from upheaval.load.raised_by_users import TEXTS_MAX, text_of
 from upheaval.load.settings import PROGRESS, READY, STATISTICS, LoadSettings, Progress, Row, Statistics
 from upheaval.load.users import LoadContext, find_user
 from upheaval.records import HistoryWriter, Json, RunFolder
@@ -42,8 +43,6 @@ LOOK_S = 0.01
 TELL_S = 0.5
 # The rate that is told is that of the last so many times of telling; locust's own lags by some seconds.
 RATE_OVER = 4
-# How many different texts of what tasks raise are told apart.
-TEXTS_MAX = 20
 
 Tell = Callable[[str, Json], None]
 
@@ -144,7 +143,7 @@ class Load:
             self._fault = exception
             self._context.is_over = True
             self.end_asked.set()
-        text = f"{type(exception).__name__}: {exception}".splitlines()[0]
+        text = text_of(exception)
         self._raised[text if text in self._raised or len(self._raised) < TEXTS_MAX else "others"] += 1
 
     def _tell_progress(self) -> None:

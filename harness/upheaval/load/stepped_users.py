@@ -5,17 +5,15 @@ the simulation one seed gives one execution. Users take their random numbers fro
 runtime; sessions it knows by the shape of `workload.Session`.
 """
 
-import traceback
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 from greenlet import GreenletExit, getcurrent, greenlet
 from locust.env import Environment
 from locust.exception import StopUser
 
-import upheaval_node
+from upheaval.load.raised_by_users import TEXTS_MAX, text_of
 from upheaval.load.settings import LoadSettings
 from upheaval.load.users import Accepts, ClusterUser, LoadContext, find_user
 from upheaval.records import Operation, SessionEnd
@@ -29,10 +27,7 @@ PAUSE_NS: Final = MS
 """The least time between two tasks of a user: one that asks nothing must not stop the clock of a simulation."""
 RECONNECT_DELAY_NS: Final = 100 * MS
 RETRY_NS: Final = 10 * MS
-TEXTS_MAX: Final = 20
-"""How many different texts of what tasks raise are kept."""
 _POLL_LIMIT: Final = 100
-_OURS: Final = (str(Path(__file__).parents[1]), str(Path(upheaval_node.__file__ or "").parent))
 
 
 def runnable_user(name: str) -> type[ClusterUser]:
@@ -272,16 +267,6 @@ class UserLoad:
         except StopUser:
             """It was asked to end in the middle of a task."""
         except Exception as error:  # noqa: BLE001 - whatever somebody's code raises
-            text = _shown(error)
+            text = text_of(error)
             if text not in self.raised and len(self.raised) < TEXTS_MAX:
                 self.raised.append(text)
-
-
-def _shown(error: Exception) -> str:
-    """One line: what it is, and the last line of the user's own code that it came through."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if not frame.filename.startswith(_OURS)] or frames
-    words = " ".join(str(error).split())
-    return (
-        f"{type(error).__name__}{': ' if words else ''}{words} ({own[-1].filename}:{own[-1].lineno} in {own[-1].name})"
-    )

@@ -36,9 +36,14 @@ from upheaval.records.jsonfields import (
     parse_object as parse_object,
     read_text as read_text,
 )
+from upheaval.records.made_by_test import (
+    MadeByTest as MadeByTest,
+    read_made_by_test as read_made_by_test,
+    write_made_by_test as write_made_by_test,
+)
 from upheaval.records.origin import Origin as Origin, read_origin as read_origin, write_origin as write_origin
 from upheaval.records.own_source import source_digest as source_digest
-from upheaval.records.owned_folder import owned_folder as owned_folder
+from upheaval.records.owned_folder import abandoned_folders as abandoned_folders, owned_folder as owned_folder
 from upheaval.records.private_files import (
     PRIVATE as PRIVATE,
     copy_private as copy_private,

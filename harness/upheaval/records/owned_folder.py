@@ -23,8 +23,7 @@ REMOVAL_S: Final = 5.0
 def owned_folder(purpose: str) -> Iterator[Path]:
     """An empty folder, apart from its lock file, until the end of the block."""
     place = Path(tempfile.gettempdir())
-    prefix = f"upheaval-{purpose}-"
-    _remove_abandoned(place, prefix)
+    abandoned_folders(purpose, remove=True)
     # Under another name until it is locked, so that nobody takes it for abandoned.
     folder = Path(tempfile.mkdtemp(prefix=f"upheaval.{purpose}.", dir=place))
     owner = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
@@ -48,12 +47,17 @@ def _remove(folder: Path) -> None:
         wait_until(is_gone, timeout_s=REMOVAL_S, describe=lambda: f"{folder} is still there")
 
 
-def _remove_abandoned(place: Path, prefix: str) -> None:
-    for folder in place.glob(f"{prefix}*"):
+def abandoned_folders(purpose: str = "", *, remove: bool) -> list[Path]:
+    """Those of a purpose, or of any, that nobody owns any more; removed if asked for."""
+    found = []
+    for folder in sorted(Path(tempfile.gettempdir()).glob(f"upheaval-{purpose}-*" if purpose else "upheaval-*-*")):
         with contextlib.suppress(OSError):
             owner = os.open(folder / _LOCK, os.O_RDWR)
             try:
                 fcntl.flock(owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                shutil.rmtree(folder, ignore_errors=True)
+                found.append(folder)
+                if remove:
+                    shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(owner)
+    return found

@@ -5,14 +5,19 @@ No script and no fetch: a content security policy in the page forbids both. What
 
 from collections.abc import Sequence
 from html import escape
+from typing import Final
 
 from upheaval.checkers.raised import RaisedBy
 from upheaval.checkers.verdict import Report, Verdict
 from upheaval.records import Manifest
 from upheaval.report import drawing
 from upheaval.report.drawing import duration
+from upheaval.report.election_drawing import sequence_svg
+from upheaval.report.elections import Election, log_of, votes_of
 from upheaval.report.figures import CatchUp, FaultFigures, Figures
 
+ELECTIONS_DRAWN: Final = 30
+"""The page shall not grow with a run that elects for ever: `upheaval elections RUN N` has the rest."""
 _MARKS = {Verdict.VALID: "✓", Verdict.INVALID: "✗", Verdict.UNKNOWN: "?", Verdict.TIMEOUT: "…"}
 
 STYLE = """
@@ -65,10 +70,16 @@ svg .hover:hover { fill:var(--soft); fill-opacity:.18; }
 table { border-collapse:collapse; width:100%; }
 th { text-align:left; color:var(--soft); font-weight:600; font-size:13px; }
 th,td { padding:8px 14px 8px 0; border-bottom:1px solid var(--rule); vertical-align:top; overflow-wrap:anywhere; }
-.promises td:first-child { min-width:13em; }
+.elections th { overflow-wrap:normal; } .promises td:first-child { min-width:13em; }
 tr:last-child td { border-bottom:0; } td.v { white-space:nowrap; font-weight:650; overflow-wrap:normal; }
 td.v.valid { color:var(--valid); } td.v.invalid { color:var(--invalid); }
 td.v.unknown,td.v.timeout { color:var(--unknown); } td.n { font-variant-numeric:tabular-nums; white-space:nowrap; }
+svg .lane { stroke:var(--rule); } svg .entered { fill:var(--ink); font-size:11px; paint-order:stroke;
+  stroke:var(--card); stroke-width:5px; }
+svg .message { stroke:var(--leader); stroke-width:1.4; } svg .head,svg .on.sent { fill:var(--leader); }
+svg .message.refused { stroke:var(--p99); } svg .refused { fill:var(--p99); }
+svg .message.lost { stroke:var(--fault); stroke-dasharray:4 3; } svg .lost { fill:var(--fault); }
+summary { cursor:pointer; padding:8px 0; overflow-wrap:anywhere; }
 pre { margin:0; white-space:pre-wrap; font-size:12.5px; }
 footer { color:var(--soft); font-size:13px; overflow-wrap:anywhere; }
 """
@@ -76,7 +87,13 @@ footer { color:var(--soft); font-size:13px; overflow-wrap:anywhere; }
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 
 
-def page(manifest: Manifest, report: Report, figures: Figures, raised: Sequence[RaisedBy] = ()) -> str:
+def page(
+    manifest: Manifest,
+    report: Report,
+    figures: Figures,
+    raised: Sequence[RaisedBy] = (),
+    elections: Sequence[Election] = (),
+) -> str:
     """The whole document."""
     verdict = report.verdict.text
     title = f"Upheaval: {verdict}"
@@ -102,6 +119,7 @@ def page(manifest: Manifest, report: Report, figures: Figures, raised: Sequence[
 {_section("Promises", _promises(report))}
 {_section("What services raised", _raised(raised)) if raised else ""}
 {_section("Faults", _faults(figures.faults)) if figures.faults else ""}
+{_section("Elections", _elections(elections)) if elections else ""}
 {_section("Catching up", _catch_ups(figures.catch_ups)) if figures.catch_ups else ""}
 <footer>{escape(_origin(manifest))}</footer>
 </main>
@@ -208,6 +226,31 @@ def _faults(faults: Sequence[FaultFigures]) -> str:
         shown = "".join(f'<td class="n">{escape(cell)}</td>' for cell in cells)
         rows.append(f"<tr>{shown}<td>{escape(f.evidence)}</td></tr>")
     return _table(heads, rows)
+
+
+def _elections(elections: Sequence[Election]) -> str:
+    """Each with a link to its diagram, as far as they are drawn."""
+    rows, pictures = [], []
+    for each in elections:
+        is_drawn = each.number <= ELECTIONS_DRAWN
+        number = f'<a href="#election-{each.number}">{each.number}</a>' if is_drawn else str(each.number)
+        took = "–" if each.end_ns is None else duration(each.end_ns - each.begin_ns)  # noqa: RUF001 - a dash
+        cells = [duration(each.begin_ns), str(each.term_id), f"member {each.candidate_id}", log_of(each), each.outcome]
+        shown = "".join(f'<td class="n">{escape(cell)}</td>' for cell in (*cells, took))
+        rows.append(
+            f"<tr><td>{number}</td><td>{escape(each.cause.partition(':')[0])}</td>{shown}"
+            f"<td>{escape(votes_of(each))}</td></tr>"
+        )
+        if is_drawn:
+            head = f"election {each.number}: member {each.candidate_id} stands for term {each.term_id}: {each.outcome}"
+            why = f" ({each.why})" if each.why else ""
+            pictures.append(
+                # A link opens what its target lies in.
+                f"<details><summary>{escape(head + why)}</summary>"
+                f'<div id="election-{each.number}">{sequence_svg(each)}</div></details>'
+            )
+    heads = ("n", "cause", "at", "term", "candidate", "its log", "outcome", "took", "votes")
+    return _table(heads, rows, "elections") + "".join(pictures)
 
 
 def _catch_ups(catch_ups: Sequence[CatchUp]) -> str:

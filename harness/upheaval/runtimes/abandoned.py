@@ -6,7 +6,7 @@ that made it have none. This module knows processes, nothing of clusters.
 
 import signal
 import time
-from collections import defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -30,21 +30,34 @@ def owner_variables(folder: Path, *, kept: bool) -> dict[str, str]:
     return {OWNER_VARIABLE: "" if kept else str(Owner.me()), FOLDER_VARIABLE: str(folder)}
 
 
-def end_abandoned() -> list[str]:
-    """SIGKILL to every member whose harness is certainly gone, and a word of it in its run; returns the runs' ids."""
-    found: dict[str, list[FoundProcess]] = defaultdict(list)
-    folders: dict[str, str] = {}
+@dataclass(slots=True)
+class AbandonedRun:
+    """What still runs of a run whose harness is certainly gone; `folder` is empty where none is known."""
+
+    folder: str
+    processes: list[FoundProcess] = field(default_factory=list)
+
+
+def abandoned_runs() -> dict[str, AbandonedRun]:
+    """All of this machine, by their ids."""
+    found: dict[str, AbandonedRun] = {}
     for pid, variables in environments():
         owner = variables.get(OWNER_VARIABLE, "")
         if owner and RUN_ID_VARIABLE in variables and Owner.parse(owner).is_gone:
-            found[variables[RUN_ID_VARIABLE]].append(found_process(pid, variables))
-            folders[variables[RUN_ID_VARIABLE]] = variables.get(FOLDER_VARIABLE, "")
-    for run_id, processes in found.items():
+            run = found.setdefault(variables[RUN_ID_VARIABLE], AbandonedRun(variables.get(FOLDER_VARIABLE, "")))
+            run.processes.append(found_process(pid, variables))
+    return found
+
+
+def end_abandoned() -> list[str]:
+    """SIGKILL to every member whose harness is certainly gone, and a word of it in its run; returns the runs' ids."""
+    found = abandoned_runs()
+    for run_id, run in found.items():
         begin_ns = time.monotonic_ns()
-        send_signal(processes, signal.SIGKILL)
-        wait_until_gone(processes, run_id)
-        if folders[run_id]:
-            members = (each.member_id for each in processes)
+        send_signal(run.processes, signal.SIGKILL)
+        wait_until_gone(run.processes, run_id)
+        if run.folder:
+            members = (each.member_id for each in run.processes)
             end_ns = time.monotonic_ns()
-            RunFolder(folders[run_id]).add_forced_end(members, begin_ns, end_ns, "whoever had started them was gone")
+            RunFolder(run.folder).add_forced_end(members, begin_ns, end_ns, "whoever had started them was gone")
     return sorted(found)

@@ -3,13 +3,15 @@
 Seen through `status` alone. This module knows no runtime.
 """
 
+import contextlib
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Final
 
-from upheaval.errors import UnknownOutcome
+from upheaval.checkers.stalls import Stall, stalls_since
+from upheaval.errors import HarnessError, UnknownOutcome
 from upheaval.records import Converge, FinalPosition, RunFolder
 from upheaval.system import ELECTION_CLOSED, LEADER, MemberStatus, is_caught_up, serving_leader, shown
 from upheaval.waits import POLL_INTERVAL_S, wait_until
@@ -36,6 +38,13 @@ class Conditions(ABC):
         wait for it in vain.
         """
 
+    def shown(self, seen: Sequence[MemberStatus], begin_ns: int) -> str:
+        """What was seen last in a wait that began then, and the stalls that members have recorded meanwhile."""
+        stalls: list[Stall] = []
+        with contextlib.suppress(HarnessError):
+            stalls = stalls_since(self.run, self.run.read_manifest().members, begin_ns)
+        return shown(seen) + ("; meanwhile " + ", ".join(map(str, stalls)) if stalls else "")
+
     def leader(self) -> int | None:
         """The serving leader of the highest term."""
         return serving_leader(self.status())
@@ -48,6 +57,7 @@ class Conditions(ABC):
         """Wait for a leader that serves, if wanted another one than before."""
 
         seen: Sequence[MemberStatus] = ()
+        begin_ns = time.monotonic_ns()
 
         def found() -> tuple[int] | None:
             nonlocal seen
@@ -57,7 +67,10 @@ class Conditions(ABC):
             return None if leader is None or leader == other_than else (leader,)
 
         (leader,) = wait_until(
-            found, timeout_s=timeout_s, interval_s=self.poll_interval_s, describe=lambda: f"no leader: {shown(seen)}"
+            found,
+            timeout_s=timeout_s,
+            interval_s=self.poll_interval_s,
+            describe=lambda: f"no leader: {self.shown(seen, begin_ns)}",
         )
         return leader
 
@@ -65,6 +78,7 @@ class Conditions(ABC):
         """Wait until a member leads, or follows the member that does, with its election over."""
 
         seen: Sequence[MemberStatus] = ()
+        begin_ns = time.monotonic_ns()
 
         def caught_up() -> MemberStatus | None:
             nonlocal seen
@@ -76,7 +90,7 @@ class Conditions(ABC):
             caught_up,
             timeout_s=timeout_s,
             interval_s=self.poll_interval_s,
-            describe=lambda: f"member {member_id} does not catch up: {shown(seen)}",
+            describe=lambda: f"member {member_id} does not catch up: {self.shown(seen, begin_ns)}",
         )
 
     def converge(self, timeout_s: float = START_TIMEOUT_S) -> Converge:
@@ -85,6 +99,7 @@ class Conditions(ABC):
         The load must have ended. When the time-out passes, what was seen last is written as not reached.
         """
         seen: Sequence[MemberStatus] = ()
+        begin_ns = time.monotonic_ns()
         completed_ns = 0
 
         def stand_still() -> bool:
@@ -106,7 +121,7 @@ class Conditions(ABC):
                 stand_still,
                 timeout_s=timeout_s,
                 interval_s=self.poll_interval_s,
-                describe=lambda: shown(seen),
+                describe=lambda: self.shown(seen, begin_ns),
             )
         except UnknownOutcome as error:
             why = str(error)

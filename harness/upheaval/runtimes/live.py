@@ -42,7 +42,6 @@ from upheaval.system import (
     ControlStatus,
     MemberStatus,
     SystemUnderTest,
-    shown,
     with_leaders,
 )
 from upheaval.waits import wait_until
@@ -327,6 +326,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
 
     def wait_until(self, condition: Callable[[], bool], timeout_s: float, what: str) -> None:
         """Ends early when it does not hold and a member has ended by its own fault."""
+        begin_ns = self.now_ns()
 
         def holds() -> bool:
             if condition():
@@ -340,7 +340,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
         wait_until(
             holds,
             timeout_s=timeout_s,
-            describe=lambda: f"no {what}: {shown(self.status())}",
+            describe=lambda: f"no {what}: {self.shown(self.status(), begin_ns)}",
             interval_s=self.poll_interval_s,
         )
 

@@ -23,24 +23,27 @@ class TraceHandler(logging.Handler):
         self._now = now
         self._count = 0
         self._stderr: logging.Handler | None = None
+        self._level = logging.NOTSET
 
     def begin(self) -> None:
         """From `INFO` on. Warnings go to stderr as they do where nobody configures logging."""
         root = logging.getLogger()
-        if not root.handlers:
-            self._stderr = logging.StreamHandler()
-            self._stderr.setLevel(logging.WARNING)
+        self._level = root.level
+        if not root.handlers and logging.lastResort is not None:
+            self._stderr = logging.lastResort
             root.addHandler(self._stderr)
         root.addHandler(self)
         if root.level in (logging.NOTSET, logging.WARNING):
             root.setLevel(logging.INFO)
 
     def end(self) -> None:
-        """The tracer is about to be closed."""
+        """As it was before; the tracer may be closed then."""
         root = logging.getLogger()
         root.removeHandler(self)
+        root.setLevel(self._level)
         if self._stderr is not None:
             root.removeHandler(self._stderr)
+            self._stderr = None
 
     def emit(self, record: logging.LogRecord) -> None:
         """Trace it; of a process that logs too much, the beginning."""

@@ -1,6 +1,7 @@
 """A lock service of a user's own, right and with bugs put into it."""
 
 import json
+import logging
 import time
 from typing import Any
 
@@ -51,6 +52,16 @@ class Raising(Locks):
         super().take(key, request_id)
         if self.requests % 50 == 0:
             raise RuntimeError("half done")
+
+
+class Telling(Locks):
+    """Writes what it does with `logging`: of each lock by its number, and a warning of every 50th request."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        super().take(key, request_id)
+        logging.getLogger("locks").info("%s is of %s", key, request_id)
+        if self.requests % 50 == 0:
+            logging.getLogger("locks").warning("%d requests", self.requests)
 
 
 class Timed(Locks):

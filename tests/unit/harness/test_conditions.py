@@ -1,5 +1,6 @@
 """Waiting: convergence takes two looks in a row that agree, and a leader of old has not caught up."""
 
+import json
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -120,3 +121,27 @@ def test_a_member_has_caught_up_when_it_follows_the_leader_and_its_election_is_o
     assert Looks(RunFolder(tmp_path), [leader, follower, late]).wait_until_caught_up(1, 1) == follower
     gone = MemberStatus(0, alive=False)
     assert not is_caught_up([gone, follower, late], 1)
+
+
+def test_a_failed_wait_names_the_stalls_that_were_recorded_meanwhile(tmp_path: Path) -> None:
+    run = run_folder(tmp_path)
+    early, late = 1, time.monotonic_ns() + 10**12
+    stalls = {0: [(early, 900), (late, 40)], 1: [(late, 300), (late, 700)], 2: [(early, 5000)]}
+    for member_id, told in stalls.items():
+        run.member(member_id).path.mkdir()
+        lines = [{"ts": ns, "event": "loop-stall", "stall_ns": ms * 10**6} for ns, ms in told]
+        run.member(member_id).trace.write_text("".join(json.dumps(each) + "\n" for each in lines))
+    meanwhile = "; meanwhile a stall of 40 ms (member-0/trace.jsonl:2), a stall of 700 ms (member-1/trace.jsonl:2) ("
+    looks = Looks(run, [replace(each, role=FOLLOWER) for each in members(5, 5, 5)])
+    for wait in (looks.wait_until_leader, lambda timeout_s: looks.wait_until_caught_up(1, timeout_s)):
+        with pytest.raises(UnknownOutcome) as failed:
+            wait(timeout_s=0.01)
+        assert meanwhile in str(failed.value)
+    converge = looks.converge(timeout_s=0.01)
+    assert meanwhile in converge.why
+
+
+def test_a_failed_wait_without_stalls_says_none(tmp_path: Path) -> None:
+    with pytest.raises(UnknownOutcome) as failed:
+        Looks(run_folder(tmp_path), [MemberStatus(0, alive=False)]).wait_until_leader(timeout_s=0.01)
+    assert "meanwhile" not in str(failed.value)

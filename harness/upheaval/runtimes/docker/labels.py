@@ -6,6 +6,8 @@ left of it, and nothing of a harness that lives (see `owner`). This module knows
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from upheaval.runtimes.docker.engine import Client, engine_errors
@@ -34,6 +36,18 @@ def is_abandoned(labels: Mapping[str, str]) -> bool:
     return Owner(labels.get(_PID, ""), labels.get(_START, ""), labels.get(_PLACE, "")).is_gone
 
 
+def abandoned(client: Client) -> list[str]:
+    """What killed harnesses left: kind and name of each."""
+    with engine_errors("looking for what killed harnesses left in the engine"):
+        return [f"{each.kind} {each.name}" for each in _things(client, RUN_ID) if is_abandoned(each.labels)]
+
+
+def is_there(client: Client, run_id: str) -> bool:
+    """Whether the engine has anything of a run, whether it lives or not."""
+    with engine_errors("looking for what a run has in the engine"):
+        return any(True for _ in _things(client, f"{RUN_ID}={run_id}"))
+
+
 def remove_abandoned(client: Client) -> int:
     """Remove what killed harnesses left; how much that was."""
     return _remove(client, RUN_ID, is_wanted=is_abandoned)
@@ -44,25 +58,35 @@ def remove_run(client: Client, run_id: str) -> int:
     return _remove(client, f"{RUN_ID}={run_id}", is_wanted=lambda _: True)
 
 
-def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> int:
+@dataclass(frozen=True, slots=True)
+class _Thing:
+    kind: str
+    name: str
+    labels: Mapping[str, str]
+    remove: Callable[[], None]
+
+
+def _things(client: Client, label: str) -> Iterator[_Thing]:
     """Containers first: networks and volumes that are in use cannot be removed."""
-    filters = {"label": label}
+    api, filters = client.api, {"label": label}
+    for each in api.containers(all=True, filters=filters):
+        name = (each["Names"] or [each["Id"]])[0].removeprefix("/")
+        remove = partial(api.remove_container, each["Id"], force=True, v=True)
+        yield _Thing("container", name, each["Labels"] or {}, remove)
+    for each in api.networks(filters=filters):
+        yield _Thing("network", each["Name"], each["Labels"] or {}, partial(api.remove_network, each["Id"]))
+    for each in api.volumes(filters=filters)["Volumes"] or ():
+        remove = partial(api.remove_volume, each["Name"], force=True)
+        yield _Thing("volume", each["Name"], each["Labels"] or {}, remove)
+
+
+def _remove(client: Client, label: str, *, is_wanted: Callable[[Mapping[str, str]], bool]) -> int:
     count = 0
     with engine_errors("removing what a run left in the engine"):
-        for container in client.api.containers(all=True, filters=filters):
-            if is_wanted(container["Labels"] or {}):
+        for each in _things(client, label):
+            if is_wanted(each.labels):
                 with _gone_is_fine():
-                    client.api.remove_container(container["Id"], force=True, v=True)
-                    count += 1
-        for network in client.api.networks(filters=filters):
-            if is_wanted(network["Labels"] or {}):
-                with _gone_is_fine():
-                    client.api.remove_network(network["Id"])
-                    count += 1
-        for volume in client.api.volumes(filters=filters)["Volumes"] or ():
-            if is_wanted(volume["Labels"] or {}):
-                with _gone_is_fine():
-                    client.api.remove_volume(volume["Name"], force=True)
+                    each.remove()
                     count += 1
     return count
 

@@ -51,6 +51,7 @@ from upheaval.system import (
     status_from_counters,
     with_leaders,
 )
+from upheaval.system.service_logging import TraceHandler
 from upheaval.workload import ClientLoad, Load, LoadMaker, WorkloadSettings
 from upheaval_chaos.planted.bug import build_with
 from upheaval_chaos.record import FaultRecord
@@ -112,6 +113,8 @@ class SimulatedMember(Machine):
         process.clock_skew_ms = self.clock_skew_ms
         if self._cluster.on_cycle is not None:
             process.on_cycle = partial(self._cluster.on_cycle, self)
+        if any(":" in service for service in self._cluster.services):
+            process.listener = TraceHandler(self.tracer(), process.now)
         process.on_ended = lambda agent: self._on_ended(process, agent)
         process.on_failing = lambda: end_services(self._agents)
 

@@ -8,7 +8,7 @@ have it. This module knows agents only by `ports.Agent`.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval.runtimes.simulated.errors import ProcessDied, SimulationError
 from upheaval.runtimes.simulated.world import Action, World
@@ -43,6 +43,16 @@ class _Turn:
         return self.is_due or (work > 0 if self.bell is None else self.bell.rung)
 
 
+class Listener(Protocol):
+    """What takes part in a process while that runs, and at no other time."""
+
+    def begin(self) -> None:
+        """A cycle begins."""
+
+    def end(self) -> None:
+        """It is over."""
+
+
 class SimulatedProcess:
     """One incarnation of a process on a host. Once dead it stays dead; a restart is a new one."""
 
@@ -57,6 +67,7 @@ class SimulatedProcess:
         """Told of an agent's end that is none in order, before the process ends by it."""
         self.on_cycle: Callable[[], None] | None = None
         """Told after every cycle, also one in which it died; what it raises ends the simulation."""
+        self.listener: Listener | None = None
         self._random = world.stream(f"schedule/{name}").random
         self._turns: list[_Turn] = []
         self._is_told = True
@@ -150,6 +161,8 @@ class SimulatedProcess:
             return
         self._wake_ns = NEVER_NS
         self._in_cycle = True
+        if self.listener is not None:
+            self.listener.begin()
         try:
             self._cycle()
             if self.on_cycle is not None:
@@ -165,6 +178,8 @@ class SimulatedProcess:
             self._end(failure)
         finally:
             self._in_cycle = False
+            if self.listener is not None:
+                self.listener.end()
         if self._is_alive:
             self._plan_next()
 

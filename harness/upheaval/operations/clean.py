@@ -1,0 +1,110 @@
+"""What abandoned runs left on this machine: processes, containers, temporary folders; and old run folders.
+
+Abandoned is what belongs to a harness that is certainly gone and was not to outlive it. What lives, what `upheaval up`
+started, and what cannot be judged from here is left alone.
+"""
+
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from upheaval.errors import EnvironmentFault, HarnessError
+from upheaval.records import Manifest, RunFolder, abandoned_folders
+from upheaval.runtimes.abandoned import abandoned_runs, end_abandoned
+from upheaval.system.process_table import processes_of
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """One thing that was found; `kind` is process, container, network, volume, folder or run."""
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """Of what could not be looked at, why."""
+
+    what: str
+    why: str
+
+
+def clean(*, runs: Path | None, older_s: float, is_dry: bool) -> Iterator[Leftover | Left]:
+    """What is there, one after the other; removed unless `is_dry`. Run folders only below `runs`."""
+    for run_id, run in sorted(abandoned_runs().items()):
+        for process in run.processes:
+            who = f"member {process.member_id}" if process.member_id >= 0 else "a companion"
+            yield Leftover("process", f"{process.pid} ({who} of run {run_id})")
+    if not is_dry:
+        end_abandoned()
+    yield from _in_engine(is_dry=is_dry)
+    for folder in abandoned_folders(remove=not is_dry):
+        yield Leftover("folder", str(folder))
+    if runs is not None:
+        yield from _old_runs(runs, older_s, is_dry=is_dry)
+
+
+def _in_engine(*, is_dry: bool) -> Iterator[Leftover | Left]:
+    from upheaval.runtimes.docker import labels
+    from upheaval.runtimes.docker.engine import connected
+
+    try:
+        with connected() as client:
+            for each in labels.abandoned(client):
+                yield Leftover(*each.split(" ", 1))
+            if not is_dry:
+                labels.remove_abandoned(client)
+    except EnvironmentFault as error:
+        yield Left("containers", str(error))
+
+
+def _old_runs(runs: Path, older_s: float, *, is_dry: bool) -> Iterator[Leftover | Left]:
+    now_s = time.time()
+    for folder in _run_folders(runs):
+        try:
+            manifest = RunFolder(folder).read_manifest()
+            if now_s - _changed_s(folder) < older_s:
+                continue
+            why = _lives(manifest)
+        except (HarnessError, OSError) as error:
+            yield Left(str(folder), str(error))
+            continue
+        if why:
+            yield Left(str(folder), why)
+            continue
+        if not is_dry:
+            shutil.rmtree(folder)
+        yield Leftover("run", str(folder))
+
+
+def _run_folders(runs: Path) -> Iterator[Path]:
+    """Below the folder, and below those in it that are no runs: a campaign's."""
+    for folder in sorted(runs.iterdir()) if runs.is_dir() else ():
+        if folder.is_symlink() or not folder.is_dir():
+            continue
+        if RunFolder(folder).manifest_file.is_file():
+            yield folder
+        else:
+            inner = (each for each in sorted(folder.iterdir()) if each.is_dir() and not each.is_symlink())
+            yield from (each for each in inner if RunFolder(each).manifest_file.is_file())
+
+
+def _changed_s(folder: Path) -> float:
+    """When the newest of its files, or of those of its members, was changed."""
+    return max(path.stat().st_mtime for pattern in ("*", "*/*") for path in (folder, *folder.glob(pattern)))
+
+
+def _lives(manifest: Manifest) -> str:
+    """Why a run may still be going on; empty when it is not."""
+    if processes_of(manifest.run_id):
+        return "its members run"
+    if manifest.runtime != "docker" or manifest.sealed is not None:
+        return ""
+    from upheaval.runtimes.docker import labels
+    from upheaval.runtimes.docker.engine import connected
+
+    with connected() as client:
+        return "the engine has containers of it" if labels.is_there(client, manifest.run_id) else ""

@@ -1,0 +1,35 @@
+"""The pytest test that made a run: by which command it is made again, and where that is to be given."""
+
+import json
+import shlex
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from upheaval.records import jsonfields
+from upheaval.records.run_folder import write_atomically
+
+TEST_FILE: Final = "test.json"
+
+
+@dataclass(frozen=True, slots=True)
+class MadeByTest:
+    """`command` has the same test with the same seed, `folder` is where pytest was started."""
+
+    folder: str
+    command: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """What to give to a shell."""
+        return f"cd {shlex.quote(self.folder)} && {shlex.join(self.command)}"
+
+
+def write_made_by_test(run: Path, made: MadeByTest) -> None:
+    """Write `test.json` in one step. Raises `EnvironmentFault` when that is not possible."""
+    write_atomically(run / TEST_FILE, json.dumps(asdict(made), indent=2) + "\n")
+
+
+def read_made_by_test(run: Path) -> MadeByTest | None:
+    """None for a run that no test made. Raises `UsageError` for a malformed file."""
+    path = run / TEST_FILE
+    return jsonfields.read_file(MadeByTest, path) if path.is_file() else None
