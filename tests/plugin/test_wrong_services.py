@@ -20,7 +20,7 @@ def require_named(wrong: Wrong, report: Report, runtime: str) -> None:
     finding = next(each for each in report.findings if each.promise == wrong.promise_on(runtime))
     assert finding.verdict is Verdict.INVALID, report
     for word in (*wrong.says_on(runtime), wrong.where()):
-        assert word in finding.detail
+        assert word in finding.evidence
 
 
 def require_valid(report: Report) -> None:

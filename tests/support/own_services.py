@@ -73,7 +73,7 @@ def happen(cluster: Cluster, what: str) -> None:
 
 # --- wrong ones ---
 
-Work = Callable[[Cluster, Path], None]
+Work = Callable[[Cluster, Path], object]
 
 
 def ask(client: Client, **fields: Any) -> Any:
@@ -87,18 +87,18 @@ def client_of(cluster: Cluster) -> Client:
     return cluster.client(timeout_s=0.5 if cluster.runtime == "simulated" else 5)
 
 
-def book(cluster: Cluster, source: Path) -> None:
+def book(cluster: Cluster, source: Path) -> list[Client]:
     """Two clients take seats."""
     clients = [client_of(cluster), client_of(cluster)]
     for number in range(1, 2 * COUNT + 1):
         ask(clients[number % 3 == 0], id=number, seat=f"seat-{number % 7}")
+    return clients
 
 
 def book_and_leave(cluster: Cluster, source: Path) -> None:
     """As `book`; no session is open any more when the last snapshot is taken."""
-    book(cluster, source)
-    last = client_of(cluster)
-    ask(last, id=0, seat="last")
+    for client in book(cluster, source):
+        client.close()
 
 
 def book_and_change_rates(cluster: Cluster, source: Path) -> None:
@@ -179,18 +179,35 @@ WRONG = (
         ("ZeroDivisionError", "on_session_message"),
         line='discount = 100 / (request["id"] % 50)',
     ),
-    Wrong("clock", AGREE, ("['taken_at']['seat-0']",)),
-    Wrong("unseeded", AGREE, ("['winners'][0]",)),
-    Wrong("identity", AGREE, ("['seats']['seat-0']",)),
-    Wrong("thread", AGREE, ("['ages']['seat-0']",)),
+    Wrong("clock", AGREE, ("['taken_at']['seat-0']",), line='self.taken_at[request["seat"]] = time.time()'),
+    Wrong("unseeded", AGREE, ("['winners'][0]",), line="self.winners.append(random.randrange(10**9))"),
+    Wrong("identity", AGREE, ("['seats']['seat-0']",), line='self.seats[request["seat"]] = id(self.guests[-1])'),
+    Wrong(
+        "thread",
+        AGREE,
+        ("['ages']['seat-0']", "starts a thread"),
+        line="threading.Thread(target=self.grow_older, daemon=True).start()",
+    ),
     Wrong("set_pick", REPLAY, ("['next_guest']",), on_processes=AGREE),
     Wrong("snapshot_order", REPLAY, ("['waiting']", "another order"), on_processes=AGREE),
     Wrong("float_order", REPLAY, ("['totals']",), on_processes=AGREE),
-    Wrong("environment", REPLAY, ("['prices']['seat-0']",), variables={"TICKET_PRICE": "12"}),
-    Wrong("reads_file", REPLAY, ("['prices']['seat-0']",), book_and_change_rates),
+    Wrong(
+        "environment",
+        REPLAY,
+        ("['prices']", "'TICKET_PRICE'"),
+        line='self.prices[request["seat"]] = int(os.environ.get(PRICE, "10"))',
+        variables={"TICKET_PRICE": "12"},
+    ),
+    Wrong(
+        "reads_file",
+        REPLAY,
+        ("opens 'rates.json'",),
+        book_and_change_rates,
+        line='self.prices[request["seat"]] = json.loads(RATES.read_text())["ticket"]',
+    ),
     Wrong("forgets", REPLAY, ("the snapshot does not hold all of the state", '"sold"')),
     Wrong("silent", REPLAY, ("the snapshot does not hold all of the state", '"before": null')),
-    Wrong("sessions_missing", REPLAY, ("the snapshot does not hold all of the state", '"basket"')),
+    Wrong("sessions_missing", REPLAY, ("the snapshot does not hold all of the state", '"basket"'), book_and_leave),
     Wrong("mutable_default", REPLAY, ("['baskets']",), others_on_processes=("the snapshot does not hold", '"basket"')),
     Wrong("timer_not_rearmed", REPLAY, ("timer 7",)),
     Wrong("twice_on_retry", LINEARIZABLE, ('"id": 5',), pay, model="models:Balances"),
