@@ -11,7 +11,8 @@ from typing import IO, Final
 
 from upheaval.errors import UsageError
 from upheaval.images import packages
-from upheaval.images.building import Say, build, build_context, machine_of
+from upheaval.images.bases import Say
+from upheaval.images.building import build, build_context, machine_of
 from upheaval.images.catalogue import NODE
 from upheaval.records import owned_folder
 from upheaval.runtimes.docker.engine import Client
