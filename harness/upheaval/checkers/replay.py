@@ -15,7 +15,7 @@ from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import NULL_INT32
-from upheaval_node.service.api import ClientSession, ClusterRole, ClusterTimeUnit
+from upheaval_node.service.api import ClientSession, ClusteredService, ClusterRole, ClusterTimeUnit
 from upheaval_node.service.loader import SHORT_NAMES, load_service
 
 _LONGEST_MESSAGE: Final = 64 * 1024
@@ -145,9 +145,12 @@ def can_replay(service: str) -> bool:
 class Replay:
     """One service from the beginning of its log, or from a state that a snapshot holds."""
 
-    def __init__(self, service: str, state: ExpectedState | None = None, *, is_own: bool = False) -> None:
-        """`is_own`: a user's service, which may raise whatever it likes."""
+    def __init__(
+        self, service: str, state: ExpectedState | None = None, *, is_own: bool = False, hears: bool = False
+    ) -> None:
+        """`is_own`: a user's service, which may raise whatever it likes. `hears`: answers are kept, for `heard`."""
         self._cluster = _Cluster()
+        self._hears = hears
         self._failures = (Exception,) if is_own else _FAILURES
         self._service = load_service(service)
         if state is not None:
@@ -157,6 +160,19 @@ class Replay:
             self._cluster.offered = state.offered
             self._cluster.pending = deque(state.pending)
         self._service.on_start(self._cluster, None if state is None else StateImage(state.messages))
+
+    @property
+    def service(self) -> ClusteredService:
+        """The instance that reads the log."""
+        return self._service
+
+    def heard(self, session_id: int) -> list[bytes]:
+        """What a session was told since this was asked last."""
+        session = self._cluster.sessions.get(session_id)
+        if not isinstance(session, _Session) or session.heard is None:
+            return []
+        heard, session.heard = session.heard, []
+        return heard
 
     def state(self) -> ExpectedState:
         """What a snapshot would hold at this place of the log."""
@@ -211,7 +227,11 @@ class Replay:
             case cm.SessionOpenEvent():
                 cluster.time = event.timestamp
                 session = _Session(
-                    event.cluster_session_id, event.response_stream_id, event.response_channel, event.encoded_principal
+                    event.cluster_session_id,
+                    event.response_stream_id,
+                    event.response_channel,
+                    event.encoded_principal,
+                    heard=[] if self._hears else None,
                 )
                 cluster.sessions[session.id] = session
                 self._service.on_session_open(session, event.timestamp)

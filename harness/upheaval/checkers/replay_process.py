@@ -87,11 +87,16 @@ def _shown(answer: Sequence[bytes]) -> str:
     return repr(b" ".join(answer).decode("utf-8", "backslashreplace")[: _SHOWN // 2]) if answer else "nothing"
 
 
+def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
+    """The log of a member up to there."""
+    messages = (LoggedMessage(*each) for each in RecordedLog(RunFolder(run).member(member)).messages())
+    return [message for message in messages if message.position <= end]
+
+
 def main() -> None:
     """Tell it as one line of JSON, the last one: the service may print."""
     order = Order(**json.loads(sys.argv[1]))
-    messages = (LoggedMessage(*each) for each in RecordedLog(RunFolder(order.run).member(order.member)).messages())
-    log = [message for message in messages if message.position <= order.end]
+    log = read_log(order.run, order.member, order.end)
     sys.path.insert(0, order.source)
     kept = replay_conditions.enter([Cause(each) for each in order.changed])
     print("\n" + json.dumps(_tell(order.service, log)), flush=True)

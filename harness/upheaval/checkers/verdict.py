@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
-from upheaval.checkers.promises import Promise
+from upheaval.checkers.promises import AnyPromise, Promise
 
 
 class Verdict(IntEnum):
@@ -41,7 +41,7 @@ class Finding:
     operation. Nothing reads them out of the line.
     """
 
-    promise: Promise
+    promise: AnyPromise
     verdict: Verdict
     detail: str
     members: tuple[int, ...] = ()
@@ -151,10 +151,10 @@ class Report:
             return f"Report({self.verdict.text}, {len(self.findings)} promises kept)"
         return f"Report({first.verdict.text}: {first.promise.sentence}: {first.detail}"[:_REPR_MAX] + ")"
 
-    def finding(self, promise: Promise) -> Finding:
+    def finding(self, promise: AnyPromise) -> Finding:
         """The finding on a promise. Raises `KeyError` when it was not checked."""
         for finding in self.findings:
-            if finding.promise is promise:
+            if finding.promise == promise:
                 return finding
         raise KeyError(promise)
 
