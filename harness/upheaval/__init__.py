@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from upheaval.checkers.verdict import Finding, Report, Verdict
     from upheaval.errors import EnvironmentFault, HarnessError, UnknownOutcome, UsageError
     from upheaval.load.users import ClusterUser as ClusterUser  # needs locust, therefore not in __all__
+    from upheaval.model import Model, OwnRun, Request, promise
     from upheaval.records import RunFolder
     from upheaval.system import MemberStatus
     from upheaval.testing.calls import Client
@@ -29,14 +30,18 @@ __all__ = [
     "Finding",
     "HarnessError",
     "MemberStatus",
+    "Model",
     "NotSent",
     "OutcomeUnknown",
+    "OwnRun",
     "Report",
+    "Request",
     "RunFolder",
     "UnknownOutcome",
     "UsageError",
     "Verdict",
     "Workload",
+    "promise",
     "verify_run",
 ]
 
@@ -51,14 +56,18 @@ _MODULES = {
     "Finding": "upheaval.checkers.verdict",
     "HarnessError": "upheaval.errors",
     "MemberStatus": "upheaval.system",
+    "Model": "upheaval.model",
     "NotSent": "upheaval_node.client.driver",
     "OutcomeUnknown": "upheaval_node.client.driver",
+    "OwnRun": "upheaval.model",
     "Report": "upheaval.checkers.verdict",
+    "Request": "upheaval.model",
     "RunFolder": "upheaval.records.run_folder",
     "UnknownOutcome": "upheaval.errors",
     "UsageError": "upheaval.errors",
     "Verdict": "upheaval.checkers.verdict",
     "Workload": "upheaval.testing.cluster",
+    "promise": "upheaval.model",
     "verify_run": "upheaval.checkers.run",
 }
 

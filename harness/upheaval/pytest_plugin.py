@@ -32,7 +32,7 @@ REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
 RUNTIMES = ("process", "simulated", "docker")
-_MARKER_OPTIONS = ("service", "source", "image", "members", "seed", "sync_level", "components", "links")
+_MARKER_OPTIONS = ("service", "source", "image", "model", "members", "seed", "sync_level", "components", "links")
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 
@@ -62,6 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--keep-runs", action="store_true", help="keep the run folders of tests that passed, too")
     parser.addini("upheaval_service", "the service that clusters run: a shipped one or module:Class")
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
+    parser.addini("upheaval_model", "the model of that service, module:Class, or a module with promises")
     parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
@@ -222,7 +223,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     """Command line before marker before configuration file before the defaults of `Cluster`."""
     config = item.config
     options: dict[str, Any] = {}
-    for name in ("service", "source", "image"):
+    for name in ("service", "source", "image", "model"):
         if config.getini(f"{MARKER}_{name}"):
             options[name] = config.getini(f"{MARKER}_{name}")
     for mark in reversed(list(item.iter_markers(MARKER))):

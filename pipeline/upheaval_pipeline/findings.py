@@ -72,7 +72,7 @@ def findings(run: RunTables, evidence: Sequence[Evidence], bounds: LogBounds) ->
     yield _final_positions(run, rows, bounds)
     yield _complete(run.manifest, rows)
     yield _equal(run.manifest, rows)
-    yield from _history(rows, bounds)
+    yield from in_process.joined(_history(rows, bounds), run.aside.model)
     yield from _events(run, rows)
     absent = check_asked_snapshots(_asked_snapshots(rows), run.manifest, run.aside.taken)
     yield from in_process.merged(run.aside.files, absent)

@@ -21,8 +21,8 @@ from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
 from upheaval.checkers.log_time import LeaderClock, leader_clocks
 from upheaval.checkers.positions import TracedPositions, traced_positions
-from upheaval.checkers.promises import Promise
-from upheaval.checkers.run import judge_backups, judge_files, judge_identities, judge_snapshots
+from upheaval.checkers.promises import promise_of
+from upheaval.checkers.run import judge_backups, judge_by_model, judge_files, judge_identities, judge_snapshots
 from upheaval.checkers.trace_facts import facts_of_members
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.errors import UsageError
@@ -40,6 +40,8 @@ class Aside:
 
     commands: tuple[Finding, ...] = ()
     snapshots: tuple[Finding, ...] = ()
+    model: tuple[Finding, ...] = ()
+    """By a model and promises of the user's own."""
     files: tuple[Finding, ...] = ()
     controls: tuple[ControlRecord, ...] = ()
     clocks: tuple[LeaderClock, ...] = ()
@@ -74,7 +76,9 @@ def _aside_of(run: RunFolder, controls: tuple[ControlRecord, ...]) -> Aside:
     traces = facts_of_members(run, manifest.members)
     files = tuple(judge_files(run, manifest, traces))
     taken = taken_snapshots(run, manifest, traces)
-    return Aside(commands, snapshots, files, controls, clocks, clients, traced, taken)
+    return Aside(
+        commands, snapshots, tuple(judge_by_model(run, traced)), files, controls, clocks, clients, traced, taken
+    )
 
 
 def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
@@ -84,16 +88,16 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
     if told.get("malformed"):
         return Aside(controls=tuple(map(parse_control, told["controls"])), malformed=told["malformed"])
     try:
-        commands, snapshots, files = (tuple(map(_finding, told[part])) for part in ("commands", "snapshots", "files"))
+        parts = ("commands", "snapshots", "model", "files")
+        commands, snapshots, model, files = (tuple(map(_finding, told[part])) for part in parts)
         clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])
         clients = jsonfields.decode(ClientTimes, told["clients"])
         positions = jsonfields.decode(TracedPositions, told["positions"])
         taken = jsonfields.decode(TakenSnapshots, told["taken"], ("positions", "start", "may_miss"))
     except KeyError:
         raise _too_old(lake, run) from None
-    return Aside(
-        commands, snapshots, files, tuple(map(parse_control, told["controls"])), clocks, clients, positions, taken
-    )
+    controls = tuple(map(parse_control, told["controls"]))
+    return Aside(commands, snapshots, model, files, controls, clocks, clients, positions, taken)
 
 
 def _too_old(lake: str, run: str) -> UsageError:
@@ -102,7 +106,7 @@ def _too_old(lake: str, run: str) -> UsageError:
 
 def _finding(told: dict[str, Any]) -> Finding:
     known = {
-        "promise": Promise(told["promise"]),
+        "promise": promise_of(told["promise"]),
         "verdict": Verdict(told["verdict"]),
         "members": tuple(told["members"]),
         "explanation": None if told["explanation"] is None else parse_explanation(told["explanation"]),

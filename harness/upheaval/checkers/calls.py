@@ -5,7 +5,7 @@ one was acknowledged, sent, and recorded. This module knows nothing of files; it
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
@@ -20,6 +20,8 @@ class CallEntry:
 
     position: int
     digest: str
+    session: int = field(default=-1, compare=False)
+    """The cluster session that it came from, -1 where that is not looked at."""
 
 
 @dataclass(slots=True)

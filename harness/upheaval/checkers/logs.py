@@ -359,7 +359,7 @@ def _read_operation(message: memoryview | bytes, end: int, witness: WitnessLog) 
     try:
         operation_id, function, key, value = decode_operation(payload)
     except DecodeError:
-        witness.calls.append(CallEntry(end, call_digest(payload)))
+        witness.calls.append(CallEntry(end, call_digest(payload), session_id))
         return
     witness.entries.append(LogEntry(end, operation_id, function, key, value, timestamp, session_id))
 

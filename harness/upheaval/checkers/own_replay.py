@@ -58,7 +58,7 @@ def replay_own(
     run: RunFolder, manifest: Manifest, log_member: int, log_end: int, states: Iterable[Sequence[bytes]]
 ) -> OwnReplay:
     """Of a service of a user's own; raises nothing that its code is to blame for. `states` are those of members."""
-    why_not = _why_not(run, manifest)
+    why_not = why_no_service(run, manifest)
     if why_not:
         return OwnReplay(why_not=why_not)
     source, folder = Path(manifest.source).absolute(), run.path.absolute()
@@ -114,7 +114,8 @@ def _run(order: Order, given: str, timeout_s: float) -> subprocess.CompletedProc
         )
 
 
-def _why_not(run: RunFolder, manifest: Manifest) -> str:
+def why_no_service(run: RunFolder, manifest: Manifest) -> str:
+    """Why the service cannot be made to read its log here; empty when it can."""
     if not manifest.source or not Path(manifest.source).is_dir():
         return "its code is not at hand"
     if read_origin(run.path) is not None:

@@ -1,6 +1,7 @@
 """The promises that a run is judged by: the id of each, and its sentence for a reader (docs/guarantees.md)."""
 
 from enum import StrEnum
+from typing import Final
 
 
 class Promise(StrEnum):
@@ -57,6 +58,31 @@ class Promise(StrEnum):
     INVARIANTS = "invariants", "invariants of the simulation"
     AS_DRAWN = "as-drawn", "the cluster was what its seed drew"
     FOLDER_JUDGED = "folder-judged", "the seed's run folder can be judged"
+
+
+class OwnPromise(str):
+    """A promise of a user's own, `own/` and its sentence."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, sentence: str) -> "OwnPromise":
+        """The promise with that sentence."""
+        return cls(_OWN + sentence)
+
+    @property
+    def sentence(self) -> str:
+        """As tables show it."""
+        return self.removeprefix(_OWN)
+
+
+_OWN: Final = "own/"
+AnyPromise = Promise | OwnPromise
+
+
+def promise_of(identifier: str) -> AnyPromise:
+    """The promise with that id. Raises `ValueError` for one that is neither known nor a user's own."""
+    return OwnPromise(identifier) if identifier.startswith(_OWN) else Promise(identifier)
 
 
 def promise_named(text: str) -> Promise | None:

@@ -12,7 +12,7 @@ from upheaval.checkers.bounds import timeouts_of
 from upheaval.checkers.commits import CommitRules
 from upheaval.checkers.losses import losses_of
 from upheaval.checkers.node_states import candidate_term
-from upheaval.checkers.promises import Promise
+from upheaval.checkers.promises import AnyPromise
 from upheaval.checkers.protocol_events import MemberEvent, NotTold, Place, Rules
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import LOST_EVENTS, Manifest, MemberFolder, RunFolder, TraceEvent
@@ -63,7 +63,7 @@ class _Hearing:
     """Tells rules what members did, and keeps the worst of what they say. A promise that is broken hears no more."""
 
     rules: Sequence[Rules]
-    worst: dict[Promise, Finding] = field(default_factory=dict)
+    worst: dict[AnyPromise, Finding] = field(default_factory=dict)
     lost: dict[int, str] = field(default_factory=dict)
     """Members that lost lines of their trace or other files, and what shows it: what is not told may have happened."""
 

@@ -173,10 +173,17 @@ class Replay:
     """One service from the beginning of its log, or from a state that a snapshot holds."""
 
     def __init__(
-        self, service: str, state: ExpectedState | None = None, *, is_own: bool = False, member: Member = _NOBODY
+        self,
+        service: str,
+        state: ExpectedState | None = None,
+        *,
+        is_own: bool = False,
+        hears: bool = False,
+        member: Member = _NOBODY,
     ) -> None:
-        """`is_own`: a user's service, which may raise whatever it likes."""
+        """`is_own`: a user's service, which may raise whatever it likes. `hears`: answers are kept, for `heard`."""
         self._cluster = _Cluster(member.member_id)
+        self._hears = hears
         self._failing = _Failing(*((Exception,) if is_own else _FAILURES))
         self._does_background_work = member.does_background_work
         self.form_error: Exception | None = None
@@ -193,6 +200,19 @@ class Replay:
             self._cluster.role = member.role
             with self._failing:
                 self._service.on_role_change(member.role)
+
+    @property
+    def service(self) -> ClusteredService:
+        """The instance that reads the log."""
+        return self._service
+
+    def heard(self, session_id: int) -> list[bytes]:
+        """What a session was told since this was asked last."""
+        session = self._cluster.sessions.get(session_id)
+        if not isinstance(session, _Session) or session.heard is None:
+            return []
+        heard, session.heard = session.heard, []
+        return heard
 
     def state(self) -> ExpectedState:
         """What a snapshot would hold at this place of the log."""
@@ -254,7 +274,11 @@ class Replay:
             case cm.SessionOpenEvent():
                 cluster.time = event.timestamp
                 session = _Session(
-                    event.cluster_session_id, event.response_stream_id, event.response_channel, event.encoded_principal
+                    event.cluster_session_id,
+                    event.response_stream_id,
+                    event.response_channel,
+                    event.encoded_principal,
+                    heard=[] if self._hears else None,
                 )
                 cluster.sessions[session.id] = session
                 self._service.on_session_open(session, event.timestamp)
@@ -279,16 +303,13 @@ class Replay:
                 )
 
     def watch(self, message: LoggedMessage) -> tuple[tuple[bytes, ...], BaseException | None]:
-        """Apply it; what all clients heard, and what the service raised."""
-        heard: list[bytes] = []
-        sessions = [each for each in self._cluster.sessions.values() if isinstance(each, _Session)]
-        for session in sessions:
-            session.heard = heard
+        """Apply it; what all clients heard, of one that `hears`, and what the service raised."""
+        for session_id in self._cluster.sessions:
+            self.heard(session_id)
         self._failing.last = None
         self.apply(message)
-        for session in sessions:
-            session.heard = None
-        return tuple(heard), self._failing.last
+        heard = tuple(answer for session_id in self._cluster.sessions for answer in self.heard(session_id))
+        return heard, self._failing.last
 
     def form(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
         """What of a state is compared: the canonical form that the service names, or all of it where that raises."""

@@ -26,6 +26,7 @@ from upheaval.checkers.leaders import LeaderClaim, one_leader_a_term
 from upheaval.checkers.ledger import judge_ledger
 from upheaval.checkers.log_time import LeaderClock, judge_time, leader_clocks
 from upheaval.checkers.logs import LogFindings, check_logs
+from upheaval.checkers.own_model import check_own_model
 from upheaval.checkers.positions import (
     TracedPositions,
     acknowledged_past_the_end,
@@ -102,7 +103,8 @@ def verify_run(path: str | PathLike[str]) -> Report:
     past_commit = None if logs.witness is None else logs.witness.past_commit
     findings.append(final_positions(manifest, traced, logs.ends, logs.bounds, past, past_commit))
     findings += logs.findings
-    findings.extend(_judge_history(operations, logs))
+    by_model = _judge_by_model(run, manifest, operations, logs)
+    findings.extend(joined(_judge_history(operations, logs), by_model))
     findings.extend(_judge_events(run, manifest, operations, logs))
     findings.extend(check_identities(run, manifest, _whole_sessions(logs)))
     witness_id = -1 if logs.witness is None else logs.witness.member_id
@@ -186,6 +188,18 @@ def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Findi
     return merged(of_shipped, of_calls) if shipped or entries else of_calls
 
 
+def _judge_by_model(
+    run: RunFolder, manifest: Manifest, operations: Sequence[Operation], logs: LogFindings
+) -> list[Finding]:
+    """By what the user says of his service; none of a log that does not begin at its beginning."""
+    log = logs.witness
+    if log is None or log.start_position > 0 or not operations:
+        return []
+    committed = logs.bounds.commit_position
+    end = log.end_position if committed is None else min(log.end_position, committed)
+    return check_own_model(run, manifest, operations, log.calls, log.member_id, end)
+
+
 def unjudgeable(log_start: int | None, has_history: bool) -> list[Finding]:
     """The findings on a history that cannot be judged by the log; none when it can. `log_start` None: no log."""
     if log_start is None:
@@ -222,6 +236,15 @@ def judge_snapshots(run: RunFolder, traced: TracedPositions) -> list[Finding]:
     if log is None or log.start_position > 0:
         return []
     return check_snapshots(run, manifest, log.member_id, log.end_position)
+
+
+def judge_by_model(run: RunFolder, traced: TracedPositions) -> list[Finding]:
+    """The findings by a model and promises of the user's own alone; none, and nothing is read, where there are none."""
+    manifest = run.read_manifest()
+    if not manifest.model or not run.history_file.exists():
+        return []
+    logs = check_logs(run, finals_of(manifest), manifest.members, traced)
+    return _judge_by_model(run, manifest, list(run.read_history()), logs)
 
 
 def judge_identities(run: RunFolder, traced: TracedPositions) -> list[Finding]:
@@ -287,6 +310,15 @@ def merged(of_shipped: Iterable[Finding], of_calls: Iterable[Finding]) -> list[F
         else:
             found.append(max(finding, other, key=lambda one: one.verdict))
     return found
+
+
+def joined(found: Sequence[Finding], more: Sequence[Finding]) -> list[Finding]:
+    """Findings that may be on the same promises: one for each, the worst one."""
+    whole = list(found)
+    for finding in more:
+        known = any(finding.promise == other.promise for other in whole)
+        whole = merged(whole, [finding]) if known else [*whole, finding]
+    return whole
 
 
 def _leaders(run: RunFolder, manifest: Manifest, logs: LogFindings) -> Finding:

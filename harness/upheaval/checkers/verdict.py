@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any, Final
 
 from upheaval.checkers.causes import Explanation
-from upheaval.checkers.promises import Promise
+from upheaval.checkers.promises import AnyPromise, Promise
 
 
 class Verdict(IntEnum):
@@ -42,7 +42,7 @@ class Finding:
     operation. Nothing reads them out of the line.
     """
 
-    promise: Promise
+    promise: AnyPromise
     verdict: Verdict
     detail: str
     members: tuple[int, ...] = ()
@@ -168,10 +168,10 @@ class Report:
             return f"Report({self.verdict.text}, {len(self.findings)} promises kept)"
         return f"Report({first.verdict.text}: {first.promise.sentence}: {first.detail}"[:_REPR_MAX] + ")"
 
-    def finding(self, promise: Promise) -> Finding:
+    def finding(self, promise: AnyPromise) -> Finding:
         """The finding on a promise. Raises `KeyError` when it was not checked."""
         for finding in self.findings:
-            if finding.promise is promise:
+            if finding.promise == promise:
                 return finding
         raise KeyError(promise)
 

@@ -14,7 +14,7 @@ from upheaval.campaign.memory import FailedSeeds
 from upheaval.campaign.seed import Fate, FaultCounts, SeedOrigin, SeedOutcome, keep_seed
 from upheaval.campaign.seeds import parse_seeds
 from upheaval.campaign.shrink import shrink
-from upheaval.checkers.promises import Promise
+from upheaval.checkers.promises import promise_of
 from upheaval.cli.new_folder import RUNS, run_folder
 from upheaval.cli.progress import BAR_LENGTH, ProgressLine
 from upheaval.errors import UsageError
@@ -123,9 +123,8 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
         command += ["--service", own.service, *(["--user", own.user] if own.user else [])]
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
     left = f"\n  left: {outcome.folder}" if outcome.folder else ""
-    return (
-        f"seed {seed}: {outcome.verdict}, {Promise(outcome.promise).sentence}: {outcome.detail}\n  again: {again}{left}"
-    )
+    promise = promise_of(outcome.promise).sentence
+    return f"seed {seed}: {outcome.verdict}, {promise}: {outcome.detail}\n  again: {again}{left}"
 
 
 def _progress(summary: Summary, seeds: int, elapsed_s: float) -> str:

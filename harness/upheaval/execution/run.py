@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.promises import Promise
+from upheaval.checkers.promises import OwnPromise, Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.cluster import companion_control, end_run, perform
@@ -141,6 +141,9 @@ def judge(scenario: Scenario, run: RunFolder) -> Report:
     """
     whole = verify_run(run.path)
     wanted = {*ALWAYS_JUDGED, *(scenario.promises or (finding.promise for finding in whole.findings))}
+    if scenario.cluster.model:
+        own = (each.promise for each in whole.findings if isinstance(each.promise, OwnPromise))
+        wanted |= {Promise.LINEARIZABLE, *own}
     findings = [_all_done(scenario, run, finding) for finding in whole.findings if finding.promise in wanted]
     # Nothing else says as much.
     findings.sort(key=lambda finding: finding.promise is not Promise.RUN_ENDED)

@@ -21,6 +21,7 @@ from upheaval.records import (
     Operation,
     Outcome,
     SessionEnd,
+    answer_text,
     call_digest,
     decode_operation,
     decode_result,
@@ -191,7 +192,7 @@ class ClusterUser(User):  # type: ignore[misc]
         `accepts` takes. An acknowledged call must lie in the log: it is looked up by the digest of its payload.
         """
         payload = bytes(payload)
-        attempt = _Attempt(Function.CALL, name, call_digest(payload), payload, accepts, lambda _: (None, None))
+        attempt = _Attempt(Function.CALL, name, call_digest(payload), payload, accepts, _answered)
         self._try(attempt, self.new_id())
         return attempt.answer
 
@@ -292,6 +293,10 @@ class ClusterUser(User):  # type: ignore[misc]
 def _decoded(answer: bytes) -> tuple[Json, int]:
     _, position, result, refusal = decode_result(answer)
     return {"error": refusal} if refusal else result, position
+
+
+def _answered(answer: bytes) -> tuple[Json, None]:
+    return answer_text(answer), None
 
 
 def _require_opaque(payload: bytes) -> None:

@@ -17,6 +17,11 @@ from upheaval.records.companions import (
     note_companion as note_companion,
     note_position as note_position,
 )
+from upheaval.records.connect_attempts import (
+    ConnectAnswer as ConnectAnswer,
+    ConnectAttempt as ConnectAttempt,
+    WrongCredentials as WrongCredentials,
+)
 from upheaval.records.history import (
     LEDGER as LEDGER,
     SHIPPED as SHIPPED,
@@ -100,6 +105,8 @@ from upheaval.records.seal import (
 )
 from upheaval.records.service_messages import (
     Credit as Credit,
+    answer_bytes as answer_bytes,
+    answer_text as answer_text,
     call_digest as call_digest,
     decode_credit as decode_credit,
     decode_operation as decode_operation,

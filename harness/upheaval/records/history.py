@@ -31,7 +31,7 @@ class Function(StrEnum):
     CANCEL = "cancel"
     FIRED = "fired"
     CALL = "call"
-    """A request to a service of a user's own: its payload is known by its digest only, its answer not at all."""
+    """A request to a service of a user's own: its payload is known by its digest only."""
 
 
 LEDGER: Final = (Function.TRANSFER, Function.BALANCES)
@@ -71,10 +71,10 @@ class Operation:
     to cancel, the SHA-256 of a call's payload (`key` is its name), None for reads. `result` is what came back: the
     value or list read, True or False of a compare-and-set, of a transfer and of a cancellation, the text of an echo,
     `[name, balance]` of each account (name empty: in flight), the deadline of a timer, `[id, deadline, fired at, how
-    often]` of each timer of a group that has fired, None otherwise. Times are nanoseconds of the host's monotonic
-    clock: `invoke_ns` right before the first offer, `complete_ns` after the response was decoded (None without one).
-    `position` is the log position that the service reported (None without a response), `session` the cluster session
-    that took the request (None when none did, or it was not written down).
+    often]` of each timer of a group that has fired, the answer to a call as text (`answer_text`), None otherwise. Times
+    are nanoseconds of the host's monotonic clock: `invoke_ns` right before the first offer, `complete_ns` after the
+    response was decoded (None without one). `position` is the log position that the service reported (None without a
+    response), `session` the cluster session that took the request (None when none did, or it was not written down).
     """
 
     id: int

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
+from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, parse_connect_attempt
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
 from upheaval.records.session_ends import SessionEnd, parse_session_end
@@ -83,6 +84,10 @@ class Manifest:
     more_services: tuple[str, ...] = ()
     source: str = ""
     """The folder with the code of a user's service, on the machine that made the run."""
+    model: str = ""
+    """What the user says of his service: `module:Class`, or a module with promises."""
+    model_source: str = ""
+    """The folder with that code."""
     source_digest: str = ""
     """Of that code when the run began, see `own_source`."""
     seed: int | None = None
@@ -221,6 +226,7 @@ class RunFolder:
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
         self.sessions_file = self.path / SESSIONS_NAME
+        self.attempts_file = self.path / ATTEMPTS_NAME
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
         self.seal_file = self.path / "seal.json"
@@ -278,6 +284,15 @@ class RunFolder:
     def read_session_ends(self) -> Iterator[SessionEnd]:
         """What clients wrote down of their sessions; none when the file does not exist."""
         return _values(parse_session_end, self.sessions_file)
+
+    def add_attempt(self, attempt: ConnectAttempt) -> None:
+        """Append to `attempts.jsonl`."""
+        self.unseal()
+        _append_line(self.attempts_file, attempt.to_json())
+
+    def read_attempts(self) -> Iterator[ConnectAttempt]:
+        """What came of attempts with wrong credentials; none when the file does not exist."""
+        return _values(parse_connect_attempt, self.attempts_file)
 
     def add_fault(self, fault: FaultRecord) -> None:
         """Append a fault to `faults.jsonl`."""

@@ -105,6 +105,18 @@ def call_digest(payload: Buffer) -> str:
     return hashlib.sha256(payload).hexdigest()
 
 
+def answer_text(answer: Buffer) -> str:
+    """The answer to a call as the history has it: UTF-8, other bytes as lone surrogates; `answer_bytes` is the way
+    back.
+    """
+    return bytes(answer).decode("utf-8", "surrogateescape")
+
+
+def answer_bytes(text: str) -> bytes:
+    """The answer to a call that the history has as text."""
+    return text.encode("utf-8", "surrogateescape")
+
+
 def decode_result(payload: Buffer) -> tuple[int, int, Json, str]:
     """Operation id, log position, result and error text ("" for none) of a response. Raises `DecodeError`."""
     response = encoding.decode_response(payload)

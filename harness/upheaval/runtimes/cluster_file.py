@@ -11,6 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.own_model_process import load_model, shown_error
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import (
     MEMBERS_MAX,
@@ -23,8 +24,9 @@ from upheaval.records import (
 )
 from upheaval.runtimes.ports import LOWEST_PORT, highest_base_port
 from upheaval.security import policy as security
-from upheaval.system import ClusterSpec, SystemUnderTest
+from upheaval.system import ClusterSpec, SystemUnderTest, on_python_path
 from upheaval_node import __version__
+from upheaval_node.errors import NodeError
 from upheaval_node.suggestions import did_you_mean
 
 FORMAT: Final = 1
@@ -46,6 +48,23 @@ def check(spec: ClusterSpec, system: SystemUnderTest) -> None:
     if spec.credentials:
         security.require_credentials_file(Path(spec.credentials))
     system.check(spec)
+    if spec.model:
+        _check_model(spec)
+
+
+def _check_model(spec: ClusterSpec) -> None:
+    if ":" not in spec.service:
+        raise UsageError(f"model {spec.model!r}: a model is for a service of one's own, {spec.service} has its own")
+    if not spec.source:
+        # The image brings the service: where the model lies is known when it is needed.
+        return
+    try:
+        with on_python_path((spec.source,)):
+            load_model(spec.model)
+    except NodeError as error:
+        raise UsageError(str(error)) from error
+    except Exception as error:
+        raise UsageError(f"model {spec.model!r}: {shown_error(error)}") from error
 
 
 def save(spec: ClusterSpec, runtime: str, folder: Path) -> None:

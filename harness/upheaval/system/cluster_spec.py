@@ -26,6 +26,8 @@ class ClusterSpec:
     """What runs beside it in each member, as shipped services, in order of their service ids from 1 on."""
     source: str = ""
     """The folder with the code of a service of one's own, which containers get a copy of; empty for the current one."""
+    model: str = ""
+    """`module:Class` of a model of that service, or a module with promises, in the same folder; empty for none."""
     ignored: tuple[str, ...] = ()
     """Patterns of names, and of paths below `source`, that containers do not get."""
     image: str = ""
@@ -58,6 +60,11 @@ class ClusterSpec:
             credentials=_absolute(self.credentials),
             python_path=(str(Path(self.source).absolute()),) if has_code else (),
         )
+
+    @property
+    def model_source(self) -> str:
+        """The folder with the code of the model; empty without one."""
+        return str(Path(self.source).absolute()) if self.model else ""
 
     @property
     def is_service_here(self) -> bool:

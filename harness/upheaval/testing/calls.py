@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Self
 
-from upheaval.records import Function, Operation, Outcome, call_digest
+from upheaval.records import Function, Operation, Outcome, answer_text, call_digest
 from upheaval_node.client.driver import NotSent, OutcomeUnknown
 
 NAME: Final = "request"
@@ -33,8 +33,9 @@ class Client(ABC):
         if self._calls is None:
             return self._ask(payload)
         try:
-            with self._calls.call(self._slot, payload):
-                return self._ask(payload)
+            with self._calls.call(self._slot, payload, self._session_id) as answers:
+                answers.append(self._ask(payload))
+                return answers[0]
         except OutcomeUnknown:
             self._slot = self._calls.new_process()
             raise
@@ -51,6 +52,10 @@ class Client(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @abstractmethod
+    def _session_id(self) -> int | None:
+        """The cluster session that took the last request; None when none did."""
 
     @abstractmethod
     def _ask(self, payload: bytes) -> bytes:
@@ -73,11 +78,17 @@ class CallLog:
         return next(self._processes)
 
     @contextmanager
-    def call(self, process: int, payload: bytes) -> Iterator[None]:
-        """Around one call. What ends it by anything but an answer or `NotSent` leaves its outcome unknown."""
+    def call(
+        self, process: int, payload: bytes, session_id: Callable[[], int | None] = lambda: None
+    ) -> Iterator[list[bytes]]:
+        """Around one call, whose answer is put into the list.
+
+        What ends it by anything but an answer or `NotSent` leaves its outcome unknown.
+        """
         invoke_ns, outcome = self._clock_ns(), Outcome.UNKNOWN
+        answers: list[bytes] = []
         try:
-            yield
+            yield answers
             outcome = Outcome.OK
         except NotSent:
             outcome = Outcome.FAIL
@@ -96,5 +107,7 @@ class CallLog:
                         invoke_ns=invoke_ns,
                         complete_ns=complete_ns,
                         outcome=outcome,
+                        result=answer_text(answers[0]) if answers else None,
+                        session=None if outcome is Outcome.FAIL else session_id(),
                     )
                 )

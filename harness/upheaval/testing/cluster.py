@@ -75,10 +75,10 @@ class Cluster:
 
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, without what the patterns in `ignored` name, unless an
-    `image` of one's own brings the service. `runtime` is `process`, `simulated` or `docker`. `links`: real members
-    reach each other through proxies, which faults of links need; simulated ones always do. Everything the run leaves
-    lies in `folder`. `restore_from` is the folder of a backup or a standby, or of a member that is down, which the
-    members begin with.
+    `image` of one's own brings the service. `model` is what its answers are judged by (`upheaval.Model`).
+    `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
+    faults of links need; simulated ones always do. Everything the run leaves lies in `folder`. `restore_from` is the
+    folder of a backup or a standby, or of a member that is down, which the members begin with.
     """
 
     def __init__(
@@ -92,6 +92,7 @@ class Cluster:
         sync_level: int = 0,
         components: str = TOGETHER,
         image: str | None = None,
+        model: str = "",
         ignored: Sequence[str] = (),
         links: bool = False,
         folder: str | os.PathLike[str] | None = None,
@@ -116,6 +117,7 @@ class Cluster:
             service=service,
             source=str(source_path or ""),
             image=image or "",
+            model=model,
             ignored=tuple(ignored),
         )
         make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)

@@ -138,6 +138,9 @@ class LiveClient(Client):
         """End the session and release its sockets."""
         self._client.close()
 
+    def _session_id(self) -> int:
+        return int(self._client.session.session_id)
+
     def _ask(self, payload: bytes) -> bytes:
         try:
             return self._client.request(payload)

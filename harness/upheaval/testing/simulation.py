@@ -43,6 +43,7 @@ class SimulatedBackend(SimulatedTarget):
             service=spec.service,
             more_services=spec.more_services,
             source=spec.source,
+            model=spec.model,
             folder=folder,
             traces_protocol=True,
         )
@@ -171,6 +172,9 @@ class SimulatedClient(Client):
             session = self._session
             self._process.post(session.close)
         raise OutcomeUnknown("no answer within the time-out: the outcome of the request is unknown")
+
+    def _session_id(self) -> int | None:
+        return None if self._session is None else int(self._session.session_id)
 
     def close(self) -> None:
         """End the session, in the client's next turn."""
