@@ -18,7 +18,7 @@ from upheaval.checkers.own_replay import CannotReplay, OwnReplay, ask
 from upheaval.checkers.replay_process import Order, Task
 from upheaval.checkers.state_diff import state_difference
 
-LONGEST_S: Final = 90.0
+LONGEST_S: Final = 180.0
 """Afterwards what is known by then is told."""
 SAMPLES: Final = 60
 """States of one replay that are compared at a time."""

@@ -303,16 +303,13 @@ class Replay:
                 )
 
     def watch(self, message: LoggedMessage) -> tuple[tuple[bytes, ...], BaseException | None]:
-        """Apply it; what all clients heard, and what the service raised."""
-        heard: list[bytes] = []
-        sessions = [each for each in self._cluster.sessions.values() if isinstance(each, _Session)]
-        for session in sessions:
-            session.heard = heard
+        """Apply it; what all clients heard, of one that `hears`, and what the service raised."""
+        for session_id in self._cluster.sessions:
+            self.heard(session_id)
         self._failing.last = None
         self.apply(message)
-        for session in sessions:
-            session.heard = None
-        return tuple(heard), self._failing.last
+        heard = tuple(answer for session_id in self._cluster.sessions for answer in self.heard(session_id))
+        return heard, self._failing.last
 
     def form(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
         """What of a state is compared: the canonical form that the service names, or all of it where that raises."""

@@ -49,7 +49,7 @@ except (ImportError, AttributeError):
 os.execv(sys.executable, [sys.executable, "-P", "-m", *sys.argv[1:]])
 """
 """Where the system allows it: two processes that do the same have their objects at the same addresses."""
-LAUNCHER: Final = (sys.executable, "-c", _SAME_ADDRESSES)
+LAUNCHER: Final = (sys.executable, "-I", "-S", "-c", _SAME_ADDRESSES)
 """The command of the process, to which the name of a module and its arguments are added."""
 
 

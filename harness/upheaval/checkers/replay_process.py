@@ -199,7 +199,7 @@ def _begun(order: Order, log: Sequence[LoggedMessage]) -> Replay:
         _replayed(order.service, log)
     role = ClusterRole.LEADER if Cause.ROLE in changed else ClusterRole.FOLLOWER
     member = Member(_OTHER_MEMBER if Cause.ROLE in changed else -1, role, Cause.BACKGROUND in changed)
-    return Replay(order.service, is_own=True, member=member)
+    return Replay(order.service, is_own=True, hears=True, member=member)
 
 
 def _entry(message: LoggedMessage) -> str:
@@ -289,18 +289,18 @@ def _shown(answer: Sequence[bytes]) -> str:
     return repr(b" ".join(answer).decode("utf-8", "backslashreplace")[: _SHOWN // 2]) if answer else "nothing"
 
 
+def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
+    """The log of a member up to there."""
+    messages = (LoggedMessage(*each) for each in RecordedLog(RunFolder(run).member(member)).messages())
+    return [message for message in messages if message.position <= end]
+
+
 _TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], Mapping[str, object]]]] = {
     Task.JUDGE: _judge,
     Task.FORMS: _forms,
     Task.SAMPLES: _samples,
     Task.SHOW: _show,
 }
-
-
-def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
-    """The log of a member up to there."""
-    messages = (LoggedMessage(*each) for each in RecordedLog(RunFolder(run).member(member)).messages())
-    return [message for message in messages if message.position <= end]
 
 
 def main() -> None:
