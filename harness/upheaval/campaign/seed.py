@@ -263,7 +263,7 @@ class SeedRun:
             self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
         for finding in self.report.findings:
-            self._fail(finding.verdict, finding.promise, finding.detail)
+            self._fail(finding.verdict, finding.promise, finding.evidence)
         companion = self.swarm.variations.companion
         if companion is not None and companion.is_restored and self.outcome.is_valid:
             self._restore(companion.config.name)
