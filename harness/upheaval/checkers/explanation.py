@@ -6,7 +6,6 @@ done for runs that are invalid already, in bounded time.
 """
 
 import time
-from base64 import b64decode
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Any, Final
 
 from upheaval.checkers.causes import CONDITIONS, OF_MEMBERS, Cause, Explanation
 from upheaval.checkers.own_replay import CannotReplay, OwnReplay, ask
-from upheaval.checkers.replay_process import Order, Task
+from upheaval.checkers.replay_process import Order, Task, decode_state
 from upheaval.checkers.state_diff import state_difference
 
 LONGEST_S: Final = 180.0
@@ -82,7 +81,7 @@ class _Replays:
             one, two = self._asked([replace(each, low=low, high=high) for each in both])
             low, high = _interval(one["samples"], two["samples"], low)
         one, two = self._asked([replace(each, task=Task.SHOW, high=high) for each in both])
-        states = [[b64decode(message) for message in each["state"]] for each in (one, two)]
+        states = [decode_state(each["state"]) for each in (one, two)]
         names = ("the one", "the other")
         difference = state_difference(states[0], states[1], names) if states[0] != states[1] else ""
         return Explanation(causes, one["position"], one["entry"], (one["result"], two["result"]), difference)

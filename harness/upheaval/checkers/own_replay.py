@@ -4,21 +4,16 @@ The service's code runs in a process of its own, `replay_process`, under other c
 cannot be run, or was changed since the run, nothing is found out, and why.
 """
 
-import json
-import subprocess
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
-from upheaval.checkers import replay_conditions
 from upheaval.checkers.causes import CONDITIONS, EXTERNAL, Cause
-from upheaval.checkers.replay_process import Order, Task, encode_states
+from upheaval.checkers.own_process import TIMEOUT_S, ask_own_code
+from upheaval.checkers.replay_process import MODULE, Order, Task, encode_state
 from upheaval.errors import HarnessError
 from upheaval.records import Manifest, RunFolder, read_origin, source_digest
-
-TIMEOUT_S: Final = 60.0
-_SHOWN: Final = 200
 
 
 class CannotReplay(HarnessError):
@@ -51,7 +46,7 @@ class OwnReplay:
     @property
     def changed(self) -> tuple[Cause, ...]:
         """What the replay had otherwise than members."""
-        return () if self.order is None else tuple(Cause(each) for each in self.order.changed)
+        return () if self.order is None else self.order.changed
 
 
 def replay_own(
@@ -79,39 +74,17 @@ def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
     hashes = {int(position): each for position, each in told["hashes"].items()}
     forms = told["forms"]
     if told["has_form"]:
-        forms |= ask(replace(order, task=Task.FORMS), encode_states({tuple(state) for state in states}))["forms"]
+        forms |= ask(replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
     return OwnReplay(hashes, forms, told["form_error"], told["difference"], told["position"], order)
 
 
-def ask(order: Order, given: str = "", timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
     """What the process tells. Raises `CannotReplay`."""
-    try:
-        done = _run(order, given, timeout_s)
-    except subprocess.TimeoutExpired:
-        raise CannotReplay(f"its code did not end within {timeout_s:g} s") from None
-    try:
-        told = json.loads(done.stdout.splitlines()[-1])
-    except (LookupError, ValueError):
-        told = None
-    if not isinstance(told, dict):
-        last = next(reversed(done.stderr.splitlines()), f"status {done.returncode}")
-        raise CannotReplay(f"its code cannot be run here: {last[:_SHOWN]}")
+    given = {**asdict(order), "states": [encode_state(state) for state in states]}
+    told = ask_own_code(MODULE, given, order.changed, timeout_s)
+    if isinstance(told, str):
+        raise CannotReplay(told)
     return told
-
-
-def _run(order: Order, given: str, timeout_s: float) -> subprocess.CompletedProcess[str]:
-    changed: Collection[Cause] = [Cause(each) for each in order.changed]
-    with replay_conditions.directory(changed) as directory:
-        return subprocess.run(
-            [*replay_conditions.LAUNCHER, "upheaval.checkers.replay_process", order.to_json()],
-            input=given,
-            capture_output=True,
-            text=True,
-            timeout=timeout_s,
-            env=replay_conditions.environment(changed),
-            cwd=directory,
-            check=False,
-        )
 
 
 def why_no_service(run: RunFolder, manifest: Manifest) -> str:

@@ -1,4 +1,4 @@
-"""The process in which the code of a user's service reads a log: `python -m upheaval.checkers.replay_process ORDER`.
+"""The process in which the code of a user's service reads a log: `python -m upheaval.checkers.replay_process`.
 
 It runs under the conditions that its order asks for, and does one of these:
 
@@ -7,27 +7,27 @@ It runs under the conditions that its order asks for, and does one of these:
   snapshot forgets shows in the answers. The same is done where most sessions were open, because what belongs to closed
   ones does not show at the end. Another copy that reads the whole log must answer as the first one does, or answers say
   nothing. Each copy is in a child of the process.
-- `forms`: the canonical forms of states that come by standard input.
+- `forms`: the canonical forms of states that it is given.
 - `samples`: the states at some entries of the log.
 - `show`: one entry, what came of it, and the state after it.
 """
 
-import json
 import os
 import pickle
 import signal
 import sys
 import traceback
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from upheaval.checkers import replay_conditions
 from upheaval.checkers.causes import Cause
 from upheaval.checkers.outside import Outside
+from upheaval.checkers.own_process import answer_once
 from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.replay import (
     ExpectedState,
@@ -44,6 +44,7 @@ from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.service.api import ClusterRole
 
+MODULE: Final = "upheaval.checkers.replay_process"
 PROBES: Final = 200
 """So many of the last messages of clients are given once more."""
 LONGEST_S: Final = 60
@@ -75,23 +76,24 @@ class Order:
     run: str
     member: int
     end: int
-    changed: tuple[str, ...]
+    changed: tuple[Cause, ...]
     task: str = Task.JUDGE
     low: int = -1
     high: int = -1
     count: int = 0
 
-    def to_json(self) -> str:
-        """As the argument of the process."""
-        return json.dumps(asdict(self))
+
+def encode_state(state: Sequence[bytes]) -> list[str]:
+    """As JSON has it, here and in the process."""
+    return [b64encode(message).decode() for message in state]
 
 
-def encode_states(states: Collection[Sequence[bytes]]) -> str:
-    """As standard input of the process."""
-    return json.dumps([[b64encode(message).decode() for message in state] for state in states])
+def decode_state(state: Sequence[str]) -> list[bytes]:
+    """As `encode_state` was given it."""
+    return [b64decode(message) for message in state]
 
 
-def _judge(order: Order, log: Sequence[LoggedMessage]) -> Mapping[str, object]:
+def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     told, states = _apart(lambda: _states(order.service, log))
     places = [(log, states[-1])] if states else []
     if places:
@@ -157,9 +159,8 @@ def _apart(work: Callable[[], _Result]) -> _Result:
     return returned
 
 
-def _forms(order: Order, _: Sequence[LoggedMessage]) -> Mapping[str, object]:
-    replay = Replay(order.service, is_own=True)
-    states = [[b64decode(message) for message in state] for state in json.load(sys.stdin)]
+def _forms(service: str, states: Sequence[Sequence[bytes]]) -> dict[str, object]:
+    replay = Replay(service, is_own=True)
     return {"forms": {state_hash(state): _form(replay, state) for state in states}}
 
 
@@ -168,7 +169,7 @@ def _form(replay: Replay, state: Sequence[bytes]) -> str:
     return state_hash(replay.form(state))
 
 
-def _samples(order: Order, log: Sequence[LoggedMessage]) -> Mapping[str, object]:
+def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     high = order.high if order.high >= 0 else len(log) + order.high
     step = max(-(-(high - order.low) // order.count), 1)
     wanted = {*range(high, order.low, -step)}
@@ -181,7 +182,7 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> Mapping[str, object]
     return {"samples": taken}
 
 
-def _show(order: Order, log: Sequence[LoggedMessage]) -> Mapping[str, object]:
+def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     replay = _begun(order, log)
     for message in log[: order.high]:
         replay.apply(message)
@@ -190,11 +191,11 @@ def _show(order: Order, log: Sequence[LoggedMessage]) -> Mapping[str, object]:
     state = replay.form(replay.state().messages)
     result = _shown(heard) if error is None else _raised(error)
     told = {"entry": _entry(last), "result": result, "position": last.position}
-    return {**told, "state": [b64encode(message).decode() for message in state]}
+    return {**told, "state": encode_state(state)}
 
 
 def _begun(order: Order, log: Sequence[LoggedMessage]) -> Replay:
-    changed = [Cause(each) for each in order.changed]
+    changed = order.changed
     if Cause.INSTANCES in changed:
         _replayed(order.service, log)
     role = ClusterRole.LEADER if Cause.ROLE in changed else ClusterRole.FOLLOWER
@@ -295,28 +296,24 @@ def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
     return [message for message in messages if message.position <= end]
 
 
-_TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], Mapping[str, object]]]] = {
+_TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], dict[str, object]]]] = {
     Task.JUDGE: _judge,
-    Task.FORMS: _forms,
     Task.SAMPLES: _samples,
     Task.SHOW: _show,
 }
 
 
-def main() -> None:
-    """Tell it as one line of JSON, the last one: the service may print."""
-    order = Order(**json.loads(sys.argv[1]))
-    log = read_log(order.run, order.member, order.end)
-    sys.path.insert(0, order.source)
-    kept = replay_conditions.enter([Cause(each) for each in order.changed])
+def _answer(told: dict[str, Any]) -> dict[str, object]:
+    states = [decode_state(state) for state in told.pop("states")]
+    order = Order(**{**told, "changed": tuple(Cause(each) for each in told["changed"])})
+    log = [] if order.task == Task.FORMS else read_log(order.run, order.member, order.end)
+    kept = replay_conditions.enter(order.changed)
     outside = Outside(order.source)
     outside.listen()
-    told = {**_TASKS[order.task](order, log), "asked": list(outside.asked)}
-    print("\n" + json.dumps(told), flush=True)
+    answer = _forms(order.service, states) if order.task == Task.FORMS else _TASKS[order.task](order, log)
     del kept
-    # Threads of the service are not waited for.
-    os._exit(0)
+    return {**answer, "asked": list(outside.asked)}
 
 
 if __name__ == "__main__":
-    main()
+    answer_once(_answer)
