@@ -48,6 +48,8 @@ class ExpectedState:
     timers: tuple[tuple[int, int], ...]
     offered: int
     pending: tuple[bytes, ...]
+    time: int = 0
+    """Cluster time of the entry there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +192,7 @@ class Replay:
         """What the canonical form raised last."""
         self._service = load_service(service)
         if state is not None:
-            self._cluster.log_position = state.position
+            self._cluster.log_position, self._cluster.time = state.position, state.time
             self._cluster.sessions = {each: _Session(each) for each in state.sessions}
             self._cluster.timers = dict(state.timers)
             self._cluster.offered = state.offered
@@ -227,6 +229,7 @@ class Replay:
             timers,
             cluster.offered,
             tuple(cluster.pending),
+            cluster.time,
         )
 
     def apply(self, message: LoggedMessage) -> bool:
