@@ -104,6 +104,8 @@ def book_and_leave(cluster: Cluster, source: Path) -> None:
 def book_and_change_rates(cluster: Cluster, source: Path) -> None:
     """Somebody writes another price into the file while the cluster runs."""
     book(cluster, source)
+    # A member that lags would read the new price for a request before.
+    cluster.converge()
     (source / "rates.json").write_text('{"ticket": 15}')
     ask(client_of(cluster), id=0, seat="last")
 

@@ -22,7 +22,6 @@ LONGEST_S: Final = 180.0
 SAMPLES: Final = 60
 """States of one replay that are compared at a time."""
 _AT_ONCE: Final = 2
-_OF_FILES: Final = (Cause.EACH_REPLAY, Cause.DIRECTORY)
 
 
 def explain(own: OwnReplay, position: int) -> Explanation | None:
@@ -46,10 +45,10 @@ class _Replays:
     def explained(self, changed_state: str) -> Explanation | None:
         usual, again = self._asked([self._order] * 2)
         explanation = self._compared(usual, again, changed_state)
-        if explanation is None:
-            return None
-        wanted = {Cause.OUTSIDE if each in _OF_FILES else each for each in explanation.causes}
-        return replace(explanation, asked=tuple(text for cause, text in usual["asked"] if cause in wanted))
+        causes = () if explanation is None else explanation.causes
+        # A thread may hide behind any of them: its turns are other ones in each replay.
+        asked = tuple(text for cause, text in usual["asked"] if cause in {*causes, Cause.OUTSIDE})
+        return replace(explanation or Explanation(()), asked=asked) if explanation or asked else None
 
     def _compared(self, usual: dict[str, Any], again: dict[str, Any], changed_state: str) -> Explanation | None:
         if usual["samples"] != again["samples"]:
