@@ -15,6 +15,7 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession, functions as F
 
 from upheaval.checkers.absence import TakenSnapshots, taken_snapshots
+from upheaval.checkers.causes import parse_explanation
 from upheaval.checkers.client_times import ClientTimes, client_times
 from upheaval.checkers.endings import check_endings
 from upheaval.checkers.faults import admin_commands_proved
@@ -108,6 +109,7 @@ def _finding(told: dict[str, Any]) -> Finding:
         "promise": promise_of(told["promise"]),
         "verdict": Verdict(told["verdict"]),
         "members": tuple(told["members"]),
+        "explanation": None if told["explanation"] is None else parse_explanation(told["explanation"]),
     }
     return Finding(**{**told, **known})
 

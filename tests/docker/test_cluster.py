@@ -2,13 +2,14 @@
 
 import contextlib
 import json
+import re
 import signal
 from pathlib import Path
 
 import pytest
 
 from support.docker_runs import left_of
-from upheaval.errors import EnvironmentFault
+from upheaval.errors import EnvironmentFault, UnknownOutcome
 from upheaval.runtimes.docker.cluster import DockerCluster
 from upheaval.runtimes.docker.engine import Client
 from upheaval.system import LEADER, ClusterSpec
@@ -52,6 +53,23 @@ def test_a_killed_leader_is_replaced_and_returns_with_its_log(cluster: DockerClu
     assert returned.leader_member_id == successor
     converge = cluster.converge()
     assert converge.reached, converge.why
+
+
+def test_a_failed_wait_names_the_stall_of_a_member_in_a_container(cluster: DockerCluster) -> None:
+    leader = cluster.wait_until_leader()
+    (paused,) = [each for each in cluster.members if each.member_id == (leader + 1) % 3]
+
+    def pauses() -> bool:
+        paused.node.pause()
+        cluster.let_pass(0.5)
+        paused.node.resume()
+        cluster.wait_until_caught_up(paused.member_id)
+        return False
+
+    with pytest.raises(UnknownOutcome) as failed:
+        cluster.wait_until(pauses, 3.0, "such thing")
+    stalls = str(failed.value).partition("; meanwhile ")[2]
+    assert re.search(rf"a stall of [0-9]+ ms \(member-{paused.member_id}/trace\.jsonl:[0-9]+\)", stalls), failed.value
 
 
 def test_a_paused_leader_is_replaced_and_follows_when_it_goes_on(cluster: DockerCluster) -> None:

@@ -1,6 +1,7 @@
 """The pytest plugin on containers, in a stranger's environment: the example, an image of the user's, every end."""
 
 import io
+import json
 import signal
 import tarfile
 import xml.etree.ElementTree as ET
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from support.docker_runs import left_of
+from support.built_images import output_of
+from support.docker_runs import left_of, upheaval
 from support.stranger import (
     BANK,
     FOR_CONTAINERS,
@@ -19,16 +21,37 @@ from support.stranger import (
     run_ids,
     waiting_pytest,
 )
+from support.wheels import make_wheel
 from upheaval.runtimes.docker import labels
 from upheaval.runtimes.docker.engine import Client
 
 ON_DOCKER = ("--runtime", "docker")
 TIMEOUT_S = 400
+LARGE = 100_000_000
+SOURCES_MAX = 300_000
+"""Bytes of the example's own files, and of the folders that they lie in."""
 
 FAILING = """
 def test_it(cluster, workload):
     counts = workload.wait_for(20)
     assert counts is None
+"""
+
+MEASURING = """
+from pathlib import Path
+
+from upheaval.runtimes.docker.engine import connected
+
+def test_sizes(cluster):
+    with connected() as client:
+        found = client.containers.list(filters={"label": f"upheaval.run-id={cluster.run.read_manifest().run_id}"})
+        assert len(found) == 2
+        for each in found:
+            for name, command in (("size", "du -sb source"), ("files", "find source -type f")):
+                status, output = each.exec_run(["sh", "-c", command])
+                assert status == 0, output
+                with Path(name).open("ab") as file:
+                    file.write(output)
 """
 
 
@@ -80,6 +103,53 @@ def test_an_image_of_the_users_brings_the_service(tmp_path: Path, python: Path, 
     (run,) = (bank / "runs").iterdir()
     assert bank_image in (run / "cluster.json").read_text()
     assert not (run / "member-0" / "source").exists()
+
+
+def test_a_service_beside_its_runs_is_copied_alone_and_not_back(
+    tmp_path: Path, python: Path, node_image: str, engine: Client
+) -> None:
+    bank = copy_of_the_bank(tmp_path / "bank")
+    (bank / "tests" / "test_sizes.py").write_text(MEASURING)
+    for place in ("runs/earlier/member-0", "env/lib", "node_modules"):
+        (bank / place).mkdir(parents=True)
+        with (bank / place / "large").open("wb") as file:
+            file.truncate(LARGE)
+    (bank / "env" / "pyvenv.cfg").touch()
+    (bank / "some.whl").touch()
+    for _ in range(2):
+        done = pytest_in(bank, python, *ON_DOCKER, "--members", "2", "-k", "sizes", "--keep-runs", timeout_s=TIMEOUT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+    sizes = [int(line.split()[0]) for line in (bank / "size").read_text().splitlines()]
+    assert len(sizes) == 4
+    assert max(sizes) < SOURCES_MAX
+    copied = set((bank / "files").read_text().splitlines())
+    assert "source/bank/service.py" in copied
+    assert not any("large" in each or each.endswith(".whl") or "runs/" in each for each in copied)
+    kept = [each for each in (bank / "runs").iterdir() if each.name != "earlier"]
+    assert len(kept) == 2
+    for run in kept:
+        assert not list(run.glob("member-*/source"))
+        assert sum(each.stat().st_blocks * 512 for each in run.rglob("*") if each.is_file()) < LARGE
+
+
+def test_the_image_of_a_service_has_its_packages(tmp_path: Path, python: Path, node_image: str, engine: Client) -> None:
+    bank = copy_of_the_bank(tmp_path / "bank")
+    make_wheel(tmp_path, "greeting")
+    (bank / "requirements.txt").write_text("greeting\n")
+    service = bank / "bank" / "service.py"
+    service.write_text("import greeting\n" + service.read_text())
+    tag = "upheaval-test-own:1"
+    wheels = {"PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(tmp_path)}
+    try:
+        built = upheaval("images", "own", str(bank), "--tag", tag, "--offline", "--json", **wheels)
+        assert built.returncode == 0, built.stderr
+        assert json.loads(built.stdout)["files"] > 1
+        options = ("-o", f"upheaval_image={tag}", "-k", "happens_once")
+        done = pytest_in(bank, python, *ON_DOCKER, *options, timeout_s=TIMEOUT_S)
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert output_of(engine, tag, "ls /opt/own /opt/packages | grep -c -e runs -e greeting.py") == ["1"]
+    finally:
+        engine.images.remove(tag, force=True)
 
 
 def test_a_failed_test_leaves_what_its_members_wrote(

@@ -7,14 +7,19 @@ import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from html import escape
 from pathlib import Path
 
 import pytest
 
 from upheaval import Cluster, Verdict
+from upheaval.checkers.causes import Cause
 from upheaval.checkers.promises import Promise
+from upheaval.checkers.recordings import RecordedLog
 from upheaval.checkers.run import verify_run
+from upheaval.checkers.snapshots import read_snapshots
 from upheaval.checkers.verdict import Report
+from upheaval.cli.main import main
 from upheaval.cli.report import write_report
 from upheaval.report.logs import last_lines, read_logs
 from upheaval.runtimes.simulated.trace import Journal, SimulatedTracer
@@ -160,19 +165,75 @@ def test_a_state_that_is_not_what_the_log_and_the_snapshot_give_is_found(
     assert says in finding.detail
 
 
-@pytest.mark.parametrize("service", ["Dated", "Booted", "Zoned", "Configured", "Placed", "Addressed", "Drawn"])
-def test_a_state_that_depends_on_what_surrounds_the_process_is_found(
-    service: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("service", "cause", "differs"),
+    [
+        ("locks:Hashed", Cause.HASH_SEED, "['holders']['lock-0'] is "),
+        ("conditioned:Dated", Cause.CLOCK, "['holders']['lock-0'] is 2001 in the one and 1999 in the other"),
+        ("conditioned:Booted", Cause.CLOCK, "['holders']['lock-0'] is false in the one and true in the other"),
+        ("conditioned:Zoned", Cause.LOCALE, "['holders']['lock-0'] is \"00:00\" in the one and \"05:45\" in the other"),
+        ("conditioned:Configured", Cause.ENVIRONMENT, 'is "9" in the one and "none" in the other'),
+        ("conditioned:Placed", Cause.DIRECTORY, "is true in the one and false in the other"),
+        ("conditioned:Addressed", Cause.ADDRESSES, None),
+        ("conditioned:Drawn", Cause.RANDOM, "['holders']['lock-0'] is 0."),
+        ("conditioned:Shared", Cause.INSTANCES, "['holders']['lock-0'] is 1 in the one and 121 in the other"),
+        ("conditioned:Signed", Cause.ROLE, "['holders']['lock-0'] is -1 in the one and 7 in the other"),
+        ("conditioned:Busy", Cause.BACKGROUND, ""),
+        ("conditioned:Numbered", Cause.EACH_REPLAY, None),
+        ("conditioned:Filed", Cause.OUTSIDE, None),
+    ],
+)
+def test_why_a_state_is_not_what_the_log_gives_is_found(
+    service: str, cause: Cause, differs: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("UPHEAVAL_TEST_LIMIT", "9")
-    with run_of(service, tmp_path, module="conditioned") as cluster:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    limit = tmp_path / "limit"
+    limit.write_text("1")
+    module, _, name = service.partition(":")
+    with run_of(name, tmp_path, module=module) as cluster:
+        limit.write_text("2")
         report = cluster.verify()
-    # Two objects of one process never have one address.
-    members = Verdict.INVALID if service == "Addressed" else Verdict.VALID
-    assert report.finding(Promise.STATES_AGREE).verdict is members
     finding = report.finding(Promise.SNAPSHOT_IS_REPLAY)
     assert finding.verdict is Verdict.INVALID
     assert "a replay of the log gives another state" in finding.detail
+    explained = [each.explanation for each in report.findings if each.explanation is not None]
+    assert [each.causes for each in explained] == [(cause,)]
+    if differs is not None:
+        assert explained[0].entry.startswith("the message '{" if cause is not Cause.BACKGROUND else "")
+        assert differs in explained[0].difference
+    assert f"  {cause.sentence}\n" in str(report)
+
+
+def test_why_is_said_wherever_a_run_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with run_of("Hashed", tmp_path) as cluster, pytest.raises(AssertionError) as failed:
+        cluster.assert_valid()
+    sentence = Cause.HASH_SEED.sentence
+    assert sentence in str(failed.value)
+    assert escape(sentence) in write_report(cluster.run.path).read_text()
+    assert main(["verify", str(cluster.run.path)]) == 1
+    assert sentence in capsys.readouterr().out
+    assert main(["verify", str(cluster.run.path), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)["promises"]
+    (explained,) = [each["explanation"] for each in told if "explanation" in each]
+    assert explained["causes"] == [Cause.HASH_SEED]
+    assert explained["sentences"][0] == sentence
+    first = next(RecordedLog(cluster.run.member(0)).messages())[0]
+    assert explained["position"] > first
+    assert explained["results"] == ['\'{"id": 0, "requests": 1}\''] * 2
+
+
+@pytest.mark.parametrize(("service", "verdict"), [("Ordered", Verdict.VALID), ("Broken", Verdict.INVALID)])
+def test_the_form_that_a_service_names_is_what_is_compared(service: str, verdict: Verdict, tmp_path: Path) -> None:
+    """Members have hash seeds of their own."""
+    with run_of(service, tmp_path, module="conditioned", runtime="process") as cluster:
+        report = cluster.verify()
+    states = {each.hash for each in read_snapshots(cluster.run, cluster.run.read_manifest()).services}
+    assert len(states) > 1
+    for promise in (Promise.STATES_AGREE, Promise.SNAPSHOT_IS_REPLAY):
+        assert report.finding(promise).verdict is verdict
+    detail = report.finding(Promise.SNAPSHOT_IS_REPLAY).detail
+    assert ("states are compared as they are: the canonical form raises ValueError" in detail) is (service == "Broken")
 
 
 def test_what_does_not_decide_about_the_state_is_no_matter(tmp_path: Path) -> None:

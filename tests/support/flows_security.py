@@ -152,6 +152,7 @@ def certificates_are_renewed_under_load(guarded: Guarded) -> None:
         assert guarded.opens(gate.carol)
         counts = load.finish()
     assert counts.ok >= 600
+    cluster.try_strangers()
     converge = cluster.converge()
     assert converge.reached, converge.why
 
@@ -167,6 +168,7 @@ def the_run_is_valid_and_says_who_was_there(guarded: Guarded) -> None:
     found = {finding.promise: finding for finding in report.findings}
     assert report.verdict is Verdict.VALID, report.findings
     assert "all of 3 principals" in found[Promise.ONLY_CREDENTIALS].detail
+    assert "refused 3 times" in found[Promise.ONLY_CREDENTIALS].detail
     assert "client, member-0, member-1, member-2" in found[Promise.ONLY_AUTHORITY].detail
     for member_id in range(3):
         events = list(run.member(member_id).read_trace())

@@ -29,6 +29,7 @@ from upheaval.operations.simulated_restore import restore_into
 from upheaval.records import (
     ENDINGS,
     AdminCommand,
+    ConnectAnswer,
     Failure,
     Json,
     Outcome,
@@ -37,7 +38,6 @@ from upheaval.records import (
     write_atomically,
 )
 from upheaval.runtimes.simulated.errors import PromiseBroken
-from upheaval.runtimes.simulated.gate import Stranger, wrong_credentials
 from upheaval.runtimes.simulated.world import START_NS
 from upheaval.scenario import OwnCode
 from upheaval.workload import Load
@@ -161,7 +161,6 @@ class _Stage(SimulatedStage):
             traces_protocol=traces_protocol,
             make_load=Load if swarm.own is None else load_maker(swarm.own.user, swarm.own.source),
         )
-        self.stranger: Stranger | None = None
         self.taken: Counter[str] = Counter()
         for member_id, skew_ms in enumerate(swarm.skews_ms):
             self.cluster.move_clock(member_id, skew_ms)
@@ -169,7 +168,7 @@ class _Stage(SimulatedStage):
     def open(self, say: Callable[[str], None]) -> None:
         super().open(say)
         if self.cluster.gate is not None:
-            self.stranger = self.cluster.start_stranger()
+            self.cluster.start_stranger()
 
     def give(self, member_id: int, command: str) -> str:
         refusal = super().give(member_id, command)
@@ -264,7 +263,7 @@ class SeedRun:
             self._fail(Verdict.UNKNOWN, Promise.FOLDER_JUDGED, str(error))
             return
         for finding in self.report.findings:
-            self._fail(finding.verdict, finding.promise, finding.detail)
+            self._fail(finding.verdict, finding.promise, finding.evidence)
         companion = self.swarm.variations.companion
         if companion is not None and companion.is_restored and self.outcome.is_valid:
             self._restore(companion.config.name)
@@ -275,10 +274,10 @@ class SeedRun:
             proofs = prove_variations(self.cluster.run, self.swarm.members, drawn)
         except HarnessError as error:
             proofs = dict.fromkeys(drawn.drawn(), Proof(False, " ".join(str(error).split())))
-        if self.stage.stranger is not None:
-            refused = self.stage.stranger.refused
+        if self.cluster.gate is not None:
+            refused = sum(each.answer is ConnectAnswer.REFUSED for each in self.cluster.attempts)
             told = f"somebody without the right credentials was refused {refused} times"
-            proofs[Variation.CREDENTIALS] = Proof(refused >= len(wrong_credentials()), told)
+            proofs[Variation.CREDENTIALS] = Proof(self.cluster.has_refused_strangers(), told)
         for kind, proof in proofs.items():
             self._note(kind, proof)
 

@@ -1,23 +1,38 @@
 """The promises of a cluster that asks who somebody is: whom it served, and with whom it had connections.
 
-`security.json` of the run folder says who was to be let in; the log says who was, and each member's trace with whom it
-had connections. This module knows no cluster.
+`security.json` of the run folder says who was to be let in; the log says who was, `attempts.jsonl` what came of wrong
+credentials, and each member's trace with whom it had connections. This module knows no cluster.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.events import SessionFacts
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict, trace_missing
-from upheaval.records import Manifest, RunFolder, TraceEvent, jsonfields
+from upheaval.records import (
+    ConnectAnswer,
+    ConnectAttempt,
+    Manifest,
+    RunFolder,
+    TraceEvent,
+    WrongCredentials,
+    jsonfields,
+)
+from upheaval.records.connect_attempts import ATTEMPTS_NAME
 from upheaval_node.tls_files import member_name
 from upheaval_node.trace_kinds import TraceKind
 
 SECURITY_FILE: Final = "security.json"
 PRINCIPALS: Final = "principals"
 AUTHORITIES: Final = "authorities"
+
+_SHOWN: Final = {
+    WrongCredentials.SECRET: "a wrong secret of somebody known",
+    WrongCredentials.NAME: "a name that nobody has",
+    WrongCredentials.NOTHING: "no credentials",
+}
 
 _WITH_SOCKETS: Final = ("all", "archive")
 """The process of a member that has its connections."""
@@ -29,7 +44,8 @@ def check_identities(run: RunFolder, manifest: Manifest, sessions: Mapping[int, 
     if not path.exists():
         return []
     policy = jsonfields.read_file(_Policy, path)
-    found = [] if policy.principals is None else [_judge_sessions(policy.principals, sessions)]
+    attempts = list(run.read_attempts())
+    found = [] if policy.principals is None else [_judge_sessions(policy.principals, sessions, attempts)]
     if policy.authorities is None:
         return found
     return [*found, _judge_connections(run, manifest, policy.authorities)]
@@ -43,7 +59,13 @@ class _Policy:
     authorities: tuple[str, ...] | None = None
 
 
-def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None) -> Finding:
+def _judge_sessions(
+    principals: Iterable[str], sessions: Mapping[int, SessionFacts] | None, attempts: Sequence[ConnectAttempt]
+) -> Finding:
+    for each in attempts:
+        if each.answer is ConnectAnswer.ADMITTED:
+            detail = f"{ATTEMPTS_NAME}: somebody who showed {_SHOWN[each.shown]} was let in"
+            return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail)
     if sessions is None:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no log from its beginning")
     known = {name.encode() for name in principals}
@@ -59,11 +81,14 @@ def _judge_sessions(principals: Iterable[str], sessions: Mapping[int, SessionFac
                 return Finding(Promise.ONLY_CREDENTIALS, Verdict.INVALID, detail, position=position)
     if not opened:
         return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, "no session was opened at all")
-    return Finding(
-        Promise.ONLY_CREDENTIALS,
-        Verdict.VALID,
-        f"{opened} sessions, all of {len(known)} principals of the credentials file",
-    )
+    sure = f"{opened} sessions, all of {len(known)} principals of the credentials file"
+    refused = [each.shown for each in attempts if each.answer is ConnectAnswer.REFUSED]
+    unanswered = [each for each in WrongCredentials if each not in refused]
+    if attempts and unanswered:
+        detail = f"nobody answered to {_SHOWN[unanswered[0]]}"
+        return Finding(Promise.ONLY_CREDENTIALS, Verdict.UNKNOWN, detail)
+    tried = f"refused {len(refused)} times to those with wrong ones" if attempts else "nobody tried with wrong ones"
+    return Finding(Promise.ONLY_CREDENTIALS, Verdict.VALID, f"{sure}; {tried}")
 
 
 def _judge_connections(run: RunFolder, manifest: Manifest, authorities: Collection[str]) -> Finding:

@@ -1,4 +1,4 @@
-"""Runs code of a user's own in a process of its own, with another hash seed than members have, and bounded in time.
+"""Runs code of a user's own in a process of its own, under other conditions than members have, and bounded in time.
 
 What is judged must not be run by the judge: it may never end, end the process, or change what others see.
 """
@@ -7,34 +7,42 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
+from upheaval.checkers import replay_conditions
+from upheaval.checkers.causes import Cause
+
 TIMEOUT_S: Final = 60.0
-_HASH_SEED: Final = "4711"
 _SHOWN: Final = 200
 
 
-def ask_own_code(module: str, told: dict[str, Any]) -> dict[str, Any] | str:
+def ask_own_code(
+    module: str,
+    told: dict[str, Any],
+    changed: Collection[Cause] = (Cause.HASH_SEED,),
+    timeout_s: float = TIMEOUT_S,
+) -> dict[str, Any] | str:
     """What the program `module` answers to that, both as JSON; a text says why it does not.
 
-    `told` has the folder of the code as `source`.
+    `told` has the folder of the code as `source`. Of what is `changed` the process changes in itself what it can only
+    there, see `replay_conditions`.
     """
-    # What is loaded here must be found there, too.
-    environment = {**os.environ, "PYTHONHASHSEED": _HASH_SEED, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     try:
-        done = subprocess.run(
-            [sys.executable, "-m", module],
-            input=json.dumps(told),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            env=environment,
-            check=False,
-        )
+        with replay_conditions.directory(changed) as directory:
+            done = subprocess.run(
+                [*replay_conditions.LAUNCHER, module],
+                input=json.dumps(told),
+                capture_output=True,
+                text=True,
+                timeout=timeout_s,
+                env=replay_conditions.environment(changed),
+                cwd=directory,
+                check=False,
+            )
         answer = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        return f"its code did not end within {TIMEOUT_S:g} s"
+        return f"its code did not end within {timeout_s:g} s"
     except (LookupError, ValueError):
         last = next(reversed(done.stderr.splitlines()), f"status {done.returncode}")
         return f"its code cannot be run here: {last[:_SHOWN]}"

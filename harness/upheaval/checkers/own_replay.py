@@ -4,78 +4,87 @@ The service's code runs in a process of its own, `replay_process`, under other c
 cannot be run, or was changed since the run, nothing is found out, and why.
 """
 
-import json
-import subprocess
-import sys
-from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Final
+from typing import Any
 
-from upheaval.checkers import replay_conditions
 from upheaval.checkers.causes import CONDITIONS, EXTERNAL, Cause
-from upheaval.checkers.replay_process import Order
+from upheaval.checkers.own_process import TIMEOUT_S, ask_own_code
+from upheaval.checkers.replay_process import MODULE, Order, Task, encode_state
+from upheaval.errors import HarnessError
 from upheaval.records import Manifest, RunFolder, read_origin, source_digest
 
-TIMEOUT_S: Final = 60.0
-_SHOWN: Final = 200
+
+class CannotReplay(HarnessError):
+    """The code of the service does not run in a process of its own, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnReplay:
     """State hashes by position, and what an instance that began with a snapshot does otherwise."""
 
-    hashes: dict[int, str] = field(default_factory=dict)
+    hashes: Mapping[int, str] = field(default_factory=dict)
+    forms: Mapping[str, str] = field(default_factory=dict)
+    """The hashes of canonical forms by those of states; of a state that is not in it, the state is its form."""
+    form_error: str = ""
+    """What its canonical form raised; then states are compared as they are."""
     difference: str = ""
     position: int = -1
     """Of the snapshot that the instance began with."""
-    changed: tuple[Cause, ...] = ()
-    """What the replay had otherwise than members."""
+    order: Order | None = None
+    """What was replayed, and under which conditions; None when nothing was."""
     why_usual: str = ""
     """Why it had the usual environment and directory; empty when it had others."""
     why_not: str = ""
     """Why nothing was found out; empty when it was."""
 
+    def form(self, state: str) -> str:
+        """The hash of what is compared, of a state with that hash."""
+        return self.forms.get(state, state)
 
-def replay_own(run: RunFolder, manifest: Manifest, log_member: int, log_end: int) -> OwnReplay:
-    """Of a service of a user's own; raises nothing that its code is to blame for."""
+    @property
+    def changed(self) -> tuple[Cause, ...]:
+        """What the replay had otherwise than members."""
+        return () if self.order is None else self.order.changed
+
+
+def replay_own(
+    run: RunFolder, manifest: Manifest, log_member: int, log_end: int, states: Iterable[Sequence[bytes]]
+) -> OwnReplay:
+    """Of a service of a user's own; raises nothing that its code is to blame for. `states` are those of members."""
     why_not = why_no_service(run, manifest)
     if why_not:
         return OwnReplay(why_not=why_not)
     source, folder = Path(manifest.source).absolute(), run.path.absolute()
     order = Order(manifest.service, str(source), str(folder), log_member, log_end, CONDITIONS)
-    found = _ask(order)
-    if not found.why_not:
-        return found
-    usual = _ask(replace(order, changed=tuple(each for each in CONDITIONS if each not in EXTERNAL)))
-    return usual if usual.why_not else replace(usual, why_usual=found.why_not)
-
-
-def _ask(order: Order) -> OwnReplay:
-    changed = tuple(Cause(each) for each in order.changed)
     try:
-        done = _run(order, changed)
-        told = json.loads(done.stdout.splitlines()[-1])
-        hashes = {int(position): each for position, each in told["hashes"].items()}
-        return OwnReplay(hashes, told["difference"], told["position"], changed)
-    except subprocess.TimeoutExpired:
-        return OwnReplay(why_not=f"its code did not end within {TIMEOUT_S:g} s")
-    except (LookupError, ValueError):
-        last = next(reversed(done.stderr.splitlines()), f"status {done.returncode}")
-        return OwnReplay(why_not=f"its code cannot be run here: {last[:_SHOWN]}")
+        return _judge(order, states)
+    except CannotReplay as error:
+        why_usual = str(error)
+    try:
+        usual = tuple(each for each in CONDITIONS if each not in EXTERNAL)
+        return replace(_judge(replace(order, changed=usual), states), why_usual=why_usual)
+    except CannotReplay as error:
+        return OwnReplay(why_not=str(error))
 
 
-def _run(order: Order, changed: Collection[Cause]) -> subprocess.CompletedProcess[str]:
-    with replay_conditions.directory(changed) as directory:
-        return subprocess.run(
-            [sys.executable, "-m", "upheaval.checkers.replay_process", order.to_json()],
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            env=replay_conditions.environment(changed),
-            cwd=directory,
-            check=False,
-        )
+def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
+    told = ask(order)
+    hashes = {int(position): each for position, each in told["hashes"].items()}
+    forms = told["forms"]
+    if told["has_form"]:
+        forms |= ask(replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
+    return OwnReplay(hashes, forms, told["form_error"], told["difference"], told["position"], order)
+
+
+def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S) -> dict[str, Any]:
+    """What the process tells. Raises `CannotReplay`."""
+    given = {**asdict(order), "states": [encode_state(state) for state in states]}
+    told = ask_own_code(MODULE, given, order.changed, timeout_s)
+    if isinstance(told, str):
+        raise CannotReplay(told)
+    return told
 
 
 def why_no_service(run: RunFolder, manifest: Manifest) -> str:

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import TracebackType
 from typing import Final
 
 from upheaval_node.errors import DecodeError, NodeError
@@ -47,6 +48,18 @@ class ExpectedState:
     timers: tuple[tuple[int, int], ...]
     offered: int
     pending: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """The member that runs a service, as far as the service may know of it."""
+
+    member_id: int = -1
+    role: ClusterRole = ClusterRole.FOLLOWER
+    does_background_work: bool = False
+
+
+_NOBODY: Final = Member()
 
 
 @dataclass(slots=True)
@@ -142,16 +155,39 @@ def can_replay(service: str) -> bool:
     return service in SHORT_NAMES
 
 
+class _Failing(suppress):
+    """Suppresses what it was made for, and keeps the last one."""
+
+    last: BaseException | None = None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, place: TracebackType | None
+    ) -> bool:
+        if not super().__exit__(kind, error, place):
+            return False
+        self.last = error
+        return True
+
+
 class Replay:
     """One service from the beginning of its log, or from a state that a snapshot holds."""
 
     def __init__(
-        self, service: str, state: ExpectedState | None = None, *, is_own: bool = False, hears: bool = False
+        self,
+        service: str,
+        state: ExpectedState | None = None,
+        *,
+        is_own: bool = False,
+        hears: bool = False,
+        member: Member = _NOBODY,
     ) -> None:
         """`is_own`: a user's service, which may raise whatever it likes. `hears`: answers are kept, for `heard`."""
-        self._cluster = _Cluster()
+        self._cluster = _Cluster(member.member_id)
         self._hears = hears
-        self._failures = (Exception,) if is_own else _FAILURES
+        self._failing = _Failing(*((Exception,) if is_own else _FAILURES))
+        self._does_background_work = member.does_background_work
+        self.form_error: Exception | None = None
+        """What the canonical form raised last."""
         self._service = load_service(service)
         if state is not None:
             self._cluster.log_position = state.position
@@ -160,6 +196,10 @@ class Replay:
             self._cluster.offered = state.offered
             self._cluster.pending = deque(state.pending)
         self._service.on_start(self._cluster, None if state is None else StateImage(state.messages))
+        if member.role is not self._cluster.role:
+            self._cluster.role = member.role
+            with self._failing:
+                self._service.on_role_change(member.role)
 
     @property
     def service(self) -> ClusteredService:
@@ -191,6 +231,13 @@ class Replay:
 
     def apply(self, message: LoggedMessage) -> bool:
         """Whether the log asks for a snapshot here. What fails in the service counts as applied, as in a member."""
+        asks = self._apply(message)
+        if self._does_background_work:
+            with self._failing:
+                self._service.do_background_work(message.position)
+        return asks
+
+    def _apply(self, message: LoggedMessage) -> bool:
         self._cluster.log_position = message.position
         content = message.content
         if content[:8] == session_header.HEADER_BYTES:
@@ -204,7 +251,7 @@ class Replay:
             self._cluster.time = decoded.timestamp
             return decoded.action == cm.ClusterAction.SNAPSHOT and decoded.flags in _SNAPSHOT_FLAGS
         # A failure of the service's own code: it leaves the state as it is, on every member alike.
-        with suppress(*self._failures):
+        with self._failing:
             self._apply_event(decoded)
         return False
 
@@ -214,7 +261,7 @@ class Replay:
         if session_id < _OF_OTHER_SERVICES and self._cluster.pending:
             self._cluster.pending.popleft()
         payload = memoryview(content)[session_header.LENGTH :]
-        with suppress(*self._failures):
+        with self._failing:
             self._service.on_session_message(self._cluster.sessions.get(session_id), timestamp, payload, position)
 
     def _apply_event(self, event: object) -> None:
@@ -254,6 +301,30 @@ class Replay:
                     time_unit=cluster.time_unit,
                     app_version=event.app_version,
                 )
+
+    def watch(self, message: LoggedMessage) -> tuple[tuple[bytes, ...], BaseException | None]:
+        """Apply it; what all clients heard, of one that `hears`, and what the service raised."""
+        for session_id in self._cluster.sessions:
+            self.heard(session_id)
+        self._failing.last = None
+        self.apply(message)
+        heard = tuple(answer for session_id in self._cluster.sessions for answer in self.heard(session_id))
+        return heard, self._failing.last
+
+    def form(self, messages: Sequence[bytes]) -> tuple[bytes, ...]:
+        """What of a state is compared: the canonical form that the service names, or all of it where that raises."""
+        if not self.has_form:
+            return tuple(messages)
+        try:
+            return (bytes(self._service.canonical(b"".join(messages))),)
+        except Exception as error:  # noqa: BLE001 - whatever the service's code raises
+            self.form_error = error
+            return tuple(messages)
+
+    @property
+    def has_form(self) -> bool:
+        """Whether the service names a canonical form."""
+        return getattr(type(self._service), "canonical", None) is not ClusteredService.canonical
 
     def probe(self, request: LoggedMessage) -> tuple[bytes, ...]:
         """What a client hears that sends a request of the log once more, and what the service offers to the log."""

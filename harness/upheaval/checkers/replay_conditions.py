@@ -38,6 +38,19 @@ _HOLES: Final = 2_000
 
 # --- for who starts the process ---
 
+_SAME_ADDRESSES: Final = """
+import os, sys
+try:
+    import ctypes
+    ctypes.CDLL(None).personality(0x0040000)
+except (ImportError, AttributeError):
+    pass
+os.execv(sys.executable, [sys.executable, "-P", "-m", *sys.argv[1:]])
+"""
+"""Where the system allows it: two processes that do the same have their objects at the same addresses."""
+LAUNCHER: Final = (sys.executable, "-I", "-S", "-c", _SAME_ADDRESSES)
+"""The command of the process, to which the name of a module and its arguments are added."""
+
 
 def environment(changed: Collection[Cause]) -> Mapping[str, str]:
     """The variables of a replay's process. Modules are found there as here."""

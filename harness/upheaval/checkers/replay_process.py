@@ -1,56 +1,159 @@
-"""The process in which the code of a user's service reads a log: `python -m upheaval.checkers.replay_process ORDER`.
+"""The process in which the code of a user's service reads a log: `python -m upheaval.checkers.replay_process`.
 
-It runs under the conditions that its order asks for, reads the whole log, and tells the state at each snapshot that the
-log asks for. Then an instance that begins with the last of these snapshots reads the rest of the log, and both are
-given requests of the log once more: what a snapshot forgets shows in the answers. Another instance that reads the whole
-log must answer as the first one does, or answers say nothing.
+It runs under the conditions that its order asks for, and does one of these:
+
+- `judge`: read the whole log, and tell the state at each snapshot that the log asks for. Then an instance that begins
+  with the last of these snapshots reads the rest of the log, and both are given requests of the log once more: what a
+  snapshot forgets shows in the answers. Another instance that reads the whole log must answer as the first one does, or
+  answers say nothing.
+- `forms`: the canonical forms of states that it is given.
+- `samples`: the states at some entries of the log.
+- `show`: one entry, what came of it, and the state after it.
 """
 
-import json
-import os
-import sys
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Final
+import traceback
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
 
 from upheaval.checkers import replay_conditions
 from upheaval.checkers.causes import Cause
+from upheaval.checkers.own_process import answer_once
 from upheaval.checkers.recordings import RecordedLog
-from upheaval.checkers.replay import ExpectedState, LoggedMessage, Replay, is_request, state_hash
+from upheaval.checkers.replay import ExpectedState, LoggedMessage, Member, Replay, is_request, state_hash
+from upheaval.checkers.state_diff import state_difference
 from upheaval.records import RunFolder
+from upheaval_node.errors import DecodeError
+from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.service.api import ClusterRole
 
+MODULE: Final = "upheaval.checkers.replay_process"
 PROBES: Final = 200
 """So many of the last messages of clients are given once more."""
 _SHOWN: Final = 200
+_OTHER_MEMBER: Final = 7
+
+
+class Task(StrEnum):
+    """What the process is to do, see above."""
+
+    JUDGE = "judge"
+    FORMS = "forms"
+    SAMPLES = "samples"
+    SHOW = "show"
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """What to replay: the log of `member` up to `end`, by `service` of the folder `source`, and what is changed."""
+    """What to replay: the log of `member` up to `end`, by `service` of the folder `source`, and what is changed.
+
+    `low` and `high` are indices of entries: samples are taken after `count` of them, evenly, the last one after `high`;
+    that one is shown. Below 0 it is counted from the end of the log.
+    """
 
     service: str
     source: str
     run: str
     member: int
     end: int
-    changed: tuple[str, ...]
+    changed: tuple[Cause, ...]
+    task: str = Task.JUDGE
+    low: int = -1
+    high: int = -1
+    count: int = 0
 
-    def to_json(self) -> str:
-        """As the argument of the process."""
-        return json.dumps(asdict(self))
+
+def encode_state(state: Sequence[bytes]) -> list[str]:
+    """As JSON has it, here and in the process."""
+    return [b64encode(message).decode() for message in state]
 
 
-def _tell(service: str, log: Sequence[LoggedMessage]) -> dict[str, object]:
-    whole, states = _replayed(service, log)
+def decode_state(state: Sequence[str]) -> list[bytes]:
+    """As `encode_state` was given it."""
+    return [b64decode(message) for message in state]
+
+
+def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
+    whole, states = _replayed(order.service, log)
     told: dict[str, object] = {
         "hashes": {state.position: state_hash(state.messages) for state in states},
+        "forms": {state_hash(state.messages): _form(whole, state.messages) for state in states},
+        "has_form": whole.has_form,
         "difference": "",
         "position": -1,
     }
     if states:
         told["position"] = states[-1].position
-        told["difference"] = _forgotten(service, log, whole, states[-1])
+        told["difference"] = _forgotten(order.service, log, whole, states[-1])
+    told["form_error"] = "" if whole.form_error is None else _raised(whole.form_error)
     return told
+
+
+def _forms(service: str, states: Sequence[Sequence[bytes]]) -> dict[str, object]:
+    replay = Replay(service, is_own=True)
+    return {"forms": {state_hash(state): _form(replay, state) for state in states}}
+
+
+def _form(replay: Replay, state: Sequence[bytes]) -> str:
+    """The hash of what is compared."""
+    return state_hash(replay.form(state))
+
+
+def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
+    high = order.high if order.high >= 0 else len(log) + order.high
+    step = max(-(-(high - order.low) // order.count), 1)
+    wanted = {*range(high, order.low, -step)}
+    replay = _begun(order, log)
+    taken = {}
+    for index, message in enumerate(log[: high + 1]):
+        replay.apply(message)
+        if index in wanted:
+            taken[index] = _form(replay, replay.state().messages)
+    return {"samples": taken}
+
+
+def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
+    replay = _begun(order, log)
+    for message in log[: order.high]:
+        replay.apply(message)
+    last = log[order.high]
+    heard, error = replay.watch(last)
+    state = replay.form(replay.state().messages)
+    result = _shown(heard) if error is None else _raised(error)
+    told = {"entry": _entry(last), "result": result, "position": last.position}
+    return {**told, "state": encode_state(state)}
+
+
+def _begun(order: Order, log: Sequence[LoggedMessage]) -> Replay:
+    changed = order.changed
+    if Cause.INSTANCES in changed:
+        _replayed(order.service, log)
+    role = ClusterRole.LEADER if Cause.ROLE in changed else ClusterRole.FOLLOWER
+    member = Member(_OTHER_MEMBER if Cause.ROLE in changed else -1, role, Cause.BACKGROUND in changed)
+    return Replay(order.service, is_own=True, hears=True, member=member)
+
+
+def _entry(message: LoggedMessage) -> str:
+    """What stands in the log, for people."""
+    content = message.content
+    if content[:8] == session_header.HEADER_BYTES:
+        session_id = session_header.unpack_session_header(content)[1]
+        whose = f"of session {session_id}" if is_request(message) else "of the service to itself"
+        return f"the message {_shown([content[session_header.LENGTH :]])} {whose}"
+    try:
+        return type(cm.SCHEMA.decode(content)).__name__
+    except DecodeError:
+        return f"{len(content)} bytes"
+
+
+def _raised(error: BaseException) -> str:
+    """What, and where in the innermost function."""
+    *_, last = traceback.extract_tb(error.__traceback__)
+    where = f"{Path(last.filename).name}:{last.lineno} in {last.name}"
+    return f"raises {type(error).__name__}: {error}"[:_SHOWN] + f", at {where}"
 
 
 def _forgotten(service: str, log: Sequence[LoggedMessage], whole: Replay, state: ExpectedState) -> str:
@@ -68,7 +171,12 @@ def _forgotten(service: str, log: Sequence[LoggedMessage], whole: Replay, state:
     ends = [each.state().messages for each in (whole, begun, control)]
     if (answers, ends[0]) != (repeated, ends[2]):
         return ""
-    return _difference(answers, others) or ("" if ends[0] == ends[1] else "writes another snapshot at the end")
+    told = _difference(requests, answers, others)
+    forms = [each.form(end) for each, end in zip((whole, begun), ends, strict=False)]
+    if told or forms[0] == forms[1]:
+        return told
+    names = ("one that read the whole log", "that one")
+    return f"writes another snapshot at the end: {state_difference(forms[0], forms[1], names)}"
 
 
 def _replayed(service: str, log: Sequence[LoggedMessage]) -> tuple[Replay, list[ExpectedState]]:
@@ -76,10 +184,13 @@ def _replayed(service: str, log: Sequence[LoggedMessage]) -> tuple[Replay, list[
     return replay, [replay.state() for message in log if replay.apply(message)]
 
 
-def _difference(answers: Sequence[Sequence[bytes]], others: Sequence[Sequence[bytes]]) -> str:
-    for one, other in zip(answers, others, strict=True):
+def _difference(
+    requests: Sequence[LoggedMessage], answers: Sequence[Sequence[bytes]], others: Sequence[Sequence[bytes]]
+) -> str:
+    for request, one, other in zip(requests, answers, others, strict=True):
         if one != other:
-            return f"answers {_shown(other)} where one that read the whole log answers {_shown(one)}"
+            answered = f"answers {_shown(other)} where one that read the whole log answers {_shown(one)}"
+            return f"{answered}, asked with {_entry(request)} once more"
     return ""
 
 
@@ -93,17 +204,22 @@ def read_log(run: str, member: int, end: int) -> list[LoggedMessage]:
     return [message for message in messages if message.position <= end]
 
 
-def main() -> None:
-    """Tell it as one line of JSON, the last one: the service may print."""
-    order = Order(**json.loads(sys.argv[1]))
-    log = read_log(order.run, order.member, order.end)
-    sys.path.insert(0, order.source)
-    kept = replay_conditions.enter([Cause(each) for each in order.changed])
-    print("\n" + json.dumps(_tell(order.service, log)), flush=True)
+_TASKS: Final[Mapping[str, Callable[[Order, Sequence[LoggedMessage]], dict[str, object]]]] = {
+    Task.JUDGE: _judge,
+    Task.SAMPLES: _samples,
+    Task.SHOW: _show,
+}
+
+
+def _answer(told: dict[str, Any]) -> dict[str, object]:
+    states = [decode_state(state) for state in told.pop("states")]
+    order = Order(**{**told, "changed": tuple(Cause(each) for each in told["changed"])})
+    log = [] if order.task == Task.FORMS else read_log(order.run, order.member, order.end)
+    kept = replay_conditions.enter(order.changed)
+    answer = _forms(order.service, states) if order.task == Task.FORMS else _TASKS[order.task](order, log)
     del kept
-    # Threads of the service are not waited for.
-    os._exit(0)
+    return answer
 
 
 if __name__ == "__main__":
-    main()
+    answer_once(_answer)

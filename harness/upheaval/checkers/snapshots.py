@@ -9,10 +9,12 @@ beside the state is judged by `snapshot_fields`. This module knows recordings; i
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 from upheaval.checkers import snapshot_fields
 from upheaval.checkers.divergence import first_divergence
+from upheaval.checkers.explanation import explain
 from upheaval.checkers.own_replay import OwnReplay, replay_own
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import LogMissing, RecordedLog, snapshot_entries
@@ -75,13 +77,36 @@ def check_snapshots(run: RunFolder, manifest: Manifest, log_member: int, log_end
     log = [LoggedMessage(*each) for each in RecordedLog(run.member(log_member)).messages()]
     can_run = can_replay(manifest.service or "")
     expected = {state.position: state for state in expected_states(manifest.service, log)} if can_run else {}
-    agree = _states_agree(found, expected, log, manifest.service)
+    own = None if can_run or not found.services else _Own(run, manifest, log_member, log_end, found.services)
+    agree = _states_agree(found, expected, log, manifest.service, own)
     asked = {place.position: place for place in snapshot_fields.places(log)}
     is_copied = read_origin(run.path) is not None or len(_folders(run, manifest.members)) > manifest.members
     replayed = _equal_replay(found, _Given(asked, expected, log_end, is_copied))
-    if found.services and not can_run and replayed.verdict is Verdict.VALID:
-        replayed = _own_state(found, replay_own(run, manifest, log_member, log_end), replayed)
+    if own is not None and replayed.verdict is Verdict.VALID:
+        replayed = _own_state(found, own, replayed, is_explained=agree.explanation is not None)
     return [agree, replayed]
+
+
+@dataclass
+class _Own:
+    """A user's service, whose code runs only where it is asked for."""
+
+    run: RunFolder
+    manifest: Manifest
+    log_member: int
+    log_end: int
+    services: tuple[ServiceSnapshot, ...]
+
+    @cached_property
+    def replay(self) -> OwnReplay:
+        """Of the whole log."""
+        states = [each.state for each in self.services if each.service_id == REPLAYED_SERVICE]
+        return replay_own(self.run, self.manifest, self.log_member, self.log_end, states)
+
+    def explained(self, finding: Finding) -> Finding:
+        """With the reason why states differ at its position."""
+        assert finding.position is not None
+        return replace(finding, explanation=explain(self.replay, finding.position))
 
 
 # --- reading ---
@@ -125,7 +150,11 @@ def has_snapshots(run: RunFolder, manifest: Manifest) -> bool:
 
 
 def _states_agree(
-    found: Snapshots, expected: Mapping[int, ExpectedState], log: Sequence[LoggedMessage], service: str
+    found: Snapshots,
+    expected: Mapping[int, ExpectedState],
+    log: Sequence[LoggedMessage],
+    service: str,
+    own: _Own | None,
 ) -> Finding:
     groups: dict[tuple[int, int], list[ServiceSnapshot]] = {}
     for snapshot in found.services:
@@ -133,7 +162,8 @@ def _states_agree(
     agreed = -1
     for (position, service_id), group in sorted(groups.items()):
         hashes = {snapshot.hash for snapshot in group}
-        if len(hashes) == 1:
+        is_own = own is not None and service_id == REPLAYED_SERVICE
+        if len(hashes) == 1 or (is_own and own is not None and len(set(map(own.replay.form, hashes))) == 1):
             agreed = max(agreed, position)
             continue
         told = ", ".join(f"{each.owner} has {each.hash[:_SHOWN_DIGITS]}" for each in group)
@@ -144,7 +174,8 @@ def _states_agree(
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
-        return Finding(Promise.STATES_AGREE, Verdict.INVALID, detail, members=_members(group), position=position)
+        differ = Finding(Promise.STATES_AGREE, Verdict.INVALID, detail, members=_members(group), position=position)
+        return own.explained(differ) if is_own and own is not None else differ
     if found.unreadable:
         return Finding(Promise.STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
     compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
@@ -199,32 +230,30 @@ def _equal_replay(found: Snapshots, given: _Given) -> Finding:
     )
 
 
-def _own_state(found: Snapshots, own: OwnReplay, finding: Finding) -> Finding:
+def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explained: bool) -> Finding:
     """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
+    own = service.replay
+    as_is = f"; states are compared as they are: the canonical form {own.form_error}" if own.form_error else ""
     if own.why_not:
         return replace(finding, detail=f"{finding.detail}; states are not replayed: {own.why_not}")
     for snapshot in sorted(found.services, key=lambda each: each.position):
         right = own.hashes.get(snapshot.position)
-        if snapshot.service_id == REPLAYED_SERVICE and right is not None and snapshot.hash != right:
+        if snapshot.service_id == REPLAYED_SERVICE and right is not None and own.form(snapshot.hash) != own.form(right):
             changes = ", ".join(each.changed for each in own.changed)
             detail = (
                 f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
                 f"reads the whole log, with another {changes}, comes to {right[:_SHOWN_DIGITS]}: "
-                "a replay of the log gives another state"
+                f"a replay of the log gives another state{as_is}"
             )
-            return replace(
-                finding,
-                verdict=Verdict.INVALID,
-                detail=detail,
-                members=_members([snapshot]),
-                position=snapshot.position,
-            )
+            members, position = _members([snapshot]), snapshot.position
+            broken = replace(finding, verdict=Verdict.INVALID, detail=detail, members=members, position=position)
+            return broken if is_explained else service.explained(broken)
     if own.difference:
         detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
         what = "the snapshot does not hold all of the state"
-        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}", position=own.position)
+        return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}{as_is}", position=own.position)
     usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
-    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}")
+    return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}{as_is}")
 
 
 def _broken_at(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any, Final
 
+from upheaval.checkers.causes import Explanation
 from upheaval.checkers.promises import AnyPromise, Promise
 
 
@@ -49,6 +50,22 @@ class Finding:
     operation: int | None = None
     late_ms: int = 0
     """By how many milliseconds a bound on time was missed; 0 for what no time is promised for."""
+    explanation: Explanation | None = None
+    """Why states of a user's service differ, where replays showed it."""
+
+    @property
+    def evidence(self) -> str:
+        """The line, and what explains it."""
+        return "; ".join([self.detail, *self._explained])
+
+    @property
+    def _explained(self) -> tuple[str, ...]:
+        return () if self.explanation is None else self.explanation.sentences
+
+    def to_lines(self) -> list[str]:
+        """For a terminal: one, cut where it is too long, and one for each sentence that explains it."""
+        detail = self.detail if len(self.detail) <= _DETAIL_MAX else self.detail[:_DETAIL_MAX] + " .."
+        return [f"{self.verdict.text}: {self.promise.sentence}: {detail}", *(f"  {each}" for each in self._explained)]
 
     def to_fields(self) -> dict[str, Any]:
         """As JSON shows it: the promise by its id, and everything in words, too."""
@@ -60,6 +77,7 @@ class Finding:
             "members": list(self.members),
             "position": self.position,
             "operation": self.operation,
+            **({} if self.explanation is None else {"explanation": self.explanation.to_fields()}),
         }
 
 
@@ -137,8 +155,7 @@ class Report:
         bad = [finding for finding in self.worst_first if finding.verdict is not Verdict.VALID]
         lines = [f"verdict: {self.verdict.text}"]
         for finding in bad[:_SHOWN]:
-            detail = finding.detail if len(finding.detail) <= _DETAIL_MAX else finding.detail[:_DETAIL_MAX] + " .."
-            lines.append(f"{finding.verdict.text}: {finding.promise.sentence}: {detail}")
+            lines += finding.to_lines()
         more = f"{len(bad) - _SHOWN} more are not valid, " if len(bad) > _SHOWN else ""
         kept = len(self.findings) - len(bad)
         lines.append(f"{more}{kept} promises are kept, {len(self.unchecked)} were not checked")

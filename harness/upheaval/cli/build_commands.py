@@ -23,12 +23,23 @@ def _add_images(commands: Commands) -> None:
         "--offline", action="store_true", help="without a registry: make the base images here (debootstrap, go; root)"
     )
     build.add_argument("--base", metavar="IMAGE", help="another base image, for a single image")
+    own = _action(images, "own", "build an image of a service of one's own, with its packages", "images:own")
+    own.add_argument("folder", type=Path, metavar="FOLDER", help="that of the service, with requirements.txt")
+    own.add_argument("--tag", required=True, metavar="IMAGE", help="the name of the image, such as bank:1")
+    own.add_argument(
+        "--ignore",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="what of it is left out; may be repeated",
+    )
+    own.add_argument("--offline", action="store_true", help="as of `images build`, for the node's image")
     check = _action(
         images, "check", "check that images exist, are current, within the size limit, and start", "images:check"
     )
     for action in (build, check):
         action.add_argument("names", nargs="*", metavar="NAME", help="names of images (default: all)")
-    for action in (listing, build, check):
+    for action in (listing, build, own, check):
         add_json(action)
 
 

@@ -48,6 +48,19 @@ def build(options: argparse.Namespace) -> int:
     return 0
 
 
+def own(options: argparse.Namespace) -> int:
+    """Build an image of a service of one's own."""
+    with connected() as client:
+        count, size_mb = images.build_own(
+            client, options.folder, options.tag, ignored=options.ignore, offline=options.offline, say=_say
+        )
+    if options.json:
+        print(json.dumps({"tag": options.tag, "files": count, "size_mb": round(size_mb, 1)}, indent=2))
+    else:
+        print(f"{options.tag}: {count} files of {options.folder}, {size_mb:.0f} MB")
+    return 0
+
+
 def check(options: argparse.Namespace) -> int:
     """Whether images are there, current and fit. The first problem is the error; the others precede it."""
     chosen = _chosen(options.names)

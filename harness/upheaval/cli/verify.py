@@ -45,7 +45,7 @@ def show_several(reports: Sequence[Report], *, as_json: bool) -> int:
 def print_report(report: Report) -> None:
     """The table, the worst first and what was not checked last; the verdict; and as the last line the run folder."""
     rows = [["promise", "verdict", "evidence"]]
-    rows.extend([finding.promise.sentence, finding.verdict.text, finding.detail] for finding in report.worst_first)
+    rows.extend([finding.promise.sentence, finding.verdict.text, finding.evidence] for finding in report.worst_first)
     rows.extend([each.promise.sentence, NOT_CHECKED, each.why] for each in report.unchecked)
     print(table(rows))
     print(f"verdict: {report.verdict.text}")

@@ -21,6 +21,11 @@ class Ending(Operable, Protocol):
     def has_caught_up(self, member_id: int) -> bool:
         """Whether the member leads, or follows the member that does, with its election over."""
 
+    def try_strangers(self) -> None:
+        """Have somebody with wrong credentials try to connect, where the cluster asks for any, and write down what
+        came of it.
+        """
+
     def converge(self, timeout_s: float) -> Converge:
         """Wait until all members stand at one position, and write down what was seen."""
 
@@ -43,4 +48,5 @@ def end_run(target: Ending, *, takes_snapshot: bool, say: Callable[[str], None] 
         target.wait_until(lambda: all(map(target.has_caught_up, target.member_ids)), END_TIMEOUT_S, follow)
         with suppress(UnknownOutcome):
             say(f"closing snapshot: {perform(target, AdminCommand.SNAPSHOT, END_TIMEOUT_S).proof}")
+    target.try_strangers()
     target.converge(END_TIMEOUT_S)

@@ -5,9 +5,10 @@ The observer looks at the simulated processes and at the bytes that came out of 
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Final, NamedTuple, Self
 
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.execution.stage import require_tasks_passed
@@ -38,6 +39,8 @@ from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means
 from upheaval_node.ports import Connection
 from upheaval_node.settings import MemberSettings, profile_settings
 from upheaval_node.types import MS, S
+
+_STRANGERS_S: Final = 20.0
 
 LEADER_TIMEOUT_S = 60.0
 LOAD_END_S = 30.0
@@ -150,6 +153,12 @@ class SimulatedTarget:
     def node(self, member_id: int) -> Node:
         """Injector and observer of a member."""
         return self.cluster.members[member_id]
+
+    def try_strangers(self) -> None:
+        """Let time pass until the stranger of a cluster that asks for credentials has shown all that it has."""
+        if self.cluster.gate is not None:
+            with suppress(UnknownOutcome):
+                self.wait_until(self.cluster.has_refused_strangers, _STRANGERS_S, "answer to wrong credentials")
 
     def converge(self, timeout_s: float) -> Converge:
         """Let time pass until all members stand at one position."""

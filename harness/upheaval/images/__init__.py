@@ -19,4 +19,5 @@ from upheaval.images.catalogue import (
     image_named as image_named,
 )
 from upheaval.images.checks import problems_of as problems_of
+from upheaval.images.own import build_own as build_own
 from upheaval.images.sources import source_digest as source_digest

@@ -6,7 +6,7 @@ Knows images and the engine; it starts no clusters.
 import contextlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from upheaval.errors import EnvironmentFault
 from upheaval.images import bases, cache, packages, programs, sources
@@ -83,7 +83,7 @@ def _build_in_new_folder(client: Client, image: Image, base: str, say: Say) -> N
 def _build(client: Client, image: Image, base: str, folder: Path, say: Say) -> None:
     if image.requirements is not None:
         say(f"fetching the packages of {image.requirements}")
-    fetched = packages.fetch(image, _machine(client), folder)
+    fetched = packages.fetch(image, machine_of(client), folder)
     arguments = {
         "BASE_IMAGE": base,
         "VERSION": __version__,
@@ -111,6 +111,17 @@ def _build(client: Client, image: Image, base: str, folder: Path, say: Say) -> N
             _remove_stages(client, image)
 
 
+def build_context(client: Client, context: IO[bytes], tag: str) -> float:
+    """Build what a tar file with a Dockerfile says; its size in MB. Raises `EnvironmentFault`."""
+    with engine_errors(f"building {tag}"), answers_closed(client):
+        options = {"custom_context": True, "tag": tag, "rm": True, "forcerm": True, "decode": True}
+        for line in client.api.build(fileobj=context, **options):
+            if "error" in line:
+                raise EnvironmentFault(f"building {tag} failed: {' '.join(str(line['error']).split())}")
+    attributes = inspect(client, tag)
+    return 0.0 if attributes is None else attributes["Size"] / 1e6
+
+
 def _require_no_error(line: dict[str, Any], image: Image, base: str) -> None:
     if "error" in line:
         reason = " ".join(str(line["error"]).split())
@@ -131,6 +142,7 @@ def _remove_unused(client: Client, image_id: str | None) -> None:
             client.images.remove(image_id)
 
 
-def _machine(client: Client) -> str:
+def machine_of(client: Client) -> str:
+    """The architecture of the engine's machine."""
     with engine_errors("asking the engine for its machine"):
         return str(client.info()["Architecture"])

@@ -20,6 +20,8 @@ _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--qu
 _PYTHON: Final = "3.11"
 # glibc of Debian 12; wheels for older ones run on it as well.
 _GLIBC_MINORS: Final = range(36, 16, -1)
+_INDEX_TIMEOUT_S: Final = 15
+_OURS: Final = re.compile(r"\s*upheaval\s*([\[=<>~!;@#]|$)", re.IGNORECASE)
 _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}
 
 
@@ -39,6 +41,22 @@ def fetch(image: Image, machine: str, folder: Path) -> Path | None:
     # Tests of packages: tens of megabytes, and keys and certificates among them.
     for tests in [path for path in target.rglob("tests") if path.is_dir()]:
         shutil.rmtree(tests, ignore_errors=True)
+    return target
+
+
+def fetch_own(requirements: Path, machine: str, folder: Path) -> Path:
+    """Fill a new folder below `folder` with what somebody's requirements file names, and what that needs: wheels only.
+
+    The package `upheaval` is left out: the node's image has what of it services need. Raises `EnvironmentFault`.
+    """
+    target, listed = folder / "packages", folder / "own.txt"
+    target.mkdir()
+    lines = requirements.read_text(encoding="utf-8").splitlines()
+    listed.write_text("\n".join(line for line in lines if not _OURS.match(line)) + "\n", encoding="utf-8")
+    # Without a retry pip does not say that nobody answers.
+    once = ("--retries", "1", "--timeout", str(_INDEX_TIMEOUT_S))
+    options = ("--target", str(target), "--no-compile", "--root-user-action=ignore", "--only-binary=:all:", *once)
+    _pip("install", *options, *_platform_options(machine), "-r", str(listed))
     return target
 
 

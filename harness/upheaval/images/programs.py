@@ -1,12 +1,14 @@
 """Runs the programs of the host that images need (debootstrap, tar, go, pip): each failure becomes one line."""
 
 import errno
+import re
 import subprocess
 from collections.abc import Mapping, Sequence
 
 from upheaval.errors import EnvironmentFault
 
 _NO_SPACE = "no space left on device"
+_UNREACHED = re.compile(r"connection broken by|Could not fetch URL|Failed to establish a new connection")
 
 
 def run(command: Sequence[str], name: str, environment: Mapping[str, str] | None = None) -> None:
@@ -28,7 +30,10 @@ def reason_in(output: str) -> str:
         if _NO_SPACE in line.lower():
             return line
     errors = [line for line in lines if line.startswith(("ERROR:", "E: ", "error:"))]
-    return (errors or lines or ["it said nothing"])[-1]
+    reason = (errors or lines or ["it said nothing"])[-1]
+    if any(_UNREACHED.search(line) for line in lines):
+        return f"{reason} (no package index can be reached: name one by PIP_INDEX_URL, or a folder by PIP_FIND_LINKS)"
+    return reason
 
 
 def explain(error: OSError) -> str:

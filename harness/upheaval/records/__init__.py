@@ -17,6 +17,11 @@ from upheaval.records.companions import (
     note_companion as note_companion,
     note_position as note_position,
 )
+from upheaval.records.connect_attempts import (
+    ConnectAnswer as ConnectAnswer,
+    ConnectAttempt as ConnectAttempt,
+    WrongCredentials as WrongCredentials,
+)
 from upheaval.records.history import (
     LEDGER as LEDGER,
     SHIPPED as SHIPPED,

@@ -14,6 +14,7 @@ from typing import Annotated, Final
 
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.records import jsonfields
+from upheaval.records.connect_attempts import ATTEMPTS_NAME, ConnectAttempt, parse_connect_attempt
 from upheaval.records.history import HistoryWriter, Operation, read_history
 from upheaval.records.jsonfields import FieldError, Json, OneOf, T, Within
 from upheaval.records.session_ends import SessionEnd, parse_session_end
@@ -225,6 +226,7 @@ class RunFolder:
         self.manifest_file = self.path / "manifest.json"
         self.history_file = self.path / "history.jsonl"
         self.sessions_file = self.path / SESSIONS_NAME
+        self.attempts_file = self.path / ATTEMPTS_NAME
         self.faults_file = self.path / "faults.jsonl"
         self.controls_file = self.path / "controls.jsonl"
         self.seal_file = self.path / "seal.json"
@@ -282,6 +284,15 @@ class RunFolder:
     def read_session_ends(self) -> Iterator[SessionEnd]:
         """What clients wrote down of their sessions; none when the file does not exist."""
         return _values(parse_session_end, self.sessions_file)
+
+    def add_attempt(self, attempt: ConnectAttempt) -> None:
+        """Append to `attempts.jsonl`."""
+        self.unseal()
+        _append_line(self.attempts_file, attempt.to_json())
+
+    def read_attempts(self) -> Iterator[ConnectAttempt]:
+        """What came of attempts with wrong credentials; none when the file does not exist."""
+        return _values(parse_connect_attempt, self.attempts_file)
 
     def add_fault(self, fault: FaultRecord) -> None:
         """Append a fault to `faults.jsonl`."""

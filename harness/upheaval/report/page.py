@@ -181,7 +181,7 @@ def _promises(report: Report) -> str:
     rows = [
         f"<tr><td>{escape(f.promise.sentence)}</td>"
         f'<td class="v {f.verdict.text}">{_MARKS[f.verdict]} {f.verdict.text}</td>'
-        f"<td>{escape(f.detail)}</td></tr>"
+        f"<td>{escape(f.evidence)}</td></tr>"
         for f in report.worst_first
     ]
     rows += [

@@ -42,8 +42,12 @@ class Conditions(ABC):
         """What was seen last in a wait that began then, and the stalls that members have recorded meanwhile."""
         stalls: list[Stall] = []
         with contextlib.suppress(HarnessError):
-            stalls = stalls_since(self.run, self.run.read_manifest().members, begin_ns)
+            stalls = self._stalls_since(begin_ns)
         return shown(seen) + ("; meanwhile " + ", ".join(map(str, stalls)) if stalls else "")
+
+    def _stalls_since(self, begin_ns: int) -> list[Stall]:
+        """What the members have recorded, as far as it can be read while they run. Raises `HarnessError`."""
+        return stalls_since(self.run, self.run.read_manifest().members, begin_ns)
 
     def leader(self) -> int | None:
         """The serving leader of the highest term."""

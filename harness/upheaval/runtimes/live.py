@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import ClassVar, Generic, NoReturn, Protocol, Self, TypeVar
+from typing import ClassVar, Final, Generic, NoReturn, Protocol, Self, TypeVar
 
 from upheaval.errors import EnvironmentFault, UnknownOutcome, UsageError
 from upheaval.records import (
@@ -23,6 +23,7 @@ from upheaval.records import (
     ControlRecord,
     Manifest,
     RunFolder,
+    WrongCredentials,
     check_companion,
     companion_name,
     load_companions,
@@ -35,6 +36,7 @@ from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import START_TIMEOUT_S, Conditions
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode, Node, Node_co
 from upheaval.security import policy as security
+from upheaval.security.strangers import attempt
 from upheaval.system import (
     COMPONENTS,
     SYSTEM,
@@ -49,12 +51,15 @@ from upheaval_chaos.driver import FaultDriver
 from upheaval_chaos.faults import MemberFault, MemberFaultKind, Members
 from upheaval_chaos.record import Proof
 from upheaval_chaos.target import Link, LinkEffect, LinkInjector, LinkObserver, Ping
+from upheaval_node.client.driving import ClientOptions
 from upheaval_node.media.resolver import Resolver
 from upheaval_node.suggestions import did_you_mean
 from upheaval_node.tls_files import TlsFiles, member_name
 from upheaval_node.types import S
 
 Result = TypeVar("Result")
+
+_ATTEMPT_TIMEOUT_S: Final = 20.0
 
 
 class Links(LinkInjector, LinkObserver, Protocol):
@@ -210,6 +215,19 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def client_tls(self) -> TlsFiles | None:
         """What clients on this machine show to the members; None without TLS."""
         return security.client_files(self.config.tls)
+
+    def try_strangers(self) -> None:
+        """Connect with wrong credentials of each kind, where the cluster asks for any, and write down the answers."""
+        if not self.config.credentials:
+            return
+        known = security.principals_of(self.config.credentials)[0]
+        options: ClientOptions = {
+            "client_name": "stranger",
+            "resolver": self.resolver(),
+            "tls": self.client_tls(),
+        }
+        for wrong in WrongCredentials:
+            self.run.add_attempt(attempt(self.ingress_endpoints(), options, wrong, known, _ATTEMPT_TIMEOUT_S))
 
     @abstractmethod
     def dial_through(self, source: int, names: Mapping[str, str]) -> None:

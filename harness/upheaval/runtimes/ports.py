@@ -5,6 +5,7 @@ none of them.
 """
 
 import errno
+import os
 import random
 import socket
 from collections import deque
@@ -92,13 +93,15 @@ def _claim(base_port: int, members: int) -> bool:
     """Whether the ports are this process's from now on, as far as other processes of the harness are concerned."""
     with ExitStack() as claimed:
         for first in range(base_port, base_port + members * PORTS_A_MEMBER, PORTS_A_MEMBER):
-            claim = claimed.enter_context(socket.socket(socket.AF_INET, socket.SOCK_STREAM))
-            try:
-                claim.bind((HOST, first + _CLAIM))
-            except OSError as error:
-                if error.errno in (errno.EADDRINUSE, errno.EACCES):
-                    return False
-                raise EnvironmentFault(f"cannot bind {HOST}:{first + _CLAIM}: {error.strerror}") from error
+            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as claim:
+                try:
+                    claim.bind((HOST, first + _CLAIM))
+                except OSError as error:
+                    if error.errno in (errno.EADDRINUSE, errno.EACCES):
+                        return False
+                    raise EnvironmentFault(f"cannot bind {HOST}:{first + _CLAIM}: {error.strerror}") from error
+                # Until the process ends, for most of them.
+                claimed.callback(os.close, claim.detach())
         _claims.append(claimed.pop_all())
     if len(_claims) > _MAX_CLAIMS:
         _claims.popleft().close()

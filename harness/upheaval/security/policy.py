@@ -73,6 +73,11 @@ def require_credentials_file(path: Path) -> None:
         raise UsageError(str(error)) from error
 
 
+def principals_of(credentials: str) -> list[str]:
+    """The names in a credentials file, in order."""
+    return sorted(name.decode() for name in Credentials(read_source(credentials), credentials).principals)
+
+
 def note_policy(run: Path, folder: str, credentials: str, members: int) -> None:
     """Write down in the run folder who is to be let in, for the verdict; nothing for a cluster that lets everybody in.
 
@@ -87,8 +92,7 @@ def note_policy(run: Path, folder: str, credentials: str, members: int) -> None:
         made = {TlsIdentity(files_of(folder, name)).authority for name in names_needed(members)}
         fields[AUTHORITIES] = _with(before.get(AUTHORITIES), made)
     if credentials:
-        named = {name.decode() for name in Credentials(read_source(credentials), credentials).principals}
-        fields[PRINCIPALS] = _with(before.get(PRINCIPALS), named)
+        fields[PRINCIPALS] = _with(before.get(PRINCIPALS), set(principals_of(credentials)))
     write_atomically(path, json.dumps(fields, indent=2) + "\n")
 
 

@@ -215,6 +215,14 @@ class ClusteredService(ABC):
         *Must not send* to clients or the log.
         """
 
+    def canonical(self, snapshot: bytes) -> bytes:
+        """What of a snapshot, all of its messages joined, is compared between members and with a replay of the log.
+
+        All of it, unless overridden: by a form that is the same for equal states, whatever instance is asked.
+        Members never call it; those do who judge a run.
+        """
+        return snapshot
+
     def on_role_change(self, role: ClusterRole) -> None:
         """The member became leader or follower. State must not depend on it. *Must not send.*"""
 

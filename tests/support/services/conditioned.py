@@ -1,6 +1,7 @@
 """Lock services whose state depends on what surrounds their process; all members of one process are wrong alike."""
 
 import datetime as dt
+import json
 import os
 import random
 import time
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from locks import Locks
+
+from upheaval_node.service.api import Cluster, SnapshotImage
 
 LIMIT = "UPHEAVAL_TEST_LIMIT"
 
@@ -86,3 +89,70 @@ class Right(Locks):
         assert isinstance(then.date(), dt.date)
         assert then.date() < dt.date.today()  # noqa: DTZ011
         self.holders[key] = [drawn, then.isoformat(), repr(then.date()), sorted({f"{key}-{n}" for n in range(6)})]
+
+
+class Shared(Locks):
+    """Counts in its class."""
+
+    taken = 0
+
+    def take(self, key: str, request_id: Any) -> None:
+        Shared.taken += 1
+        self.holders[key] = Shared.taken
+
+
+class Signed(Locks):
+    """Writes down which member it is."""
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        super().on_start(cluster, snapshot_image)
+        self.cluster = cluster
+
+    def take(self, key: str, request_id: Any) -> None:
+        self.holders[key] = self.cluster.member_id
+
+
+class Busy(Locks):
+    """Counts its duty cycles."""
+
+    def do_background_work(self, now_ns: int) -> int:
+        self.holders["cycles"] = self.holders.get("cycles", 0) + 1
+        return 0
+
+
+class Numbered(Locks):
+    """Writes down its process."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        self.holders[key] = os.getpid()
+
+
+class Filed(Locks):
+    """Reads a file."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        self.holders[key] = (Path.home() / "limit").read_text()
+
+
+class Ordered(Locks):
+    """Right: writes the names of all locks in whichever order, and says what of it is compared."""
+
+    def on_take_snapshot(self, snapshot_publication: Any) -> None:
+        snapshot_publication.offer(json.dumps({"requests": self.requests, "holders": {}}).encode())
+        for key in set(self.holders):
+            snapshot_publication.offer(json.dumps([key, self.holders[key]]).encode())
+
+    def on_start(self, cluster: Cluster, snapshot_image: SnapshotImage | None) -> None:
+        super().on_start(cluster, snapshot_image)
+        while snapshot_image is not None and (message := snapshot_image.read()) is not None:
+            key, self.holders[key] = json.loads(message)
+
+    def canonical(self, snapshot: bytes) -> bytes:
+        return bytes(sorted(snapshot))
+
+
+class Broken(Ordered):
+    """Says what is compared, and raises at it."""
+
+    def canonical(self, snapshot: bytes) -> bytes:
+        raise ValueError(len(snapshot))

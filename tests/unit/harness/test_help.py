@@ -26,6 +26,7 @@ NESTED = [
     "images list",
     "images build",
     "images check",
+    "images own",
     "certificates create",
     "certificates reload",
     "credentials add",

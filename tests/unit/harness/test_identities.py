@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
+from upheaval.records import ConnectAnswer, ConnectAttempt, RunFolder, WrongCredentials
 from upheaval_node.protocol import cluster_messages as cm
 
 OURS = "our authority"
@@ -55,7 +57,8 @@ def judged(run: BuiltRun, folder: Path, **policy: object) -> dict[str, tuple[Ver
 
 def test_a_run_with_nobody_else_in_it_keeps_both_promises(tmp_path: Path) -> None:
     found = judged(with_identities(), tmp_path)
-    assert found[Promise.ONLY_CREDENTIALS] == (Verdict.VALID, "2 sessions, all of 2 principals of the credentials file")
+    sure = "2 sessions, all of 2 principals of the credentials file; nobody tried with wrong ones"
+    assert found[Promise.ONLY_CREDENTIALS] == (Verdict.VALID, sure)
     assert found[Promise.ONLY_AUTHORITY] == (Verdict.VALID, "3 connections, with member-0, member-1, member-2")
 
 
@@ -75,6 +78,45 @@ def test_a_session_of_somebody_else_breaks_the_promise(tmp_path: Path, principal
     assert verdict is Verdict.INVALID
     assert detail.startswith("session 7 opened at position ")
     assert f"for {who}, who is not in the credentials file" in detail
+
+
+REFUSED = [ConnectAttempt(shown, ConnectAnswer.REFUSED, 1) for shown in WrongCredentials]
+
+
+def tried(attempts: list[ConnectAttempt], folder: Path) -> tuple[Verdict, str]:
+    for attempt in attempts:
+        RunFolder(folder / "run").add_attempt(attempt)
+    return judged(with_identities(), folder)[Promise.ONLY_CREDENTIALS]
+
+
+def test_wrong_credentials_of_every_kind_were_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    verdict, detail = tried([*REFUSED, ConnectAttempt(WrongCredentials.NAME, ConnectAnswer.NONE, 2)], tmp_path)
+    assert (verdict, detail.split("; ")[1]) == (Verdict.VALID, "refused 3 times to those with wrong ones")
+
+
+@pytest.mark.parametrize(
+    ("shown", "what"),
+    [
+        (WrongCredentials.SECRET, "a wrong secret of somebody known"),
+        (WrongCredentials.NAME, "a name that nobody has"),
+        (WrongCredentials.NOTHING, "no credentials"),
+    ],
+)
+def test_who_was_let_in_with_wrong_credentials_breaks_the_promise(
+    tmp_path: Path, shown: WrongCredentials, what: str
+) -> None:
+    (tmp_path / "run").mkdir()
+    found = tried([*REFUSED, ConnectAttempt(shown, ConnectAnswer.ADMITTED, 2)], tmp_path)
+    assert found == (Verdict.INVALID, f"attempts.jsonl: somebody who showed {what} was let in")
+
+
+@pytest.mark.parametrize("left_out", WrongCredentials)
+def test_a_kind_that_nobody_answered_leaves_it_unknown(tmp_path: Path, left_out: WrongCredentials) -> None:
+    (tmp_path / "run").mkdir()
+    attempts = [replace(each, answer=ConnectAnswer.NONE) if each.shown is left_out else each for each in REFUSED]
+    verdict, detail = tried(attempts, tmp_path)
+    assert (verdict, detail.startswith("nobody answered to ")) == (Verdict.UNKNOWN, True)
 
 
 def change(member: int, index: int, **fields: object) -> Callable[[list[list[str]]], None]:

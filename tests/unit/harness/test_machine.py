@@ -128,6 +128,11 @@ def test_ports_that_another_process_has_chosen_are_not_chosen_though_nothing_lis
     assert ports.choose_base_port(3) == chosen
 
 
+def test_a_process_that_has_chosen_ports_ends_without_a_word() -> None:
+    command = [sys.executable, "-W", "default", "-c", "from upheaval.runtimes import ports; ports.choose_base_port(3)"]
+    assert subprocess.run(command, capture_output=True, check=True).stderr == b""
+
+
 def test_a_process_that_starts_many_clusters_in_turn_does_not_run_out_of_ports() -> None:
     assert len({ports.choose_base_port(9) for _ in range(200)}) > 1
 

@@ -7,6 +7,7 @@ is named and labelled after it. How containers are made is in `containers`, what
 import contextlib
 import os
 import signal
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,8 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from upheaval.checkers.stalls import Stall, stalls_since
 from upheaval.errors import EnvironmentFault, HarnessError, UsageError
-from upheaval.records import SPLIT, CompanionConfig, load_companions
+from upheaval.records import SPLIT, CompanionConfig, RunFolder, load_companions
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.docker import collect, labels
 from upheaval.runtimes.docker.companion import DockerCompanion
@@ -286,6 +288,17 @@ class DockerCluster(LiveCluster[DockerMember]):
             member.node.raise_if_ended(self.system.expected_exit_statuses)
         for companion in self.companions() if member_id is None else ():
             companion.node.raise_if_ended()
+
+    def _stalls_since(self, begin_ns: int) -> list[Stall]:
+        """By copies of the traces; monotonic clocks of containers are those of the engine's machine."""
+        with tempfile.TemporaryDirectory() as place:
+            copies = RunFolder(place)
+            for member in self.members:
+                copy, container = copies.member(member.member_id), member.node.container()
+                if container is not None:
+                    copy.path.mkdir()
+                    copy.trace.write_bytes(collect.read_file(container, str(self.system.folder / copy.trace.name)))
+            return stalls_since(copies, len(self.members), begin_ns)
 
     def collect(self) -> None:
         """Copy what members and companions have written into the run folder."""

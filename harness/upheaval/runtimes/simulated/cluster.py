@@ -16,6 +16,8 @@ from upheaval.checkers.identities import SECURITY_FILE
 from upheaval.cluster.companion_control import Companion
 from upheaval.errors import UnknownOutcome, UsageError
 from upheaval.records import (
+    ConnectAnswer,
+    ConnectAttempt,
     ControlRecord,
     Converge,
     FinalPosition,
@@ -24,6 +26,7 @@ from upheaval.records import (
     Operation,
     RunFolder,
     SessionEnd,
+    WrongCredentials,
     seal,
     source_digest,
     write_atomically,
@@ -259,6 +262,8 @@ class SimulatedCluster:
         """Processes that ended by a defect: the process's name and what it raised."""
         self.history: list[Operation] = []
         self.session_ends: list[SessionEnd] = []
+        self.attempts: list[ConnectAttempt] = []
+        """Of the stranger."""
         self.first_id = 0
         """Of the load's operations: above those of what the cluster was restored from."""
         self.planned_faults: tuple[str, ...] = ()
@@ -418,7 +423,7 @@ class SimulatedCluster:
         if self.on_operation is not None:
             self.on_operation(operation)
 
-    def start_stranger(self) -> Stranger:
+    def start_stranger(self) -> None:
         """A host of its own from which somebody tries to get in who may not."""
         host = "stranger-1"
         process = SimulatedProcess(self.world, host, host, on_exit=self._on_client_exit)
@@ -428,11 +433,15 @@ class SimulatedCluster:
         stranger = Stranger(
             lambda shown: ClusterClient(
                 media, self.ingress_endpoints, random=random, client_name=host, credentials=shown
-            )
+            ),
+            self.attempts.append,
         )
         stranger.bell = media.bell
         process.start((driver, stranger))
-        return stranger
+
+    def has_refused_strangers(self) -> bool:
+        """Whether wrong credentials of every kind were refused."""
+        return {each.shown for each in self.attempts if each.answer is ConnectAnswer.REFUSED} == set(WrongCredentials)
 
     def start_client(self) -> tuple[SimulatedProcess, SingleClient]:
         """A client on a host of its own that does what is posted to its process, and nothing by itself."""
@@ -494,6 +503,7 @@ class SimulatedCluster:
             write_atomically(folder.path / SECURITY_FILE, json.dumps(self.gate.policy(), indent=2) + "\n")
         folder.history_file.unlink(missing_ok=True)
         folder.sessions_file.unlink(missing_ok=True)
+        folder.attempts_file.unlink(missing_ok=True)
         folder.faults_file.unlink(missing_ok=True)
         folder.controls_file.unlink(missing_ok=True)
         with folder.history_writer() as writer:
@@ -501,6 +511,8 @@ class SimulatedCluster:
                 writer.add(operation)
         for end in self.session_ends:
             folder.add_session_end(end)
+        for attempt in self.attempts:
+            folder.add_attempt(attempt)
         for fault in self.faults:
             folder.add_fault(fault)
         for control in self.controls:

@@ -1,15 +1,15 @@
 """Who may connect to a simulated cluster, with what its own clients show; and strangers, who show something wrong.
 
-A stranger's attempts are counted by what the cluster answered.
+A stranger writes down what the cluster answered.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from upheaval.checkers.identities import AUTHORITIES, PRINCIPALS
-from upheaval.records import Json
-from upheaval.runtimes.simulated.errors import PromiseBroken
+from upheaval.records import ConnectAnswer, ConnectAttempt, Json, WrongCredentials
+from upheaval.security.strangers import wrong_credentials
 from upheaval_node.client.connect import AuthenticationError
 from upheaval_node.client.session import ClusterClient
 from upheaval_node.credentials import (
@@ -17,7 +17,6 @@ from upheaval_node.credentials import (
     SALT_LENGTH,
     Credentials,
     CredentialsSupplier,
-    NoCredentials,
     SecretCredentials,
     make_verifier,
 )
@@ -62,23 +61,17 @@ def _secret(seed: int, name: str) -> str:
     return f"{name}/{seed}"
 
 
-def wrong_credentials() -> Sequence[CredentialsSupplier]:
-    """A wrong secret of somebody known, the name of nobody, nothing at all."""
-    return (SecretCredentials(CLIENT, "guessed"), SecretCredentials("stranger", "guessed"), NoCredentials())
-
-
 class Stranger:
-    """Tries to open a session again and again, with one wrong thing after the other. Implements `ports.Agent`.
+    """Tries to open a session again and again, with one wrong thing after the other. Implements `ports.Agent`."""
 
-    Raises `PromiseBroken` when it is let in: the log has principals only, and it may be let in as somebody known.
-    """
-
-    def __init__(self, open_session: Callable[[CredentialsSupplier], ClusterClient]) -> None:
+    def __init__(
+        self, open_session: Callable[[CredentialsSupplier], ClusterClient], record: Callable[[ConnectAttempt], None]
+    ) -> None:
         self.bell: Bell | None = None
-        self.refused = 0
-        """How often the authenticator refused it; attempts that nobody answered do not count."""
         self._open_session = open_session
-        self._shown = wrong_credentials()
+        self._record = record
+        self._wrong = list(wrong_credentials(CLIENT).items())
+        self._shown = WrongCredentials.SECRET
         self._attempts = 0
         self._session: ClusterClient | None = None
         self._retry_ns = 0
@@ -88,15 +81,19 @@ class Stranger:
         if self._session is None:
             if now.ns < self._retry_ns:
                 return 0
-            self._session = self._open_session(self._shown[self._attempts % len(self._shown)])
+            self._shown, wrong = self._wrong[self._attempts % len(self._wrong)]
+            self._session = self._open_session(wrong)
             self._attempts += 1
         session = self._session
         work = session.do_work(now)
         if session.is_connected:
-            raise PromiseBroken("somebody without the right credentials was let in")
-        if not session.is_closed:
+            self._record(ConnectAttempt(self._shown, ConnectAnswer.ADMITTED, now.ns))
+            session.close()
+        elif not session.is_closed:
             return work
-        self.refused += isinstance(session.error, AuthenticationError)
+        else:
+            answer = ConnectAnswer.REFUSED if isinstance(session.error, AuthenticationError) else ConnectAnswer.NONE
+            self._record(ConnectAttempt(self._shown, answer, now.ns))
         self._session, self._retry_ns = None, now.ns + PAUSE_NS
         return work + 1
 

@@ -1,0 +1,75 @@
+"""What goes into an image of a service of one's own: its folder without runs, its packages, and no network."""
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from support.wheels import make_wheel
+from upheaval.errors import EnvironmentFault
+from upheaval.images.own import write_own_context
+from upheaval.images.packages import fetch_own
+
+MACHINE = "x86_64"
+
+
+@pytest.fixture
+def service(tmp_path: Path) -> Path:
+    """A folder with a service, its requirements, and what is not to be copied."""
+    folder = tmp_path / "bank"
+    (folder / "bank").mkdir(parents=True)
+    (folder / "bank" / "service.py").write_text("import greeting\n")
+    (folder / "requirements.txt").write_text("greeting==1.0\nupheaval[docker]>=0.1\n")
+    (folder / "runs" / "one").mkdir(parents=True)
+    (folder / "runs" / "one" / "large").write_text("x")
+    (folder / "data.csv").write_text("x")
+    return folder
+
+
+def test_packages_and_what_they_need_are_fetched(
+    service: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheels, work = tmp_path / "wheels", tmp_path / "work"
+    wheels.mkdir()
+    work.mkdir()
+    make_wheel(wheels, "greeting", needs="words")
+    make_wheel(wheels, "words")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheels))
+    fetched = fetch_own(service / "requirements.txt", MACHINE, work)
+    assert {path.name for path in fetched.glob("*.py")} == {"greeting.py", "words.py"}
+    context = io.BytesIO()
+    assert write_own_context(service, fetched, ["*.csv"], context) == 2
+    context.seek(0)
+    with tarfile.open(fileobj=context) as archive:
+        files = {each.name for each in archive.getmembers() if each.isreg() and "dist-info" not in each.name}
+    assert files == {
+        "Dockerfile",
+        "packages/greeting.py",
+        "packages/words.py",
+        "source/bank/service.py",
+        "source/requirements.txt",
+    }
+
+
+def test_without_an_index_there_is_one_line(service: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:1/simple")
+    with pytest.raises(EnvironmentFault) as failed:
+        fetch_own(service / "requirements.txt", MACHINE, tmp_path)
+    text = str(failed.value)
+    assert text.startswith("pip failed: ERROR: No matching distribution found for greeting==1.0")
+    assert text.endswith("(no package index can be reached: name one by PIP_INDEX_URL, or a folder by PIP_FIND_LINKS)")
+    assert "\n" not in text
+
+
+def test_a_package_that_an_index_does_not_have_says_nothing_of_the_index(
+    service: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+    with pytest.raises(EnvironmentFault, match=r"No matching distribution found for greeting==1\.0$"):
+        fetch_own(service / "requirements.txt", MACHINE, tmp_path)
