@@ -83,11 +83,13 @@ class Explanation:
     entry: str = ""
     results: tuple[str, ...] = ()
     difference: str = ""
+    asked: tuple[str, ...] = ()
+    """From which lines of its code the service asked for what the causes name."""
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """For people, a line each."""
-        said = [cause.sentence for cause in self.causes]
+        said = [*(cause.sentence for cause in self.causes), *self.asked]
         if self.position is not None:
             after = f": {self.difference}" if self.difference else ""
             said.append(f"first after the entry at position {self.position}, {self.entry}{after}")
@@ -105,10 +107,18 @@ class Explanation:
             "entry": self.entry,
             "results": list(self.results),
             "difference": self.difference,
+            "asked": list(self.asked),
         }
 
 
 def parse_explanation(fields: Mapping[str, Any]) -> Explanation:
     """From the fields of one, as `dataclasses.asdict` gives them."""
     causes = tuple(Cause(each) for each in fields["causes"])
-    return Explanation(causes, fields["position"], fields["entry"], tuple(fields["results"]), fields["difference"])
+    return Explanation(
+        causes,
+        fields["position"],
+        fields["entry"],
+        tuple(fields["results"]),
+        fields["difference"],
+        tuple(fields["asked"]),
+    )

@@ -22,6 +22,7 @@ LONGEST_S: Final = 180.0
 SAMPLES: Final = 60
 """States of one replay that are compared at a time."""
 _AT_ONCE: Final = 2
+_OF_FILES: Final = (Cause.EACH_REPLAY, Cause.DIRECTORY)
 
 
 def explain(own: OwnReplay, position: int) -> Explanation | None:
@@ -44,6 +45,13 @@ class _Replays:
 
     def explained(self, changed_state: str) -> Explanation | None:
         usual, again = self._asked([self._order] * 2)
+        explanation = self._compared(usual, again, changed_state)
+        if explanation is None:
+            return None
+        wanted = {Cause.OUTSIDE if each in _OF_FILES else each for each in explanation.causes}
+        return replace(explanation, asked=tuple(text for cause, text in usual["asked"] if cause in wanted))
+
+    def _compared(self, usual: dict[str, Any], again: dict[str, Any], changed_state: str) -> Explanation | None:
         if usual["samples"] != again["samples"]:
             return Explanation((Cause.EACH_REPLAY,))
         found = self._causes(CONDITIONS, usual) or self._causes(OF_MEMBERS, usual)

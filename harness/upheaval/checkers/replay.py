@@ -346,6 +346,17 @@ def is_request(message: LoggedMessage) -> bool:
     return content[:8] == session_header.HEADER_BYTES and session_header.unpack_session_header(content)[1] >= 0
 
 
+def session_change(message: LoggedMessage) -> int:
+    """1 for a message that opens a session, -1 for one that closes one, 0 for all others."""
+    if message.content[:8] == session_header.HEADER_BYTES:
+        return 0
+    try:
+        decoded = cm.SCHEMA.decode(message.content)
+    except DecodeError:
+        return 0
+    return isinstance(decoded, cm.SessionOpenEvent) - isinstance(decoded, cm.SessionCloseEvent)
+
+
 def state_hash(state: Sequence[bytes]) -> str:
     """Of the messages that a service wrote, each with its length before it."""
     whole = hashlib.sha256()

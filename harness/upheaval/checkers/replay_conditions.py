@@ -30,6 +30,7 @@ _PLACES: Final = {
     False: {"TZ": "UTC0", "LC_ALL": "C.UTF-8"},
     True: {"TZ": "UPH-5:45", "LC_ALL": "C"},
 }
+_LOOKS: Final = 1_000
 _HOLES_LENGTH: Final = 512
 """Longer objects do not come from Python's own heap."""
 _HOLES: Final = 2_000
@@ -83,6 +84,18 @@ def enter(changed: Collection[Cause]) -> list[bytes]:
     _set_clock(*_CLOCKS[Cause.CLOCK in changed])
     _set_random(_TICK_NS + (Cause.RANDOM in changed))
     return _holes() if Cause.ADDRESSES in changed else []
+
+
+def unsettle() -> list[bytes]:
+    """Let clock, random numbers and addresses of this process go on: they are not those of another one any more.
+
+    What is returned is to be kept as long as it runs.
+    """
+    for _ in range(_LOOKS):
+        time.time()
+        random.Random()
+        os.urandom(1)
+    return _holes()
 
 
 def _set_clock(epoch_s: int, since_boot_s: int) -> None:

@@ -2,28 +2,42 @@
 
 It runs under the conditions that its order asks for, and does one of these:
 
-- `judge`: read the whole log, and tell the state at each snapshot that the log asks for. Then an instance that begins
-  with the last of these snapshots reads the rest of the log, and both are given requests of the log once more: what a
-  snapshot forgets shows in the answers. Another instance that reads the whole log must answer as the first one does, or
-  answers say nothing.
+- `judge`: read the whole log, and tell the state at each snapshot that the log asks for. Then a copy that begins with
+  the last of these snapshots reads the rest of the log, and both are given requests of the log once more: what a
+  snapshot forgets shows in the answers. The same is done where most sessions were open, because what belongs to closed
+  ones does not show at the end. Another copy that reads the whole log must answer as the first one does, or answers say
+  nothing. Each copy is in a child of the process.
 - `forms`: the canonical forms of states that it is given.
 - `samples`: the states at some entries of the log.
 - `show`: one entry, what came of it, and the state after it.
 """
 
+import os
+import pickle
+import signal
+import sys
 import traceback
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from upheaval.checkers import replay_conditions
 from upheaval.checkers.causes import Cause
+from upheaval.checkers.outside import Outside
 from upheaval.checkers.own_process import answer_once
 from upheaval.checkers.recordings import RecordedLog
-from upheaval.checkers.replay import ExpectedState, LoggedMessage, Member, Replay, is_request, state_hash
+from upheaval.checkers.replay import (
+    ExpectedState,
+    LoggedMessage,
+    Member,
+    Replay,
+    is_request,
+    session_change,
+    state_hash,
+)
 from upheaval.checkers.state_diff import state_difference
 from upheaval.records import RunFolder
 from upheaval_node.errors import DecodeError
@@ -33,7 +47,10 @@ from upheaval_node.service.api import ClusterRole
 MODULE: Final = "upheaval.checkers.replay_process"
 PROBES: Final = 200
 """So many of the last messages of clients are given once more."""
+LONGEST_S: Final = 60
+"""After so many seconds a copy is ended."""
 _SHOWN: Final = 200
+_Result = TypeVar("_Result")
 _OTHER_MEMBER: Final = 7
 
 
@@ -77,7 +94,21 @@ def decode_state(state: Sequence[str]) -> list[bytes]:
 
 
 def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
-    whole, states = _replayed(order.service, log)
+    told, states = _apart(lambda: _states(order.service, log))
+    places = [(log, states[-1])] if states else []
+    if places:
+        begin = log[: _most_sessions(log)]
+        places.append((begin, _apart(lambda: _replayed(order.service, begin)[0].state())))
+    for begin, state in places:
+        difference = _forgotten(order.service, begin, state)
+        told |= {"difference": difference, "position": state.position}
+        if difference:
+            break
+    return told
+
+
+def _states(service: str, log: Sequence[LoggedMessage]) -> tuple[dict[str, object], list[ExpectedState]]:
+    whole, states = _replayed(service, log)
     told: dict[str, object] = {
         "hashes": {state.position: state_hash(state.messages) for state in states},
         "forms": {state_hash(state.messages): _form(whole, state.messages) for state in states},
@@ -85,11 +116,47 @@ def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
         "difference": "",
         "position": -1,
     }
-    if states:
-        told["position"] = states[-1].position
-        told["difference"] = _forgotten(order.service, log, whole, states[-1])
     told["form_error"] = "" if whole.form_error is None else _raised(whole.form_error)
-    return told
+    return told, states
+
+
+def _most_sessions(log: Sequence[LoggedMessage]) -> int:
+    """How many messages of the log there are when the last request was made while most sessions were open."""
+    found, most, count = 0, 0, 0
+    for number, message in enumerate(log, 1):
+        count += session_change(message)
+        if is_request(message) and count >= most:
+            found, most = number, count
+    return found
+
+
+def _apart(work: Callable[[], _Result]) -> _Result:
+    """What it returns in a child of this process: copies of a service share nothing that its modules and classes hold.
+
+    When it raises, this process ends.
+    """
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            signal.alarm(LONGEST_S)
+            with os.fdopen(write_end, "wb") as pipe:
+                pickle.dump(work(), pipe)
+            status = 0
+        except BaseException:  # noqa: BLE001 - whatever the service's code raises
+            traceback.print_exc()
+        finally:
+            # Threads of the service are not waited for.
+            sys.stderr.flush()
+            os._exit(status)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as pipe:
+        content = pipe.read()
+    if os.waitpid(child, 0)[1]:
+        sys.exit(1)
+    returned: _Result = pickle.loads(content)
+    return returned
 
 
 def _forms(service: str, states: Sequence[Sequence[bytes]]) -> dict[str, object]:
@@ -156,27 +223,52 @@ def _raised(error: BaseException) -> str:
     return f"raises {type(error).__name__}: {error}"[:_SHOWN] + f", at {where}"
 
 
-def _forgotten(service: str, log: Sequence[LoggedMessage], whole: Replay, state: ExpectedState) -> str:
-    """What an instance does otherwise that begins with that state; empty when nothing is seen."""
-    try:
-        begun = Replay(service, state, is_own=True)
-    except Exception as error:  # noqa: BLE001 - whatever the service's code raises
-        return f"raises {type(error).__name__}: {error}"[:_SHOWN]
-    for message in log:
-        if message.position > state.position:
-            begun.apply(message)
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What a copy answers to requests that are given once more, its state after them, and what of that is compared."""
+
+    answers: tuple[tuple[bytes, ...], ...]
+    state: tuple[bytes, ...]
+    form: tuple[bytes, ...]
+
+
+def _end(replay: Replay, requests: Sequence[LoggedMessage]) -> _End:
+    answers = tuple(replay.probe(request) for request in requests)
+    state = replay.state().messages
+    return _End(answers, state, replay.form(state))
+
+
+def _forgotten(service: str, log: Sequence[LoggedMessage], state: ExpectedState) -> str:
+    """What a copy does otherwise that begins with that state; empty when nothing is seen."""
     requests = [message for message in log if is_request(message)][-PROBES:]
-    control = _replayed(service, log)[0]
-    answers, others, repeated = ([each.probe(request) for request in requests] for each in (whole, begun, control))
-    ends = [each.state().messages for each in (whole, begun, control)]
-    if (answers, ends[0]) != (repeated, ends[2]):
+
+    def begun() -> _End | str:
+        try:
+            replay = Replay(service, state, is_own=True)
+        except Exception as error:  # noqa: BLE001 - whatever the service's code raises
+            return f"raises {type(error).__name__}: {error}"[:_SHOWN]
+        for message in log:
+            if message.position > state.position:
+                replay.apply(message)
+        return _end(replay, requests)
+
+    def again() -> _End:
+        kept = replay_conditions.unsettle()
+        end = _end(_replayed(service, log)[0], requests)
+        del kept
+        return end
+
+    other = _apart(begun)
+    if isinstance(other, str):
+        return other
+    whole = _apart(lambda: _end(_replayed(service, log)[0], requests))
+    if whole != _apart(again):
         return ""
-    told = _difference(requests, answers, others)
-    forms = [each.form(end) for each, end in zip((whole, begun), ends, strict=False)]
-    if told or forms[0] == forms[1]:
+    told = _difference(requests, whole.answers, other.answers)
+    if told or whole.form == other.form:
         return told
     names = ("one that read the whole log", "that one")
-    return f"writes another snapshot at the end: {state_difference(forms[0], forms[1], names)}"
+    return f"writes another snapshot at the end: {state_difference(whole.form, other.form, names)}"
 
 
 def _replayed(service: str, log: Sequence[LoggedMessage]) -> tuple[Replay, list[ExpectedState]]:
@@ -216,9 +308,11 @@ def _answer(told: dict[str, Any]) -> dict[str, object]:
     order = Order(**{**told, "changed": tuple(Cause(each) for each in told["changed"])})
     log = [] if order.task == Task.FORMS else read_log(order.run, order.member, order.end)
     kept = replay_conditions.enter(order.changed)
+    outside = Outside(order.source)
+    outside.listen()
     answer = _forms(order.service, states) if order.task == Task.FORMS else _TASKS[order.task](order, log)
     del kept
-    return answer
+    return {**answer, "asked": list(outside.asked)}
 
 
 if __name__ == "__main__":
