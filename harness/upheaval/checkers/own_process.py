@@ -25,8 +25,8 @@ def ask_own_code(
 ) -> dict[str, Any] | str:
     """What the program `module` answers to that, both as JSON; a text says why it does not.
 
-    `told` has the folder of the code as `source`; the bound is `TIMEOUT_S` unless another one is given. Of what is `changed` the process changes in itself what it can only
-    there, see `replay_conditions`.
+    `told` has the folder of the code as `source`; the bound is `TIMEOUT_S` unless another one is given. Of what is
+    `changed` the process changes in itself what it can only there, see `replay_conditions`.
     """
     limit_s = TIMEOUT_S if timeout_s is None else timeout_s
     try:
