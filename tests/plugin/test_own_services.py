@@ -205,6 +205,24 @@ def test_why_a_state_is_not_what_the_log_gives_is_found(
     assert f"  {cause.sentence}\n" in str(report)
 
 
+def test_the_first_entry_after_which_states_differ_is_found_wherever_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("UPHEAVAL_TEST_LIMIT", "9")
+    with run_of("Late", tmp_path, module="conditioned") as cluster:
+        report = cluster.verify()
+    explanation = report.finding(Promise.SNAPSHOT_IS_REPLAY).explanation
+    assert explanation is not None
+    assert explanation.causes == (Cause.ENVIRONMENT,)
+    assert explanation.entry == """the message '{"id": 70, "key": "lock-0"}' of session 1"""
+    line = 1 + (SERVICES / "conditioned.py").read_text().splitlines().index(
+        "            self.holders[key] = int(self.holders[key])"
+    )
+    raised = "raises ValueError: invalid literal for int() with base 10: 'none', at conditioned.py"
+    assert explanation.results == ("""'{"id": 70, "requests": 71}'""", f"{raised}:{line} in take")
+    assert "['holders']['lock-0'] is 9 in the one and \"none\" in the other" in explanation.difference
+
+
 def test_why_is_said_wherever_a_run_is_judged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with run_of("Hashed", tmp_path) as cluster, pytest.raises(AssertionError) as failed:
         cluster.assert_valid()

@@ -47,6 +47,15 @@ class Configured(Locks):
         self.holders[key] = os.environ.get(LIMIT, "none")
 
 
+class Late(Configured):
+    """Reads it from the 71st request on, and raises there without it."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        if self.requests > 70:
+            super().take(key, request_id)
+            self.holders[key] = int(self.holders[key])
+
+
 class Demanding(Locks):
     """Does not start without the variable, and depends on it in nothing."""
 
