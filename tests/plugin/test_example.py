@@ -1,4 +1,4 @@
-"""The example is a stranger's repository: its tests run against the installed wheel, on each runtime."""
+"""Each example is a stranger's repository: its tests run against the installed wheel, on each runtime."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -6,20 +6,58 @@ from pathlib import Path
 
 import pytest
 
-from support.stranger import BANK, copy_of_the_bank, pytest_in
+from support.stranger import EXAMPLES, copy_of, pytest_in
+
+SERVICE = Path("locks") / "service.py"
 
 
 @pytest.mark.heavy
-@pytest.mark.parametrize("options", [("simulated",), ("process",), ("process", "-n", "2")], ids=" ".join)
-def test_the_tests_of_the_example_pass(tmp_path: Path, python: Path, options: tuple[str, ...]) -> None:
-    bank = copy_of_the_bank(tmp_path / "bank")
-    done = pytest_in(bank, python, "--junit-xml", "report.xml", "--runtime", *options, timeout_s=240)
+@pytest.mark.parametrize(
+    ("example", "tests", "options"),
+    [
+        ("bank", 4, ("simulated",)),
+        ("bank", 4, ("process",)),
+        ("bank", 4, ("process", "-n", "2")),
+        ("locks", 6, ("simulated", "--seeds", "1..2", "-n", "2")),
+        ("locks", 3, ("process",)),
+    ],
+    ids=lambda each: " ".join(each) if isinstance(each, tuple) else str(each),
+)
+def test_the_tests_of_the_example_pass(
+    tmp_path: Path, python: Path, example: str, tests: int, options: tuple[str, ...]
+) -> None:
+    folder = copy_of(example, tmp_path / example)
+    done = pytest_in(folder, python, "--junit-xml", "report.xml", "--runtime", *options, timeout_s=240)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert len(ET.parse(bank / "report.xml").findall(".//testcase")) == 4
-    assert not (bank / "runs").exists()
+    assert len(ET.parse(folder / "report.xml").findall(".//testcase")) == tests
+    assert not (folder / "runs").exists()
 
 
-def test_the_example_uses_the_public_interface_only() -> None:
-    sources = [path.read_text() for path in BANK.rglob("*.py")]
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ("self.tokens.get(lock, 0) + 2", "linearizable: call request (operation "),
+        (
+            "min(self.tokens.get(lock, 0) + 1, 15)",
+            "a fencing token is never given twice and never goes back: Assertion",
+        ),
+    ],
+)
+def test_a_bug_that_the_tests_themselves_do_not_see_is_named(
+    tmp_path: Path, python: Path, wrong: str, says: str
+) -> None:
+    folder, right = copy_of("locks", tmp_path / "locks"), "self.tokens.get(lock, 0) + 1"
+    text = (folder / SERVICE).read_text()
+    assert right in text
+    (folder / SERVICE).write_text(text.replace(right, wrong))
+    test = "tests/test_locks.py::test_a_lock_has_one_holder_whoever_leads"
+    done = pytest_in(folder, python, "--runtime", "simulated", test, timeout_s=240)
+    assert done.returncode == 1
+    assert f"invalid: {says}" in done.stdout
+
+
+@pytest.mark.parametrize("example", ["bank", "locks"])
+def test_the_example_uses_the_public_interface_only(example: str) -> None:
+    sources = [path.read_text() for path in (EXAMPLES / example).rglob("*.py")]
     imported = {line for text in sources for line in re.findall(r"^ *(?:from|import) +upheaval\S*", text, re.M)}
     assert imported == {"from upheaval"}

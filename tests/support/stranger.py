@@ -23,7 +23,8 @@ _SOURCES = ("node", "harness", "chaos", "pipeline", "pyproject.toml", "README.md
 _WANTED = ("pytest", "pytest-xdist")
 FOR_CONTAINERS = ("docker", "testcontainers", "toxiproxy-python")
 """What the extra `docker` brings."""
-BANK = ROOT / "examples" / "bank"
+EXAMPLES = ROOT / "examples"
+BANK = EXAMPLES / "bank"
 PATIENCE_S = 120.0
 """What a pytest with a cluster may take to begin, and to end, beside a machine that is busy."""
 WAITING = """
@@ -142,7 +143,12 @@ def wait_until_ended(started: "subprocess.Popen[bytes]", run_id: str) -> int:
 
 def copy_of_the_bank(folder: Path) -> Path:
     """The example, outside of this tree."""
-    return Path(shutil.copytree(BANK, folder, ignore=shutil.ignore_patterns("runs", "__pycache__")))
+    return copy_of("bank", folder)
+
+
+def copy_of(example: str, folder: Path) -> Path:
+    """One of the examples, outside of this tree."""
+    return Path(shutil.copytree(EXAMPLES / example, folder, ignore=shutil.ignore_patterns("runs", "__pycache__")))
 
 
 def run_ids(folder: Path) -> list[str]:

@@ -18,7 +18,7 @@ class FailedSeeds:
 
     def __init__(self, folder: Path, own: OwnCode | None) -> None:
         self._file = folder / FILE_NAME
-        self._name = "drawn" if own is None else f"{own.service} {own.user}".strip()
+        self._name = "drawn" if own is None else f"{own.service} {own.user} {own.model}".strip()
 
     @property
     def seeds(self) -> list[int]:

@@ -21,13 +21,14 @@ def ask_own_code(
     module: str,
     told: dict[str, Any],
     changed: Collection[Cause] = (Cause.HASH_SEED,),
-    timeout_s: float = TIMEOUT_S,
+    timeout_s: float | None = None,
 ) -> dict[str, Any] | str:
     """What the program `module` answers to that, both as JSON; a text says why it does not.
 
-    `told` has the folder of the code as `source`. Of what is `changed` the process changes in itself what it can only
-    there, see `replay_conditions`.
+    `told` has the folder of the code as `source`; the bound is `TIMEOUT_S` unless another one is given. Of what is
+    `changed` the process changes in itself what it can only there, see `replay_conditions`.
     """
+    limit_s = TIMEOUT_S if timeout_s is None else timeout_s
     try:
         with replay_conditions.directory(changed) as directory:
             done = subprocess.run(
@@ -35,14 +36,14 @@ def ask_own_code(
                 input=json.dumps(told),
                 capture_output=True,
                 text=True,
-                timeout=timeout_s,
+                timeout=limit_s,
                 env=replay_conditions.environment(changed),
                 cwd=directory,
                 check=False,
             )
         answer = json.loads(done.stdout.splitlines()[-1])
     except subprocess.TimeoutExpired:
-        return f"its code did not end within {timeout_s:g} s"
+        return f"its code did not end within {limit_s:g} s"
     except (LookupError, ValueError):
         last = next(reversed(done.stderr.splitlines()), f"status {done.returncode}")
         return f"its code cannot be run here: {last[:_SHOWN]}"

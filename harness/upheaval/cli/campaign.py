@@ -36,10 +36,10 @@ def campaign(options: argparse.Namespace) -> int:
     if not 1 <= options.workers <= 64:
         raise UsageError("--workers takes 1 to 64")
     planted = None if options.planted is None else bug_named(options.planted).name
-    own = own_code(options.service, options.user)
+    own = own_code(options.service, options.user, options.model)
     if own is not None:
         # Every seed would say it otherwise.
-        cluster_file.check(ClusterSpec(service=own.service, source=own.source).made(""), SYSTEM)
+        cluster_file.check(ClusterSpec(service=own.service, source=own.source, model=own.model).made(""), SYSTEM)
         load_maker(own.user, own.source)
     if options.dir is not None:
         return _one(options, SeedOrigin(seeds[0], planted, own), seeds)
@@ -120,7 +120,8 @@ def _failure(origin: SeedOrigin, outcome: SeedOutcome) -> str:
     if origin.planted is not None:
         command += ["--planted", origin.planted]
     if own is not None:
-        command += ["--service", own.service, *(["--user", own.user] if own.user else [])]
+        told = {"--service": own.service, "--user": own.user, "--model": own.model}
+        command += [word for option, value in told.items() if value for word in (option, value)]
     again = shlex.join([*command, "--dir", f"runs/seed-{seed}"])
     left = f"\n  left: {outcome.folder}" if outcome.folder else ""
     promise = promise_of(outcome.promise).sentence

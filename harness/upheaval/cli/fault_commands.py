@@ -14,6 +14,7 @@ from upheaval.cli.parsing import (
     add_cluster,
     add_json,
     add_member,
+    add_model,
 )
 
 
@@ -87,6 +88,8 @@ def _add_own_code(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--user", metavar="CLASS", help="module:Class of the locust users that ask a service of one's own"
     )
+
+    add_model(parser)
 
 
 def _add_output(parser: argparse.ArgumentParser) -> None:

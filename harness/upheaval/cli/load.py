@@ -110,6 +110,7 @@ def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
         members=CLUSTER_OF_THREE.members if options.members is None else options.members,
         service=service,
         source=str(Path.cwd()) if ":" in service else "",
+        model=options.model or "",
         max_sessions=limit,
     )
     return create_cluster(options.runtime or PROCESS, folder, spec)
@@ -121,6 +122,10 @@ def _require_same(cluster: AnyCluster, options: argparse.Namespace) -> None:
         raise UsageError(f"{cluster.folder} holds a cluster of the {cluster.runtime} runtime: remove --runtime")
     if options.service not in (None, cluster.config.service):
         raise UsageError(f"{cluster.folder} holds a cluster with --service {cluster.config.service}: remove --service")
+    if options.model not in (None, cluster.config.model):
+        raise UsageError(
+            f"{cluster.folder} holds a cluster with --model {cluster.config.model or 'none'}: remove --model"
+        )
     if options.members not in (None, cluster.config.members):
         raise UsageError(f"{cluster.folder} holds a cluster with --members {cluster.config.members}: remove --members")
     limit = cluster.config.max_sessions or _default_limit(cluster.config.profile)

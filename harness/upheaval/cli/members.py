@@ -17,7 +17,7 @@ PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
 
 # The options of `up` that a folder remembers.
-_REMEMBERED = ("members", "components", "profile", "sync_level", "service", "base_port")
+_REMEMBERED = ("members", "components", "profile", "sync_level", "service", "model", "base_port")
 
 
 def up(options: argparse.Namespace) -> int:
@@ -28,6 +28,8 @@ def up(options: argparse.Namespace) -> int:
         given["protocol_trace"] = PROTOCOL_TRACE_LIMIT
     if not is_there:
         given |= _security(options)
+        if options.model is not None:
+            given["source"] = str(Path.cwd())
     with (
         open_cluster(options.dir)
         if is_there

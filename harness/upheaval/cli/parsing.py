@@ -92,6 +92,15 @@ def add_member(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("member", type=int, metavar="MEMBER", help="the member's id, from 0 on")
 
 
+def add_model(parser: argparse.ArgumentParser) -> None:
+    """What the answers of a user's own service are judged by."""
+    parser.add_argument(
+        "--model",
+        metavar="CLASS",
+        help="module:Class of what the service should answer, or a module with promises",
+    )
+
+
 def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:
     """The option for output that programs read."""
     parser.add_argument("--json", action="store_true", help=text)

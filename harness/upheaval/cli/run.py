@@ -35,7 +35,7 @@ class Progress:
 def run(options: argparse.Namespace) -> int:
     """Run a scenario of the library, or of a file, and print how it went."""
     runtime, seed, folder, as_json = options.runtime, options.seed, options.dir, options.json
-    own = own_code(options.service, options.user)
+    own = own_code(options.service, options.user, options.model)
     exact = find_exact(options.name)
     if exact is not None:
         if runtime not in (None, SIMULATED) or options.planted is not None or own is not None:

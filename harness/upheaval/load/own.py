@@ -35,8 +35,10 @@ def load_maker(user: str, source: str = "") -> LoadMaker:
     return UserLoad
 
 
-def own_code(service: str | None, user: str | None) -> OwnCode | None:
+def own_code(service: str | None, user: str | None, model: str | None = None) -> OwnCode | None:
     """What the options of a command name, with code in the current folder; None where nothing is named."""
+    if model is not None and ":" not in (service or ""):
+        raise UsageError("--model is for a --service module:Class of one's own")
     if service is None:
         if user is not None:
             raise UsageError("--user is for the users of a --service")
@@ -50,7 +52,7 @@ def own_code(service: str | None, user: str | None) -> OwnCode | None:
         return OwnCode(service)
     if user is None:
         raise UsageError(f"service {service} needs --user module:Class: locust users that ask it")
-    return OwnCode(service, user, str(Path.cwd()))
+    return OwnCode(service, user, str(Path.cwd()), model or "")
 
 
 def check_user(user: str, source: str = "") -> None:

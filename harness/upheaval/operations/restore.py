@@ -8,7 +8,7 @@ reads and copies files; what is started from them is a cluster like any other.
 import os
 import shutil
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -153,6 +153,7 @@ def spec_of(origin: Source) -> ClusterSpec:
         sync_level=manifest.sync_level,
         service=service,
         more_services=manifest.more_services,
+        model=manifest.model,
     )
 
 
@@ -278,21 +279,27 @@ def carried_operations(source: Source, now_ns: int) -> list[Operation]:
     ]
 
 
-def _held(source: Source) -> tuple[set[int], Counter[str]]:
-    """The ids of the operations in the log, and how often each payload of a call is there."""
+def _held(source: Source) -> tuple[set[int], Counter[tuple[str, int]]]:
+    """The ids of the operations in the log, and how often each payload of a call is there from which session."""
     ids: set[int] = set()
-    calls: Counter[str] = Counter()
+    calls: Counter[tuple[str, int]] = Counter()
     for segment in RecordedLog(source.files).segments():
         found = WitnessLog()
         read_entries(segment, found)
         ids.update(entry.id for entry in found.entries)
-        calls.update(call.digest for call in found.calls)
+        calls.update((call.digest, call.session) for call in found.calls)
     return ids, calls
 
 
-def _chosen(operations: Sequence[Operation], ids: set[int], calls: Counter[str]) -> list[Operation]:
-    """Of calls with one payload, those that were answered are taken first."""
+def _chosen(operations: Sequence[Operation], ids: set[int], calls: Counter[tuple[str, int]]) -> list[Operation]:
+    """Of calls with one payload in one session, those that were answered are taken first.
+
+    A call whose session is not known stands for any.
+    """
     left = Counter(calls)
+    sessions_of: dict[str, list[int]] = defaultdict(list)
+    for digest, session in calls:
+        sessions_of[digest].append(session)
     taken: set[int] = set()
     for wanted in (Outcome.OK, Outcome.UNKNOWN):
         for operation in operations:
@@ -301,9 +308,13 @@ def _chosen(operations: Sequence[Operation], ids: set[int], calls: Counter[str])
             if operation.f is not Function.CALL:
                 if operation.id in ids:
                     taken.add(operation.id)
-            elif left[str(operation.value)] > 0:
-                left[str(operation.value)] -= 1
-                taken.add(operation.id)
+            else:
+                digest = str(operation.value)
+                sessions = sessions_of[digest] if operation.session is None else [operation.session]
+                held = next(((digest, each) for each in sessions if left[digest, each] > 0), None)
+                if held is not None:
+                    left[held] -= 1
+                    taken.add(operation.id)
     return [operation for operation in operations if operation.id in taken]
 
 

@@ -173,12 +173,13 @@ class OwnCode:
     """A service in the place of that of a scenario, and who asks it.
 
     `service` is a shipped one that a workload drives, or `module:Class`; then `user` is the `module:Class` of its
-    users. Both are looked up in the folder `source` first.
+    users, and `model` what the service's answers are judged by. All are looked up in the folder `source` first.
     """
 
     service: str
     user: str = ""
     source: str = ""
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +201,9 @@ class Scenario:
         sessions = SESSIONS_A_USER * self.workload.slots + SPARE_SESSIONS if own.user else self.cluster.max_sessions
         return replace(
             self,
-            cluster=replace(self.cluster, service=own.service, source=own.source, max_sessions=sessions),
+            cluster=replace(
+                self.cluster, service=own.service, source=own.source, model=own.model, max_sessions=sessions
+            ),
             workload=replace(self.workload, service=own.service, user=own.user),
         )
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from support.built_runs import BuiltRun, good_run
+from support.built_locks import CALLS, SERVICES, asked, call, locks_run, message, wrong_answer
+from support.built_runs import BuiltRun
 from support.services import fenced_model
-from support.services.fenced import Fenced
 from support.services.fenced_promises import stays_small
 from upheaval.checkers import own_process
 from upheaval.checkers.calls import CallEntry
@@ -22,55 +22,9 @@ from upheaval.checkers.replay import LoggedMessage
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Finding, Report, Verdict
 from upheaval.model import Model, OwnRun, PlainPromise, Request, promise, says
-from upheaval.records import Function, Operation, Outcome, answer_bytes, answer_text, call_digest, source_digest
+from upheaval.records import Outcome, answer_bytes, answer_text, call_digest, source_digest
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.protocol.session_header import LENGTH, pack_session_header
-
-SERVICES = Path(__file__).parents[2] / "support" / "services"
-CALLS = 120
-STEP_NS = 1000
-
-
-def asked(number: int) -> bytes:
-    do = ("acquire", "holder", "release", "acquire", "release", "holder")[number % 6]
-    fields = {"id": f"r{number}", "do": do, "lock": f"lock-{number // 6 % 3}", "who": f"c{number}"}
-    return json.dumps(fields).encode()
-
-
-def call(number: int, payload: bytes, answer: str | None, session: int | None = 1) -> Operation:
-    """One after the other: each begins when the one before it is answered."""
-    begin = 10**9 + number * STEP_NS
-    end, outcome = (None, Outcome.UNKNOWN) if answer is None else (begin + STEP_NS // 2, Outcome.OK)
-    return Operation(
-        number, 0, Function.CALL, "request", call_digest(payload), begin, end, outcome, answer, session=session
-    )
-
-
-def message(payload: bytes, session: int = 1) -> bytes:
-    return pack_session_header(0, session, 1000) + payload
-
-
-def locks_run(model: str = "fenced_model:Locks") -> BuiltRun:
-    """A good run of the lock service, with a client that asks nothing twice."""
-    service, run = Fenced(), good_run(0)
-    opened = cm.SCHEMA.encode(cm.SessionOpenEvent(0, 7, 1, 1000, 3, "aeron:tcp?endpoint=a:1", b""))
-    for log in run.payloads:
-        log.append(opened)
-    for number in range(CALLS):
-        payload = asked(number)
-        run.operations.append(call(number, payload, json.dumps(service.apply(json.loads(payload)))))
-        for log in run.payloads:
-            log.append(message(payload))
-    source = str(SERVICES)
-    run.manifest = replace(
-        run.manifest,
-        service="fenced:Fenced",
-        source=source,
-        source_digest=source_digest(source, "fenced:Fenced"),
-        model=model,
-        model_source=source,
-    )
-    return run
+from upheaval_node.protocol.session_header import LENGTH
 
 
 def judged_here(run: BuiltRun, model: type[Model] = fenced_model.Locks) -> list[Finding]:
@@ -95,10 +49,6 @@ def first_entry(run: BuiltRun) -> int:
 
 
 # --- each rule ---
-
-
-def wrong_answer(run: BuiltRun) -> None:
-    run.operations[20] = replace(run.operations[20], result='{"ok": true, "token": 3}')
 
 
 def applied_in_another_order(run: BuiltRun) -> None:

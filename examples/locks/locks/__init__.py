@@ -1,0 +1,1 @@
+"""A replicated lock service with fencing tokens."""
