@@ -12,6 +12,7 @@ import importlib
 import json
 import os
 import sys
+import uuid
 from pathlib import Path
 
 from upheaval_node.runtime import main as member
@@ -26,7 +27,8 @@ def configure(text: str, member_id: str | None) -> None:
     values = {"folder": str(FOLDER), **json.loads(text)}
     if member_id is not None:
         values["member_id"] = int(member_id)
-    new = FOLDER / "config.json.new"
+    # The components of a member share the volume, and their containers start at the same time.
+    new = FOLDER / f"config.json.{uuid.uuid4().hex}"
     new.write_text(json.dumps(values, indent=2) + "\n", encoding="utf-8")
     new.replace(FOLDER / "config.json")
 
