@@ -2,15 +2,14 @@
 
 import json
 import os
-import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from upheaval.runtimes import ports
 from upheaval_node import counters as counter_types
 from upheaval_node.runtime.shared_counters import attach_cnc
 
@@ -37,18 +36,10 @@ def wait_until(
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports below the range of outgoing connections, free at this moment and next to each other."""
-    for _ in range(100):
-        first = random.SystemRandom().randrange(20_000, 32_000 - count)
-        try:
-            for port in range(first, first + count):
-                with socket.socket() as probe:
-                    probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                    probe.bind(("127.0.0.1", port))
-        except OSError:
-            continue
-        return list(range(first, first + count))
-    raise AssertionError("no free ports")
+    """Ports that nobody else on this machine starts a cluster on meanwhile."""
+    members = -(-count // ENDPOINTS_A_MEMBER)
+    base_port = ports.choose_base_port(members)
+    return [port for member_id in range(members) for port in ports.member_ports(base_port, member_id)][:count]
 
 
 class Members:

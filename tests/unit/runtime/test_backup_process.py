@@ -59,6 +59,9 @@ class BackupProcess:
     def state(self) -> object:
         return read_backup_health(str(self.data)).get("state")
 
+    def wait_until_started(self) -> None:
+        wait_until(lambda: self.state() is not None, describe=lambda: [process.poll() for process in self._all])
+
     def end(self) -> None:
         for process in self._all:
             if process.poll() is None:
@@ -77,7 +80,7 @@ def backup(tmp_path: Path) -> Iterator[BackupProcess]:
 
 def test_it_ends_in_order_when_it_is_told_to(backup: BackupProcess) -> None:
     process = backup.start()
-    wait_until(lambda: backup.state() is not None)
+    backup.wait_until_started()
     process.send_signal(signal.SIGTERM)
     status, _ = ended(process)
     assert status == ExitStatus.OK
@@ -89,7 +92,7 @@ def test_it_ends_in_order_when_it_is_told_to(backup: BackupProcess) -> None:
 def test_it_shows_its_counters_and_its_health(backup: BackupProcess) -> None:
     port = free_ports(1)[0]
     backup.start(metrics_port=port)
-    wait_until(lambda: backup.state() is not None)
+    backup.wait_until_started()
 
     def get(path: str) -> str:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
@@ -106,7 +109,7 @@ def test_it_shows_its_counters_and_its_health(backup: BackupProcess) -> None:
 @pytest.mark.parity("BC-01")
 def test_a_second_one_in_its_folder_is_refused(backup: BackupProcess) -> None:
     backup.start()
-    wait_until(lambda: backup.state() is not None)
+    backup.wait_until_started()
     status, errors = ended(backup.start())
     assert status == ExitStatus.ALREADY_RUNNING
     assert errors.count("\n") == 1
