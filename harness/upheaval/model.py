@@ -21,7 +21,7 @@ PROMISES: Final[dict[str, PlainPromise]] = {}
 class Request:
     """One request of a client to the service, as the log has it.
 
-    A history that has no log knows the payload alone; then all else is -1.
+    For a test of a model its payload is enough.
     """
 
     payload: bytes
