@@ -44,7 +44,7 @@ class Election(BallotStates, LeaderStates, FollowerStates):
         member.record(message.log_leadership_term_id, message.log_position, now.ns)
         if message.log_leadership_term_id < self.leadership_term_id:
             if self._role is Role.LEADER:
-                self._answer_with_term(now, follower_id, message.log_leadership_term_id)
+                self._answer_with_term(now, follower_id, message.log_leadership_term_id, message.log_position)
         elif message.log_leadership_term_id > self.leadership_term_id and self.state in AWAITING_QUORUM:
             raise PeerError("potential new election in progress")
 

@@ -167,7 +167,9 @@ class BallotStates(ElectionBase):
             self.candidate_term_id = self._persist_candidate_term(now, message.candidate_term_id)
             self._send_vote(now, message, granted=False)
             if self._role is Role.LEADER:
-                self._answer_with_term(now, message.candidate_member_id, message.log_leadership_term_id)
+                self._answer_with_term(
+                    now, message.candidate_member_id, message.log_leadership_term_id, message.log_position
+                )
         elif self.state in VOTING_STATES:
             self.candidate_term_id = self._persist_candidate_term(now, message.candidate_term_id)
             self._promised_term_id = self.candidate_term_id

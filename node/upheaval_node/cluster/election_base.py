@@ -235,13 +235,14 @@ class ElectionBase:
         return position if named else min(position, max(self.log_position, self._last_published_commit))
 
     def _new_leadership_term(
-        self, now: Now, log_leadership_term_id: TermId, quorum: Position
+        self, now: Now, log_leadership_term_id: TermId, log_position: Position, quorum: Position
     ) -> cm.NewLeadershipTerm | None:
         if self.log_session_id is None:
             return None
         following = next_term_in_election(
             self._context.recording_log,
             log_leadership_term_id,
+            log_position,
             self.log_leadership_term_id,
             self.leadership_term_id,
             self.append_position,
@@ -267,8 +268,10 @@ class ElectionBase:
         if member_id == self._gracefully_closed_leader_id:
             self._gracefully_closed_leader_id = NULL_MEMBER_ID
 
-    def _answer_with_term(self, now: Now, member_id: MemberId, log_leadership_term_id: TermId) -> None:
-        message = self._new_leadership_term(now, log_leadership_term_id, self._quorum_position(now))
+    def _answer_with_term(
+        self, now: Now, member_id: MemberId, log_leadership_term_id: TermId, log_position: Position
+    ) -> None:
+        message = self._new_leadership_term(now, log_leadership_term_id, log_position, self._quorum_position(now))
         if message is not None:
             self._context.send(now, member_id, message)
 

@@ -9,7 +9,7 @@ from upheaval_node.cluster.leadership_terms import TermAction, TermDecision, dec
 from upheaval_node.cluster.log_access import LogTransfer
 from upheaval_node.errors import PeerError, TerminationError, TimeoutExpired
 from upheaval_node.protocol import cluster_messages as cm
-from upheaval_node.types import NULL_POSITION, NULL_VALUE, Now, Position
+from upheaval_node.types import NULL_POSITION, NULL_TERM_ID, NULL_VALUE, Now, Position
 
 
 class FollowerStates(ElectionBase):
@@ -32,6 +32,9 @@ class FollowerStates(ElectionBase):
         work = replication.do_work(now)
         if not is_named:
             self._name_slice(now, wanted)
+        if wanted.first_empty_term_id != NULL_TERM_ID:
+            position = min(replication.position, wanted.stop_position)
+            self._context.recording_log.move_empty_terms(wanted.first_empty_term_id, position)
         if replication.position >= wanted.stop_position == self._term_base:
             self._name_term(now, self.leadership_term_id, self._term_base, NULL_POSITION)
         if self._publish_append_position(now, replication.position):

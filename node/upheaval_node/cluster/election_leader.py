@@ -75,7 +75,7 @@ class LeaderStates(ElectionBase):
         if now.ns < self._last_update_ns + self._timeouts.leader_heartbeat_interval_ns:
             return 0
         self._last_update_ns = now.ns
-        message = self._new_leadership_term(now, self.log_leadership_term_id, quorum)
+        message = self._new_leadership_term(now, self.log_leadership_term_id, self.append_position, quorum)
         if message is not None:
             self._send_to_others(now, message)
         return 1

@@ -76,14 +76,14 @@ class ConsensusMessages:
             member.leadership_term_id = message.log_leadership_term_id
             member.log_position = message.log_position
             self._log.catchups.stop(member.id)
-            self._answer_canvass(now, member.id, message.log_leadership_term_id)
+            self._answer_canvass(now, member.id, message.log_leadership_term_id, message.log_position)
 
-    def _answer_canvass(self, now: Now, follower_id: int, log_term_id: TermId) -> None:
+    def _answer_canvass(self, now: Now, follower_id: int, log_term_id: TermId, log_position: Position) -> None:
         """Tell a member that looks for a leader about this term, or about the next one that its log misses."""
         publisher = self._log.publisher
         recording_log, term_id = self._context.recording_log, self._term_id
         base = recording_log.base_of_term(term_id)
-        following = next_term_when_running(recording_log, log_term_id, term_id, base)
+        following = next_term_when_running(recording_log, log_term_id, log_position, term_id, base)
         self._publisher.send(
             now,
             follower_id,

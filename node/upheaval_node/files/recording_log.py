@@ -18,6 +18,7 @@ from upheaval_node.files.recording_log_entry import (
     LOG_POSITION_OFFSET,
     RECORD_ALIGNMENT,
     REMOVED_TYPE,
+    TERM_BASE_OFFSET,
     TYPE_OFFSET,
     Entry,
     EntryType,
@@ -86,6 +87,14 @@ class RecordingLog:
         if entry is None:
             raise UsageError(f"unknown leadership term {leadership_term_id}")
         return entry
+
+    def find_term_at(self, position: Position, last_term_id: TermId) -> Entry | None:
+        """The last TERM up to `last_term_id` that has, or may still get, an entry at `position`; None without one."""
+        for entry in sorted(self._terms.values(), key=lambda each: each.leadership_term_id, reverse=True):
+            is_over = entry.log_position != NULL_POSITION and entry.log_position <= position
+            if entry.leadership_term_id <= last_term_id and entry.term_base_log_position <= position and not is_over:
+                return entry
+        return None
 
     def base_of_term(self, leadership_term_id: TermId) -> Position:
         """Where the term begins. Raises `UsageError` when it is unknown."""
@@ -191,6 +200,17 @@ class RecordingLog:
                 return entry.leadership_term_id
             self.invalidate_entry(entry.entry_index)
         return NULL_TERM_ID
+
+    def move_empty_terms(self, first_term_id: TermId, position: Position) -> None:
+        """The log got entries of an earlier term up to `position`: from this one on, its terms begin only there."""
+        for entry in list(self._terms.values()):
+            if entry.leadership_term_id >= first_term_id and entry.term_base_log_position < position:
+                end = NULL_POSITION if entry.log_position == NULL_POSITION else max(entry.log_position, position)
+                self._write(entry.offset + TERM_BASE_OFFSET, encode_position(position) + encode_position(end))
+                self._replace(entry, replace(entry, term_base_log_position=position, log_position=end))
+        self._entries.sort(key=sort_key)
+        if not self.is_unknown(TermId(first_term_id - 1)):
+            self.commit_log_position(TermId(first_term_id - 1), position)
 
     def append_snapshot(
         self,

@@ -24,6 +24,7 @@ CONSENSUS_MODULE_ID: Final = -1
 
 RECORD_ALIGNMENT: Final = 64
 MAX_RECORD_LENGTH: Final = 4096
+TERM_BASE_OFFSET: Final = 16
 LOG_POSITION_OFFSET: Final = 24
 TYPE_OFFSET: Final = 44
 ENDPOINT_OFFSET: Final = 48
@@ -135,7 +136,7 @@ def encode_type(entry: Entry) -> bytes:
 
 
 def encode_position(position: Position) -> bytes:
-    """The logPosition field as it stands at LOG_POSITION_OFFSET."""
+    """The field as it stands at TERM_BASE_OFFSET or LOG_POSITION_OFFSET."""
     return struct.pack("<q", position)
 
 
