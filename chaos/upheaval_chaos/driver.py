@@ -20,7 +20,6 @@ _INTERRUPTED: Final = Proof(False, "interrupted")
 class _Active:
     injection: Injection
     record: FaultRecord
-    is_drawn: bool = False
 
     def note(self, proof: Proof | None) -> None:
         """What was seen of its effect. What contradicted it once stays: what is seen later is the doing of others."""
@@ -33,9 +32,9 @@ class FaultDriver:
     """All faults of one run. `record` takes each when it is healed, or at the end when it was not.
 
     A fault that is injected is proved before anything else happens. One that is begun, out of a drawn schedule, is
-    looked at while others act: it is left out when it cannot be done now, and not written down when nothing shows
-    whether it took effect; what contradicts its effect is written down as not proved. One that fails while it is done
-    is there, without proof, until it is healed: some of it may have been done.
+    looked at while others act: it is left out when it cannot be done now, and written down without a proof when nothing
+    shows whether it took effect; what contradicts its effect is written down as not proved. One that fails while it is
+    done is there, without proof, until it is healed: some of it may have been done.
     """
 
     def __init__(self, target: Target, record: Callable[[FaultRecord], None]) -> None:
@@ -65,7 +64,7 @@ class FaultDriver:
     def look(self) -> None:
         """See what shows by now of the faults that were begun, and of the healing of those that are over."""
         for active in self._active.values():
-            if active.is_drawn:
+            if active.record.is_drawn:
                 active.note(active.injection.seen())
         for active in list(self._healing):
             proof = active.injection.seen_healed()
@@ -88,14 +87,16 @@ class FaultDriver:
         self.look()
         active = self._take_away(name)
         del self._active[name]
-        if active.record.inject_proof is not None:
+        if active.record.was_unseen:
+            self._record(active.record)
+        else:
             self._healing.append(active)
         self.look()
 
     def heal_all(self) -> None:
         """Everything that is there, in the order in which it came; wait until all healing is proved."""
         for name, active in list(self._active.items()):
-            (self.end if active.is_drawn else self.heal)(name)
+            (self.end if active.record.is_drawn else self.heal)(name)
         while self._healing:
             active = self._healing[0]
             proof = active.injection.prove_healed()
@@ -108,8 +109,8 @@ class FaultDriver:
         self._healing.clear()
         self._active.clear()
         for record in records:
-            if record.inject_proof is not None:
-                self._record(replace(record, heal_proof=Proof(False, "the run ended before it was healed")))
+            unhealed = Proof(False, "the run ended before it was healed")
+            self._record(record if record.was_unseen else replace(record, heal_proof=unhealed))
 
     def leave(self) -> None:
         """The run goes on without this driver: record what is there, for another one to `adopt`."""
@@ -168,8 +169,9 @@ class FaultDriver:
             statement=injection.statement,
             inject_operations=operations,
             asked_ns=asked_ns,
+            is_drawn=is_drawn,
         )
-        active = self._active[name] = _Active(injection, record, is_drawn)
+        active = self._active[name] = _Active(injection, record)
         self._injections[name] = injection
         failure = None
         try:

@@ -32,7 +32,8 @@ class FaultRecord:
     `asked_ns` and then. A proof is None when nobody looked. `members` are those that it was about, by their ids;
     `component` is the one that it hit of each, None for whole members. `statement` says it in the language of
     scenarios, with the members that it hit; the operations are those that were acknowledged when it was asked for and
-    when it was healed. A fault that no scenario made has none of these.
+    when it was healed. A fault that no scenario made has none of these. One that `is_drawn` may pass unnoticed, as the
+    pause of a process that has nothing to do: without any proof it is neither proved nor doubted.
     """
 
     what: str
@@ -50,6 +51,12 @@ class FaultRecord:
     inject_operations: int | None = None
     heal_operations: int | None = None
     asked_ns: int | None = None
+    is_drawn: bool = False
+
+    @property
+    def was_unseen(self) -> bool:
+        """Whether it was begun out of a drawn schedule, and nothing showed whether it took effect."""
+        return self.is_drawn and self.inject_proof is None
 
     @property
     def is_proved(self) -> bool:

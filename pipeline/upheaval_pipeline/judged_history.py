@@ -44,7 +44,7 @@ class Witness:
 
 
 _TIMES = ("inject_begin_ns", "inject_end_ns", "heal_begin_ns", "heal_end_ns")
-FAULT = ("what", "where", *_TIMES, "inject_proof", "heal_proof", "members", "component")
+FAULT = ("what", "where", *_TIMES, "inject_proof", "heal_proof", "members", "component", "is_drawn")
 
 
 def bad_lines(run: RunTables) -> list[DataFrame]:

@@ -34,7 +34,7 @@ FAULTS = (
     "run string, line long, what string, where string, inject_begin_ns long, inject_end_ns long, "
     "heal_begin_ns long, heal_end_ns long, "
     f"inject_proof {_PROOF}, heal_proof {_PROOF}, members array<long>, component string, name string, "
-    "statement string, inject_operations long, heal_operations long, _reject string"
+    "statement string, inject_operations long, heal_operations long, is_drawn boolean, _reject string"
 )
 TRACE = (
     "run string, member int, line long, ts long, epoch_ms long, event string, component string, pid long, "
@@ -154,7 +154,7 @@ def fault_rows(folder: Path, run: str) -> Iterator[Row]:
             yield _reject(FAULTS, (run,), path, number, error)
             continue
         seen = (_told(f.inject_proof), _told(f.heal_proof), f.members, f.component and text(f.component))
-        said = (text(f.name), text(f.statement), f.inject_operations, f.heal_operations)
+        said = (text(f.name), text(f.statement), f.inject_operations, f.heal_operations, f.is_drawn)
         yield (run, number, text(f.what), text(f.where), *times, *seen, *said, None)
 
 

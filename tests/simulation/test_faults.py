@@ -10,6 +10,7 @@ from support.fault_cases import CASES, WORKLOAD, all_kinds, fault_of
 from support.saboteur import Sabotage, Saboteur
 from upheaval.campaign.seed import Fate, SeedRun
 from upheaval.campaign.swarm import KINDS, LOSING_POWER, draw_swarm
+from upheaval.checkers.faults import faults_proved
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
@@ -158,7 +159,7 @@ def test_a_clock_that_jumped_is_not_told_wrong_by_a_power_cut(tmp_path: Path) ->
         stage.let_pass(1)
         driver.end("power")
         driver.heal_all()
-        assert all(record.is_proved for record in records), records
+        assert all(record.is_proved or record.was_unseen for record in records), records
 
 
 def test_a_clock_jumps_again_only_when_it_was_seen_to_be_right(tmp_path: Path) -> None:
@@ -178,6 +179,24 @@ def test_a_clock_jumps_again_only_when_it_was_seen_to_be_right(tmp_path: Path) -
     stage.let_pass(2)
     driver.heal_all()
     assert [record.is_proved for record in records] == [True, True], records
+
+
+def test_what_was_begun_and_shows_nowhere_is_on_record(tmp_path: Path) -> None:
+    """It is neither proved nor doubted, but a time of that moment in the log is explained by it."""
+    stage = SimulatedStage(LOADED, 1, tmp_path)
+    stage.open(print)
+    stage.let_pass(2)
+    records: list[FaultRecord] = []
+    driver = FaultDriver(stage, records.append)
+    driver.begin("first", fault_of("clock-jump member-1 jump-ms=1670"))
+    driver.end("first")
+    driver.heal_all()
+    (record,) = records
+    assert record.was_unseen
+    assert not record.is_proved
+    assert record.members == (1,)
+    stage.close()
+    assert faults_proved(records, stage.cluster.run.read_manifest()).verdict is Verdict.VALID
 
 
 def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,12 +17,16 @@ from upheaval_chaos.record import FaultRecord
 def faults_proved(faults: Iterable[FaultRecord], manifest: Manifest) -> Finding:
     """Unknown when one was not proved, or not healed in a run of which nothing shows that all members were well again.
 
-    A run that converged shows it: every member lived and stood at the same position at its end.
+    A run that converged shows it: every member lived and stood at the same position at its end. A drawn fault that
+    nothing showed counts for nothing.
     """
     shown = []
     has_converged = manifest.converge is not None and manifest.converge.reached
     for fault in faults:
         said = f"{fault.what} of {fault.where}: {fault.evidence}"
+        if fault.was_unseen:
+            shown.append(said)
+            continue
         if not fault.is_proved:
             return Finding(Promise.FAULTS_PROVED, Verdict.UNKNOWN, said, members=fault.members)
         if fault.heal_end_ns is None and not has_converged:

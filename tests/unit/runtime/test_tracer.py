@@ -12,7 +12,7 @@ from upheaval_node.runtime.exit_status import ExitStatus
 from upheaval_node.runtime.tracer import FileTracer
 from upheaval_node.types import Now
 
-OWN_NAMES = {"ts", "epoch_ms", "event", "member", "component", "pid", "self", "now"}
+OWN_NAMES = {"ts", "epoch_ms", "event", "member", "component", "pid", "lost_events_before", "self", "now"}
 
 
 def test_a_line_names_time_member_component_and_event(tmp_path: Path) -> None:
