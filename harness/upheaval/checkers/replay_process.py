@@ -175,12 +175,13 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     step = max(-(-(high - order.low) // order.count), 1)
     wanted = {*range(high, order.low, -step)}
     replay = _begun(order, log)
-    taken = {}
+    taken, positions = {}, {}
     for index, message in enumerate(log[: high + 1]):
         replay.apply(message)
         if index in wanted:
             taken[index] = _form(replay, replay.state().messages)
-    return {"samples": taken}
+            positions[index] = message.position
+    return {"samples": taken, "positions": positions}
 
 
 def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
