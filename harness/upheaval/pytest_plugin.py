@@ -32,7 +32,8 @@ REMEMBERED_MAX = 20
 DETAIL_MAX = 300
 LAST_LINES = 5
 RUNTIMES = ("process", "simulated", "docker")
-_MARKER_OPTIONS = ("service", "source", "image", "model", "members", "seed", "sync_level", "components", "links")
+_FROM_INI = ("service", "source", "image", "model", "system")
+_MARKER_OPTIONS = (*_FROM_INI, "members", "seed", "sync_level", "components", "links")
 _PACKAGES = ("upheaval", "upheaval_node", "upheaval_chaos")
 
 
@@ -64,6 +65,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addini("upheaval_source", "the folder with that service's code, relative to the root of the tests")
     parser.addini("upheaval_model", "the model of that service, module:Class, or a module with promises")
     parser.addini("upheaval_ignore", "patterns of what of that folder containers do not get", type="linelist")
+    parser.addini("upheaval_system", "what the members of clusters are, NAME or NAME:VERSION (default upheaval)")
     parser.addini("upheaval_image", "the image that brings the service to containers, instead of that folder")
 
 
@@ -223,7 +225,7 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     """Command line before marker before configuration file before the defaults of `Cluster`."""
     config = item.config
     options: dict[str, Any] = {}
-    for name in ("service", "source", "image", "model"):
+    for name in _FROM_INI:
         if config.getini(f"{MARKER}_{name}"):
             options[name] = config.getini(f"{MARKER}_{name}")
     for mark in reversed(list(item.iter_markers(MARKER))):
@@ -252,7 +254,11 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     elif ":" in options.get("service", ""):
         options["source"] = config.rootpath
     # Proxies cost something: only a test that may want to break links gets them.
-    options.setdefault("links", "chaos" in getattr(item, "fixturenames", ()))
+    from upheaval.records import OWN_SYSTEM
+    from upheaval.system import system_named
+
+    has_streams = system_named(options.get("system", OWN_SYSTEM)).has_streams
+    options.setdefault("links", has_streams and "chaos" in getattr(item, "fixturenames", ()))
     return options
 
 

@@ -21,6 +21,8 @@ REPLAYED_SERVICE: Final = 0
 _MODULE_TYPE: Final = 1
 _SERVICE_TYPE: Final = 2
 _PENDING_CAPACITY: Final = 4096
+_RECORD_HEADER: Final = 8
+"""Of Agrona's ring buffer, whose records are aligned to 8 bytes."""
 _SERVICE_SHIFT: Final = 56
 _OF_LEADERS: Final = (cm.CloseReason.CLIENT_ACTION, cm.CloseReason.TIMEOUT)
 """Why a leader decides to close a session; on the others the log closes it, and a snapshot does not have it."""
@@ -280,8 +282,17 @@ def _on_their_way(
         held = [each for each in content if isinstance(each, PendingMessage)]
         payloads = [each.payload for each in held if _service_of(each.cluster_session_id) == service_id]
     pending = [PendingMessage(0, logged + 1 + index, MAX_POSITION, each) for index, each in enumerate(payloads)]
-    tracker = cm.PendingMessageTracker(logged + 1 + len(pending), logged, _PENDING_CAPACITY, service_id)
-    return tracker, pending
+    capacity = _capacity(content, service_id, payloads)
+    return cm.PendingMessageTracker(logged + 1 + len(pending), logged, capacity, service_id), pending
+
+
+def _capacity(content: Content, service_id: int, payloads: Sequence[bytes]) -> int:
+    """Our members write a constant; Aeron's how much of their buffer is used, where a record may be padding."""
+    trackers = (each for each in content if isinstance(each, cm.PendingMessageTracker))
+    held = next((each.pending_message_capacity for each in trackers if each.service_id == service_id), -1)
+    used = sum(_RECORD_HEADER + session_header.LENGTH + len(each) + 7 & -8 for each in payloads)
+    is_used = held % 8 == 0 and (held >= used if payloads else held == 0)
+    return held if is_used else _PENDING_CAPACITY
 
 
 def _markers(content: Content, place: Place, type_id: int) -> tuple[cm.SnapshotMarker, cm.SnapshotMarker]:

@@ -25,6 +25,8 @@ _OF_RUN: Final = {
     Promise.ADMIN_COMMANDS_PROVED: "no admin command was given",
     Promise.ENDS_AT_ONE_POSITION: "no admin command ended the cluster",
     Promise.LINEARIZABLE: "there are no operations but calls, and no model says what they should be answered",
+    Promise.VOTES_KEPT: "members of this system trace no votes",
+    Promise.COMMITS_KEPT: "members of this system trace no positions that they report",
     Promise.BOUNDS_KEPT: "of a single member, or without a trace of who led, there is nothing to measure",
     Promise.BACKED_UP: "there was no backup, and nothing was restored",
     Promise.ONLY_CREDENTIALS: "the cluster asks for no credentials",

@@ -21,8 +21,8 @@ from upheaval.errors import UsageError
 from upheaval.load.own import load_maker, own_code
 from upheaval.records import owned_folder
 from upheaval.runtimes import cluster_file
-from upheaval.scenario import OwnCode
-from upheaval.system import SYSTEM, ClusterSpec
+from upheaval.scenario import SIMULATED, OwnCode
+from upheaval.system import ClusterSpec
 from upheaval_chaos.planted.bug import bug_named
 
 WIDTH = 40
@@ -39,7 +39,7 @@ def campaign(options: argparse.Namespace) -> int:
     own = own_code(options.service, options.user, options.model)
     if own is not None:
         # Every seed would say it otherwise.
-        cluster_file.check(ClusterSpec(service=own.service, source=own.source, model=own.model).made(""), SYSTEM)
+        cluster_file.check(ClusterSpec(service=own.service, source=own.source, model=own.model).made(""), SIMULATED)
         load_maker(own.user, own.source)
     if options.dir is not None:
         return _one(options, SeedOrigin(seeds[0], planted, own), seeds)

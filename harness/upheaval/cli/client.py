@@ -19,6 +19,7 @@ from upheaval.records import (
 )
 from upheaval.runtimes.opening import open_cluster
 from upheaval.security import CLIENT, files_of
+from upheaval.system import require_streams
 from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.client.operations import is_response_to
@@ -35,6 +36,7 @@ _Way = tuple[dict[int, str], ClientOptions]
 def client(options: argparse.Namespace) -> int:
     """Do one operation and print its result. Raises `UsageError` when the cluster does not run."""
     with open_cluster(options.dir) as cluster:
+        require_streams(cluster.system, "`upheaval client`")
         function, value = _operation(options)
         if not cluster.is_running():
             raise UsageError(

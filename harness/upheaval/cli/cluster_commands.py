@@ -13,6 +13,7 @@ from upheaval.cli.parsing import (
     add_cluster,
     add_json,
     add_model,
+    add_system,
     described,
     duration,
     seconds,
@@ -49,6 +50,7 @@ def _add_up(commands: Commands) -> None:
         help="echo, register, append, workbench (default, all of those), ledger, timers or package.module:Class",
     )
     add_model(up)
+    add_system(up)
     up.add_argument("--base-port", type=int, help="first of ten ports a member (default: free ones)")
     up.add_argument("--timeout", type=seconds, default=30.0, help="seconds to wait for a leader (default 30)")
     up.add_argument("--trace", action="store_true", help="record every message, for `upheaval trace`")
@@ -105,6 +107,7 @@ def _add_load(commands: Commands) -> None:
     load.add_argument("--runtime", choices=LIVE_RUNTIMES, help="of a fresh cluster (default process)")
     load.add_argument("--service", help="of a fresh cluster: as for `up`, module:Class from the current folder")
     add_model(load)
+    add_system(load)
     load.add_argument("--web", action="store_true", help="start and stop the load on locust's page, on loopback")
     load.add_argument("--web-port", type=int, help="of the page: default 8089, 0 for a free one")
     load.add_argument("--dir", type=Path, help="a running cluster, or where to start one (default: new, in ./runs)")

@@ -16,7 +16,7 @@ NAME = "demo"
 def demo(options: argparse.Namespace) -> int:
     """Run and judge; the exit status is that of the verdict."""
     text = demo_text(options.members, options.components, options.sync_level, options.operations)
-    scenario = parse_scenario(text, name=NAME, where=NAME)
+    scenario = parse_scenario(text, name=NAME, where=NAME).on_system(options.system)
     result = perform(scenario, options.runtime, options.seed, options.dir)
     print(f"report: {write_report(Path(result.report.run))}")
     show(result, as_json=False)

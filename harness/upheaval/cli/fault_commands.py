@@ -15,6 +15,7 @@ from upheaval.cli.parsing import (
     add_json,
     add_member,
     add_model,
+    add_system,
 )
 
 
@@ -31,6 +32,7 @@ def add_commands(commands: Commands) -> None:
     run.add_argument("--runtime", choices=RUNTIMES, help="default: the first that the scenario runs on")
     run.add_argument("--seed", type=int, default=1, help="of the schedule and the workload (default 1)")
     run.add_argument("--planted", metavar="BUG", help="use a test build with this bug, one of `upheaval planted`")
+    add_system(run)
     _add_own_code(run)
     _add_output(run)
     replay = commands.add(
@@ -69,6 +71,7 @@ def _add_demo(commands: Commands) -> None:
     demo.add_argument("--dir", type=Path, help="the run folder (default: a new one in ./runs)")
     demo.add_argument("--members", type=int, default=3, help="1 to 9 (default 3)")
     demo.add_argument("--runtime", choices=LIVE_RUNTIMES, default="process", help="processes (default) or containers")
+    add_system(demo)
     demo.add_argument(
         "--components", choices=LAYOUTS, default="together", help="one process a member (default), or one a component"
     )

@@ -29,7 +29,7 @@ from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 from upheaval.security import CLIENT, policy as security
-from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, require_streams, system_named
 from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE
 from upheaval_node.settings import profile_settings
 
@@ -51,6 +51,7 @@ def load(options: argparse.Namespace) -> int:
         is_ours = not cluster_file.has_cluster(folder)
         with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
             if not is_ours:
+                require_streams(cluster.system, "locust")
                 _require_same(cluster, options)
             settings = _settings(cluster, options, page)
             _write_workload(cluster, options, settings)
@@ -104,6 +105,7 @@ def _page(options: argparse.Namespace) -> Iterator[socket.socket | None]:
 
 
 def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
+    require_streams(system_named(options.system or CLUSTER_OF_THREE.system), "locust")
     limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, _default_limit("test"))
     service = options.service or CLUSTER_OF_THREE.service
     spec = ClusterSpec(
@@ -112,6 +114,7 @@ def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
         source=str(Path.cwd()) if ":" in service else "",
         model=options.model or "",
         max_sessions=limit,
+        system=options.system or CLUSTER_OF_THREE.system,
     )
     return create_cluster(options.runtime or PROCESS, folder, spec)
 
@@ -120,6 +123,8 @@ def _require_same(cluster: AnyCluster, options: argparse.Namespace) -> None:
     """Raises `UsageError` for options that are not those which the cluster was made with."""
     if options.runtime not in (None, cluster.runtime):
         raise UsageError(f"{cluster.folder} holds a cluster of the {cluster.runtime} runtime: remove --runtime")
+    if options.system is not None and system_named(options.system).text != cluster.config.system:
+        raise UsageError(f"{cluster.folder} holds a cluster with --system {cluster.config.system}: remove --system")
     if options.service not in (None, cluster.config.service):
         raise UsageError(f"{cluster.folder} holds a cluster with --service {cluster.config.service}: remove --service")
     if options.model not in (None, cluster.config.model):

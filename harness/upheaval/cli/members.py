@@ -11,7 +11,7 @@ from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 from upheaval.security import create_for_cluster
-from upheaval.system import CLUSTER_OF_THREE, ClusterSpec
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
 
 PROTOCOL_TRACE_LIMIT = 64 * 1024 * 1024
 """How many bytes the protocol trace of each process may take; the newest part is kept."""
@@ -23,6 +23,8 @@ _REMEMBERED = ("members", "components", "profile", "sync_level", "service", "mod
 def up(options: argparse.Namespace) -> int:
     """Start a new cluster, or what is not running of the one in the folder."""
     given = {name: value for name in _REMEMBERED if (value := getattr(options, name)) is not None}
+    if options.system is not None:
+        given["system"] = system_named(options.system).text
     is_there = cluster_file.has_cluster(options.dir)
     if options.trace and not is_there:
         given["protocol_trace"] = PROTOCOL_TRACE_LIMIT
@@ -75,7 +77,7 @@ def _require_same(cluster: AnyCluster, options: argparse.Namespace, given: Mappi
         raise UsageError(f"{options.dir} holds a cluster without --credentials: remove --credentials")
     if options.trace and not cluster.config.protocol_trace:
         raise UsageError(f"{options.dir} holds a cluster without --trace: remove --trace")
-    cluster_file.check(cluster.config, cluster.system)
+    cluster_file.check(cluster.config, cluster.runtime)
 
 
 def kill(folder: Path, member_id: int, component: str | None) -> int:

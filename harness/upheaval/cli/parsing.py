@@ -101,6 +101,13 @@ def add_model(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_system(parser: argparse.ArgumentParser) -> None:
+    """What the members are."""
+    parser.add_argument(
+        "--system", metavar="NAME[:VERSION]", help="what the members are: upheaval (our node, default) or aeron"
+    )
+
+
 def add_json(parser: argparse.ArgumentParser, text: str = "print JSON instead of text") -> None:
     """The option for output that programs read."""
     parser.add_argument("--json", action="store_true", help=text)

@@ -40,6 +40,7 @@ def replay(folder: Path, *, runtime: str | None, target: Path | None, as_json: b
     is_same_execution = told.runtime == SIMULATED == wanted
     if not is_same_execution:
         scenario = recorded_scenario(scenario, RunFolder(folder))
+    scenario = scenario.on_system(RunFolder(folder).read_manifest().system)
     result = perform(scenario, wanted, told.seed, target, told.planted, told.own)
     show(result, as_json=as_json)
     return _compared(told.digest, result.digest, result.verdict) if is_same_execution else result.verdict.exit_status

@@ -16,7 +16,6 @@ from upheaval.execution.stage import Stage
 from upheaval.load.own import load_maker, own_code
 from upheaval.runtimes import cluster_file
 from upheaval.scenario import SIMULATED, ExactScript, OwnCode, Scenario, find_exact, load_scenario
-from upheaval.system import SYSTEM
 from upheaval.workload import Load, LoadMaker
 from upheaval_chaos.planted.bug import bug_named
 
@@ -38,13 +37,15 @@ def run(options: argparse.Namespace) -> int:
     own = own_code(options.service, options.user, options.model)
     exact = find_exact(options.name)
     if exact is not None:
-        if runtime not in (None, SIMULATED) or options.planted is not None or own is not None:
+        others = (options.planted, own, options.system)
+        if runtime not in (None, SIMULATED) or any(each is not None for each in others):
             raise UsageError(
                 f"{exact.name} is an exact script: it runs on the simulated runtime, without a planted bug, "
-                "with its own service"
+                "with its own service and system"
             )
         return run_exact_script(exact, seed, folder, as_json=as_json)
     scenario = load_scenario(options.name)
+    scenario = scenario.on_system(options.system)
     result = perform(scenario, runtime or scenario.runtimes[0], seed, folder, options.planted, own)
     show(result, as_json=as_json)
     return result.verdict.exit_status
@@ -90,7 +91,7 @@ def perform(
         raise UsageError(f"scenario {scenario.name} does not run on the {runtime} runtime: use --runtime {where}")
     bug = None if planted is None else bug_named(planted)
     scenario = scenario.run_by(own)
-    cluster_file.check(scenario.cluster.made(""), SYSTEM)
+    cluster_file.check(scenario.cluster.made(""), runtime)
     make_load = Load if own is None else load_maker(own.user, own.source)
     with new_run(folder, scenario.name) as path:
         progress = Progress()

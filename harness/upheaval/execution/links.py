@@ -14,6 +14,7 @@ from upheaval.runtimes.live import AnyCluster, Links
 from upheaval.runtimes.opening import DOCKER
 from upheaval.runtimes.ports import HOST, member_ports
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.system import require_streams
 from upheaval_chaos import connections
 from upheaval_chaos.pings import PingText
 from upheaval_chaos.proxy_server import ProxyServer
@@ -32,6 +33,7 @@ def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> No
 
 
 def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
+    require_streams(cluster.system, "faults of links")
     if isinstance(cluster, ProcessCluster) and means is Means.PACKETS:
         raise UsageError("processes on one machine have no packets of their own to filter: leave out by=packets")
     if isinstance(cluster, ProcessCluster):

@@ -13,6 +13,7 @@ from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
+from upheaval.system import require_streams, system_named
 from upheaval.workload import Load, LoadCounts, LoadMaker
 from upheaval_chaos.record import FaultRecord
 
@@ -37,6 +38,8 @@ class LiveStage:
         self._planned_faults, self._planned_commands = scenario.planned_faults, scenario.planned_commands
         self._seed = seed
         self._means = next((fault.means for fault in scenario.link_faults), None)
+        if self._means is not None:
+            require_streams(system_named(self._spec.system), "faults of links")
         self._cluster: AnyCluster | None = None
         self._load: ProcessLoad | None = None
         self._stack = ExitStack()

@@ -30,8 +30,8 @@ from upheaval.runtimes.simulated.hosts import PORTS, SimulatedHosts, host_of_end
 from upheaval.runtimes.simulated.sockets import EndReason
 from upheaval.runtimes.simulated.standby import make_standby
 from upheaval.runtimes.simulated.world import Action, World
-from upheaval.scenario import Scenario
-from upheaval.system import SYSTEM, ControlStatus, MemberStatus, is_caught_up, shown
+from upheaval.scenario import SIMULATED, Scenario
+from upheaval.system import ControlStatus, MemberStatus, check_system, is_caught_up, shown
 from upheaval.workload import ClientLoad, Load, LoadCounts, LoadMaker
 from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.record import FaultRecord
@@ -296,7 +296,7 @@ class SimulatedStage(SimulatedTarget):
         make_load: LoadMaker = Load,
     ) -> None:
         plan = scenario.cluster
-        SYSTEM.check(plan.made(""))
+        check_system(plan.made(""), SIMULATED)
         self._workload = replace(scenario.workload, seed=seed)
         self._make_load = make_load
         self._load: ClientLoad | None = None

@@ -154,6 +154,7 @@ def spec_of(origin: Source) -> ClusterSpec:
         service=service,
         more_services=manifest.more_services,
         model=manifest.model,
+        system=manifest.system,
     )
 
 

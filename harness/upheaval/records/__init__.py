@@ -73,6 +73,7 @@ from upheaval.records.run_folder import (
     FORCED_END as FORCED_END,
     LOST_EVENTS as LOST_EVENTS,
     MEMBERS_MAX as MEMBERS_MAX,
+    OWN_SYSTEM as OWN_SYSTEM,
     PROFILES as PROFILES,
     SPLIT as SPLIT,
     SYNC_LEVEL_MAX as SYNC_LEVEL_MAX,

@@ -70,6 +70,10 @@ class Failure:
     detail: str
 
 
+OWN_SYSTEM: Final = "upheaval"
+"""The system under test that is the node of this repository."""
+
+
 @dataclass(frozen=True, slots=True)
 class Manifest:
     """What a run was: enough to read its other files, and to judge it."""
@@ -95,6 +99,8 @@ class Manifest:
     host: str = ""
     boot_id: str = ""
     version: str = ""
+    system: str = OWN_SYSTEM
+    """What the members are: the name, and the version of one that has several."""
     planted: str | None = None
     """The bug that the members have, in a test build of the node."""
     timeouts: Mapping[str, Json] = field(default_factory=dict)

@@ -24,7 +24,7 @@ from upheaval.records import (
 )
 from upheaval.runtimes.ports import LOWEST_PORT, highest_base_port
 from upheaval.security import policy as security
-from upheaval.system import ClusterSpec, SystemUnderTest, on_python_path
+from upheaval.system import ClusterSpec, check_system, on_python_path
 from upheaval_node import __version__
 from upheaval_node.errors import NodeError
 from upheaval_node.suggestions import did_you_mean
@@ -36,7 +36,7 @@ ROOM_MIN: Final = 64 << 20
 _REQUIRED: Final = ("run_id", "members", "components", "profile", "sync_level", "service", "base_port")
 
 
-def check(spec: ClusterSpec, system: SystemUnderTest) -> None:
+def check(spec: ClusterSpec, runtime: str) -> None:
     """Raises `UsageError` for anything that could never start: one clear line before any process is made."""
     if not 1 <= spec.members <= MEMBERS_MAX:
         raise UsageError(f"--members {spec.members}: a cluster has 1 to {MEMBERS_MAX} members")
@@ -47,7 +47,7 @@ def check(spec: ClusterSpec, system: SystemUnderTest) -> None:
         security.require_certificates(Path(spec.tls), security.names_needed(spec.members))
     if spec.credentials:
         security.require_credentials_file(Path(spec.credentials))
-    system.check(spec)
+    check_system(spec, runtime)
     if spec.model:
         _check_model(spec)
 

@@ -8,6 +8,7 @@ the injector that a driver uses. This module knows neither processes nor engines
 import contextlib
 import platform
 import time
+import uuid
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -31,7 +32,7 @@ from upheaval.records import (
     seal,
     source_digest,
 )
-from upheaval.runtimes import ports
+from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.companions import LiveCompanion, entry_for
 from upheaval.runtimes.conditions import START_TIMEOUT_S, Conditions
 from upheaval.runtimes.node import STOP_TIMEOUT_S, LiveNode, Node, Node_co
@@ -39,11 +40,12 @@ from upheaval.security import policy as security
 from upheaval.security.strangers import attempt
 from upheaval.system import (
     COMPONENTS,
-    SYSTEM,
     ClusterSpec,
     ControlStatus,
     MemberStatus,
     SystemUnderTest,
+    require_streams,
+    system_named,
     with_leaders,
 )
 from upheaval.waits import wait_until
@@ -156,12 +158,12 @@ class LiveCluster(Conditions, Generic[Member_co]):
     """A cluster of real members. Implements `upheaval.execution.stage.Steered`."""
 
     runtime: ClassVar[str]
-    system: SystemUnderTest = SYSTEM
-    """What its members are."""
 
     def __init__(self, folder: Path, config: ClusterSpec, members: Sequence[Member_co]) -> None:
         super().__init__(RunFolder(folder))
         self.config = config
+        self.system: SystemUnderTest = system_named(config.system)
+        """What its members are."""
         self.folder = folder
         self.members = members
         self.acknowledged: Callable[[], int] = lambda: 0
@@ -264,6 +266,7 @@ class LiveCluster(Conditions, Generic[Member_co]):
     def add_companion(self, config: CompanionConfig) -> LiveCompanion[Node]:
         """A handle to start one with; one that is there already goes on with what it has, asked for otherwise."""
         check_companion(config)
+        require_streams(self.system, config.name)
         self.run.unseal()
         companion = self.make_companion(entry_for(self.folder, config))
         note_companion(self.folder, companion.config)
@@ -470,6 +473,13 @@ def _require(what: str, proof: Proof) -> None:
         raise UnknownOutcome(f"{what}, {proof}")
 
 
+def made(spec: ClusterSpec, runtime: str) -> ClusterSpec:
+    """The cluster of a new run, of a system with its version. Raises `UsageError` for what could never start."""
+    spec = replace(spec.made(uuid.uuid4().hex), system=system_named(spec.system).text)
+    cluster_file.check(spec, runtime)
+    return spec
+
+
 def with_base_port(spec: ClusterSpec) -> ClusterSpec:
     """With the wished base port, or with one whose ports are free. Raises `HarnessError` when one of them is not."""
     if not spec.base_port:
@@ -498,6 +508,7 @@ def new_manifest(spec: ClusterSpec, runtime: str) -> Manifest:
         host=platform.node(),
         boot_id=_boot_id(),
         version=spec.version,
+        system=spec.system,
         planted=spec.planted,
     )
 

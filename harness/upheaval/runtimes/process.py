@@ -9,7 +9,6 @@ import contextlib
 import json
 import os
 import signal
-import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from upheaval.records import SPLIT, CompanionConfig, CompanionStatus, write_atom
 from upheaval.runtimes import cluster_file, ports
 from upheaval.runtimes.abandoned import end_abandoned, owner_variables
 from upheaval.runtimes.companions import LiveCompanion, companion_endpoints, with_ports
-from upheaval.runtimes.live import LiveCluster, LiveMember, new_manifest, with_base_port
+from upheaval.runtimes.live import LiveCluster, LiveMember, made, new_manifest, with_base_port
 from upheaval.runtimes.node import STOP_TIMEOUT_S
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.security import policy as security
@@ -43,11 +42,14 @@ from upheaval.system.process_table import (
     send_signal,
     wait_until_gone,
 )
+from upheaval.waits import wait_until
 from upheaval_chaos.target import CLIENTS
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
 
 ALL: Final = "all"
+START_DELAY_MAX_S: Final = 30.0
+"""How long a start waits for a system that lets a killed member come back only after a while."""
 _LOG_TAIL_LENGTH: Final = 4096
 
 
@@ -86,7 +88,12 @@ class ProcessMember(LiveMember[ProcessNode]):
         """Where it listens, in the order of the system's ports."""
         return [f"{ports.HOST}:{port}" for port in ports.member_ports(self._cluster.config.base_port, self.member_id)]
 
-    def plan(self, component: str) -> MemberPlan:
+    @property
+    def configuration(self) -> Path:
+        """The file that its processes read when they start."""
+        return self.folder / self._cluster.system.configuration_file
+
+    def plan(self, component: str, names: Mapping[str, str] | None = None) -> MemberPlan:
         """What a process of the member is started with."""
         spec = self._cluster.config
         return MemberPlan(
@@ -97,18 +104,18 @@ class ProcessMember(LiveMember[ProcessNode]):
             folder=str(self.folder),
             component=component,
             python_path=spec.python_path,
+            names=names or {},
             tls=security.fields_of(spec.tls, member_name(self.member_id)),
             credentials=spec.credentials,
         )
 
-    def configure(self) -> None:
-        """Make its folder with its configuration."""
+    def configure(self, names: Mapping[str, str] | None = None) -> None:
+        """Make its folder with its configuration; `names` say where it dials for an endpoint of another one."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise EnvironmentFault(f"cannot make the folder {self.folder}: {error.strerror}") from error
-        configuration = json.dumps(self._cluster.system.configuration(self.plan(ALL)), indent=2)
-        write_atomically(self.folder / "config.json", configuration + "\n")
+        write_atomically(self.configuration, self._cluster.system.configuration_text(self.plan(ALL, names)))
 
     # --- observer ---
 
@@ -131,7 +138,13 @@ class ProcessMember(LiveMember[ProcessNode]):
         return self._cluster.system.give_command(self.folder, command)
 
     def _spawn(self, component: str) -> None:
-        arguments = [*self.wrapper, *self._cluster.system.command(self.plan(component), self.folder / "config.json")]
+        system = self._cluster.system
+        wait_until(
+            lambda: system.start_delay_s(self.folder) == 0,
+            timeout_s=START_DELAY_MAX_S,
+            describe=lambda: f"{self.name} cannot start for {system.start_delay_s(self.folder):.1f} s",
+        )
+        arguments = [*self.wrapper, *system.command(self.plan(component), self.configuration)]
         variables = {MEMBER_VARIABLE: str(self.member_id), COMPONENT_VARIABLE: component}
         self._cluster.spawn(self.name, arguments, self.folder / f"{component}.log", variables)
 
@@ -199,8 +212,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         if spec.image:
             raise UsageError("an image is for containers: use --runtime docker")
         path = Path(folder).absolute()
-        spec = spec.made(uuid.uuid4().hex)
-        cluster_file.check(spec, cls.system)
+        spec = made(spec, cls.runtime)
         end_abandoned()
         spec = with_base_port(spec)
         cluster_file.require_usable(path)
@@ -232,9 +244,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         if source == CLIENTS:
             self._client_names = names
             return
-        path = self.member(source).folder / "config.json"
-        fields = json.loads(path.read_text(encoding="utf-8"))
-        write_atomically(path, json.dumps({**fields, "names": dict(names)}, indent=2) + "\n")
+        self.member(source).configure(names)
 
     def is_running(self) -> bool:
         """Whether any process of the run lives, member or companion."""
@@ -295,8 +305,7 @@ class ProcessCluster(LiveCluster[ProcessMember]):
         self._spawned.clear()
         for member in self.members:
             if not member.node.processes():
-                for socket in self.system.sockets(member.folder):
-                    socket.unlink(missing_ok=True)
+                self.system.clean_up(member.folder)
 
     # --- processes ---
 

@@ -13,10 +13,9 @@ from typing import Final
 
 from upheaval.errors import UnknownOutcome
 from upheaval.runtimes.live import AnyCluster
+from upheaval.system import ClientNeeds
 from upheaval.waits import wait_until
-from upheaval.workload import Load, LoadCounts, LoadMaker, Session, WorkloadSettings
-from upheaval_node.client.session import ClusterClient
-from upheaval_node.media.driver import MediaDriver
+from upheaval.workload import Load, LoadCounts, LoadMaker, WorkloadSettings
 from upheaval_node.media.resolver import NamingResolver
 from upheaval_node.runtime.client_security import client_identity
 from upheaval_node.runtime.clock import SystemClock
@@ -24,12 +23,9 @@ from upheaval_node.runtime.credentials_file import credentials_supplier
 from upheaval_node.runtime.duty_cycle import DutyCycle
 from upheaval_node.runtime.loop import Loop
 from upheaval_node.runtime.network import SelectorNetwork
-from upheaval_node.settings import MediaSettings
 from upheaval_node.tls_files import MEMBER, member_name
 from upheaval_node.types import MS, S
 
-CONNECT_TIMEOUT_NS: Final = 5 * S
-NEW_LEADER_TIMEOUT_NS: Final = 10 * S
 DRAIN_TIMEOUT_S: Final = 15.0
 # How often the thread looks whether it shall stop when nothing happens on the network.
 _LOOK_NS: Final = 20 * MS
@@ -48,29 +44,35 @@ class ProcessLoad:
         credentials_file: str = "",
         make: LoadMaker = Load,
     ) -> None:
-        self._endpoints = cluster.ingress_endpoints()
+        endpoints = cluster.ingress_endpoints()
         self._history = cluster.run.history_writer()
-        self._random = SystemRandom()
         self._loop = Loop()
         tls = cluster.client_tls()
-        self._credentials = credentials_supplier(credentials_file)
         self._network = SelectorNetwork(self._loop, client_identity(tls, lambda _: None))
-        media_settings = MediaSettings(redial_interval_ns=20 * MS)
         dialled = cluster.resolver()
         if tls is not None:
-            names = {endpoint: member_name(member_id) for member_id, endpoint in self._endpoints.items()}
+            names = {endpoint: member_name(member_id) for member_id, endpoint in endpoints.items()}
             dialled = NamingResolver(dialled, names, MEMBER)
-        self._media = MediaDriver(self._network, dialled, media_settings, self._random, None)
+        needs = ClientNeeds(
+            cluster.config.run_id,
+            cluster.folder,
+            self._network,
+            endpoints,
+            dialled,
+            SystemRandom(),
+            credentials_supplier(credentials_file),
+        )
+        self._clients = cluster.system.clients(needs)
         self._load = make(
             settings,
-            open_session=self._open_session,
+            open_session=self._clients.open_session,
             record=self._history.add,
             record_end=cluster.run.add_session_end,
             clock_ns=time.monotonic_ns,
             first_id=first_id,
             first_process=first_id,
         )
-        self._cycle = DutyCycle(self._loop, SystemClock(), (self._media, self._load))
+        self._cycle = DutyCycle(self._loop, SystemClock(), (*self._clients.agents, self._load))
         self._stop_wanted = False
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
@@ -142,7 +144,7 @@ class ProcessLoad:
             self._load.close()
             self._cycle.run_once(0)
             self._history.close()
-            self._media.close()
+            self._clients.close()
             self._network.drain(_CLOSE_TIMEOUT_NS)
             self._network.close()
         except BaseException as error:
@@ -154,14 +156,3 @@ class ProcessLoad:
     def _raise_if_failed(self) -> None:
         if self._error is not None:
             raise UnknownOutcome(f"the load ended: {type(self._error).__name__} {self._error}") from self._error
-
-    def _open_session(self) -> Session:
-        return ClusterClient(
-            self._media,
-            self._endpoints,
-            random=self._random,
-            message_timeout_ns=CONNECT_TIMEOUT_NS,
-            new_leader_timeout_ns=NEW_LEADER_TIMEOUT_NS,
-            client_name="upheaval load",
-            credentials=self._credentials,
-        )

@@ -207,6 +207,10 @@ class Scenario:
             workload=replace(self.workload, service=own.service, user=own.user),
         )
 
+    def on_system(self, system: str | None) -> "Scenario":
+        """The same on that system, or as it is."""
+        return self if system is None else replace(self, cluster=replace(self.cluster, system=system))
+
     @property
     def link_faults(self) -> tuple[LinkFault, ...]:
         """The faults of links among its steps."""

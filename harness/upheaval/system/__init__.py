@@ -3,6 +3,7 @@
 One system under test is one object of `under_test`; nothing else in the harness knows what a member is made of.
 """
 
+from upheaval.system.clients import ClientNeeds as ClientNeeds, Clients as Clients
 from upheaval.system.cluster_spec import CLUSTER_OF_THREE as CLUSTER_OF_THREE, ClusterSpec as ClusterSpec
 from upheaval.system.companion_status import (
     companion_from_counters as companion_from_counters,
@@ -29,12 +30,18 @@ from upheaval.system.status import (
     serving_leader as serving_leader,
     shown as shown,
 )
+from upheaval.system.systems import (
+    check_system as check_system,
+    in_containers as in_containers,
+    system_named as system_named,
+)
 from upheaval.system.under_test import (
     SOURCE_FOLDER as SOURCE_FOLDER,
-    SYSTEM as SYSTEM,
     MemberPlan as MemberPlan,
+    SystemInContainers as SystemInContainers,
     SystemUnderTest as SystemUnderTest,
     UpheavalNode as UpheavalNode,
     on_python_path as on_python_path,
     port_in_container as port_in_container,
+    require_streams as require_streams,
 )

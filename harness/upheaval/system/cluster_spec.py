@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Self
 
-from upheaval.records import TOGETHER, Components, MemberCount, Profile, SyncLevel
+from upheaval.records import OWN_SYSTEM, TOGETHER, Components, MemberCount, Profile, SyncLevel
 from upheaval.workload import WORKBENCH_SERVICE
 from upheaval_node import __version__
 
@@ -44,6 +44,8 @@ class ClusterSpec:
     """The credentials file of those who may connect; empty for everyone."""
     planted: str | None = None
     """The bug of a test build of the node that the members are; None for the node of the product."""
+    system: str = OWN_SYSTEM
+    """What the members are, as `system_named` takes it."""
     run_id: str = ""
     python_path: tuple[str, ...] = ()
     """Where the members find the code of a service of one's own; nowhere when it is shipped or the image brings it."""

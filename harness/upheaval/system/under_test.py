@@ -1,7 +1,7 @@
 """What a member *is*, once for each system under test: its ports, how it is configured, started, asked and checked.
 
 Runtimes know members only through this, whether they put them into processes or into containers. Ours is the first
-system; another one (real Aeron, in Java) is another object of the same shape.
+system; another one is another object of the same shape, which `systems` finds by its name.
 """
 
 import contextlib
@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from upheaval.errors import UsageError
-from upheaval.records import TOGETHER, FieldError, Json, MemberFolder, jsonfields
+from upheaval.records import OWN_SYSTEM, TOGETHER, FieldError, Json, MemberFolder, jsonfields
+from upheaval.system.clients import ClientNeeds, Clients, NodeClients
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, read_control
 from upheaval.system.member_status import read_member_status
@@ -60,16 +61,20 @@ class SystemUnderTest(Protocol):
     """What a runtime has to know of a system."""
 
     @property
-    def ports(self) -> Sequence[int]:
-        """What a member listens on in a container, ingress first."""
+    def text(self) -> str:
+        """Its name, and its version where it has several, as `system_named` takes it."""
+
+    @property
+    def runtimes(self) -> Sequence[str]:
+        """Where it runs."""
 
     @property
     def channels(self) -> Sequence[str]:
         """What each of the ports is for, by the names of `upheaval_chaos.target`."""
 
     @property
-    def metrics_port(self) -> int:
-        """Where a member in a container shows its metrics."""
+    def has_streams(self) -> bool:
+        """Whether its members speak byte streams, as our proxies, clients, backups and standbys do."""
 
     @property
     def expected_exit_statuses(self) -> Sequence[int]:
@@ -78,8 +83,8 @@ class SystemUnderTest(Protocol):
     def check(self, spec: ClusterSpec) -> None:
         """Raises `UsageError` for what could never start. A service that is not on this machine is not looked at."""
 
-    def configuration(self, plan: MemberPlan) -> Mapping[str, Json]:
-        """What stands in a member's configuration file."""
+    def clients(self, needs: ClientNeeds) -> Clients:
+        """What the sessions of a load are made of. Raises `HarnessError` when that cannot be had."""
 
     def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
         """On which of the channels that a link consists of to try it, and what to say there to a member, so that it
@@ -91,11 +96,21 @@ class SystemUnderTest(Protocol):
 
     # --- in processes ---
 
+    @property
+    def configuration_file(self) -> str:
+        """The name of a member's configuration, in its folder."""
+
+    def configuration_text(self, plan: MemberPlan) -> str:
+        """What stands in it."""
+
+    def start_delay_s(self, folder: Path) -> float:
+        """How many seconds a member that is down must stay so before it can start."""
+
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """What runs a member, or one component of it, on this machine."""
 
-    def sockets(self, folder: Path) -> Sequence[Path]:
-        """What a member that was killed leaves in its folder and that is of no use to anybody."""
+    def clean_up(self, folder: Path) -> None:
+        """Remove what a member that has ended leaves and that is of no use to anybody."""
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
         """The status of a member whose files are on this machine; `leader_member_id` is left to the runtime."""
@@ -106,7 +121,18 @@ class SystemUnderTest(Protocol):
     def give_command(self, folder: Path, command: str) -> str:
         """Let the member take an admin command of an operator; why it did not, empty when it has."""
 
-    # --- in containers ---
+
+@runtime_checkable
+class SystemInContainers(SystemUnderTest, Protocol):
+    """What the docker runtime has to know of a system besides."""
+
+    @property
+    def ports(self) -> Sequence[int]:
+        """What a member listens on in a container, ingress first."""
+
+    @property
+    def metrics_port(self) -> int:
+        """Where a member in a container shows its metrics."""
 
     @property
     def image(self) -> str:
@@ -148,8 +174,12 @@ class SystemUnderTest(Protocol):
 
 
 class UpheavalNode:
-    """The node of this repository. Implements `SystemUnderTest`."""
+    """The node of this repository. Implements `SystemInContainers`."""
 
+    text = OWN_SYSTEM
+    runtimes = ("process", "docker", "simulated")
+    configuration_file = "config.json"
+    has_streams = True
     image = f"upheaval/node:{__version__}"
     test_image = f"upheaval/node-test:{__version__}"
     folder = PurePosixPath("/var/lib/upheaval")
@@ -198,6 +228,18 @@ class UpheavalNode:
             "protocol_trace": plan.spec.protocol_trace,
         }
 
+    def configuration_text(self, plan: MemberPlan) -> str:
+        """As JSON."""
+        return json.dumps(self.configuration(plan), indent=2) + "\n"
+
+    def start_delay_s(self, folder: Path) -> float:  # noqa: ARG002 - a lock tells who is alive
+        """None: its marks are locked while it lives."""
+        return 0.0
+
+    def clients(self, needs: ClientNeeds) -> Clients:
+        """Those of this repository."""
+        return NodeClients(needs)
+
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """The node's own program, or the one of planted bugs."""
         program = ["upheaval_node.runtime.main"]
@@ -213,14 +255,13 @@ class UpheavalNode:
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """From the last event of the process."""
-        events = (each for each in member.read_trace() if each.event == TraceKind.PROCESS_END)
-        ends = [each for each in events if each.fields.get("pid") == pid]
-        status = ends[-1].fields.get("status") if ends else None
-        return status if isinstance(status, int) else None
+        return traced_exit_status(member, pid)
 
-    def sockets(self, folder: Path) -> Sequence[Path]:
-        """Those of the media driver."""
-        return [entry for entry in (folder / layout.DRIVER_DIRECTORY).glob("*") if entry.is_socket()]
+    def clean_up(self, folder: Path) -> None:
+        """The sockets of the media driver."""
+        for entry in (folder / layout.DRIVER_DIRECTORY).glob("*"):
+            if entry.is_socket():
+                entry.unlink(missing_ok=True)
 
     def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
         """From the counters and mark files in the member's folder."""
@@ -286,11 +327,21 @@ def _settings(plan: MemberPlan) -> dict[str, Json]:
     return {"cluster": cluster} if cluster else {}
 
 
-SYSTEM: Final[SystemUnderTest] = UpheavalNode()
-"""The system that runtimes put under test."""
+def require_streams(system: SystemUnderTest, what: str) -> None:
+    """Raises `UsageError` where `what` speaks to members by streams, and they do not."""
+    if not system.has_streams:
+        raise UsageError(f"system {system.text} speaks datagrams: {what} cannot be used with it")
 
 
-def port_in_container(system: SystemUnderTest, channel: str) -> int:
+def traced_exit_status(member: MemberFolder, pid: int) -> int | None:
+    """With which status a process says that it ends, in the last event of it."""
+    events = (each for each in member.read_trace() if each.event == TraceKind.PROCESS_END)
+    ends = [each for each in events if each.fields.get("pid") == pid]
+    status = ends[-1].fields.get("status") if ends else None
+    return status if isinstance(status, int) else None
+
+
+def port_in_container(system: SystemInContainers, channel: str) -> int:
     """Where a member in a container listens for a channel."""
     return system.ports[system.channels.index(channel)]
 

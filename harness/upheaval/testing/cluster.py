@@ -14,9 +14,9 @@ from upheaval.checkers.verdict import Report, Verdict
 from upheaval.cluster import end_run, needs_closing_snapshot, perform
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.operations.restore import Source, examine
-from upheaval.records import STANDBY, TOGETHER, AdminCommand, ControlRecord, Converge, RunFolder
+from upheaval.records import OWN_SYSTEM, STANDBY, TOGETHER, AdminCommand, ControlRecord, Converge, RunFolder
 from upheaval.runtimes import cluster_file
-from upheaval.system import SYSTEM, ClusterSpec, MemberStatus
+from upheaval.system import ClusterSpec, MemberStatus
 from upheaval.testing.backend import Backend, RunningLoad
 from upheaval.testing.backup import Backup
 from upheaval.testing.calls import Client
@@ -76,6 +76,7 @@ class Cluster:
     `service` is a shipped one or `module:Class`, looked up in `source` (a folder; the current one by default) before
     the Python path; containers get a copy of that folder, without what the patterns in `ignored` name, unless an
     `image` of one's own brings the service. `model` is what its answers are judged by (`upheaval.Model`).
+    `system` is what the members are, `NAME` or `NAME:VERSION`.
     `runtime` is `process`, `simulated` or `docker`. `links`: real members reach each other through proxies, which
     faults of links need; simulated ones always do. Everything the run leaves lies in `folder`. `restore_from` is the
     folder of a backup or a standby, or of a member that is down, which the members begin with.
@@ -92,6 +93,7 @@ class Cluster:
         sync_level: int = 0,
         components: str = TOGETHER,
         image: str | None = None,
+        system: str = OWN_SYSTEM,
         model: str = "",
         ignored: Sequence[str] = (),
         links: bool = False,
@@ -119,6 +121,7 @@ class Cluster:
             image=image or "",
             model=model,
             ignored=tuple(ignored),
+            system=system,
         )
         make = self._make_simulated if runtime == SIMULATED else partial(self._make_live, links=links)
         self._backend = make(path, spec, origin)
@@ -144,7 +147,7 @@ class Cluster:
     def _make_simulated(self, folder: Path, spec: ClusterSpec, origin: Source | None) -> Backend:
         from upheaval.testing.simulation import SimulatedBackend
 
-        cluster_file.check(spec.made(""), SYSTEM)
+        cluster_file.check(spec.made(""), SIMULATED)
         if spec.components != TOGETHER:
             raise UsageError("members of the simulated runtime run their components together")
         cluster_file.require_usable(folder)

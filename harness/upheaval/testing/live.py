@@ -12,7 +12,7 @@ from upheaval.operations.restore import Source, next_id, restore, spec_of
 from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
-from upheaval.system import ClusterSpec
+from upheaval.system import ClusterSpec, require_streams
 from upheaval.testing.calls import CallLog, Client
 from upheaval.waits import wait_until
 from upheaval.workload import WorkloadSettings
@@ -92,6 +92,7 @@ class LiveBackend:
 
     def client(self, timeout_s: float) -> Client:
         """Its calls go into the history where the service is one's own."""
+        require_streams(self.target.system, "a client of a test")
         endpoints, resolver = self.target.ingress_endpoints(), self.target.resolver()
         calls = self._calls if self._has_calls else None
         return LiveClient(endpoints, resolver, timeout_s, calls, self.target.client_tls())

@@ -14,7 +14,7 @@ from upheaval.runtimes import cluster_file
 from upheaval.runtimes.simulated.cluster import SimulatedCluster
 from upheaval.runtimes.simulated.world import World
 from upheaval.scenario import scenario_names
-from upheaval.system import SYSTEM, ClusterSpec
+from upheaval.system import ClusterSpec
 from upheaval.workload import Load, WorkloadSettings
 from upheaval_chaos.planted import main as test_build
 from upheaval_chaos.planted.bug import CATALOGUE, bug_named
@@ -85,7 +85,7 @@ def test_an_unknown_bug_is_one_line_before_anything_is_made(tmp_path: Path, caps
         assert capsys.readouterr() == ("", f"upheaval: {NO_SUCH_BUG}\n")
     assert not folder.exists()
     with pytest.raises(UsageError, match="unknown planted bug"):
-        cluster_file.check(ClusterSpec(planted="no-such-bug"), SYSTEM)
+        cluster_file.check(ClusterSpec(planted="no-such-bug"), "process")
 
 
 @pytest.mark.parametrize("is_variable", [False, True])

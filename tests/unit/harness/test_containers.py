@@ -13,7 +13,7 @@ from upheaval.runtimes.cluster_file import check
 from upheaval.runtimes.docker import collect, containers
 from upheaval.runtimes.docker.container_state import own_fault
 from upheaval.runtimes.docker.labels import RUN_ID, is_abandoned
-from upheaval.system import SYSTEM, ClusterSpec
+from upheaval.system import ClusterSpec
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_a_trial_of_an_image_belongs_to_a_harness_like_any_run() -> None:
 
 def test_a_service_that_only_the_image_has_is_not_looked_for_here() -> None:
     spec = ClusterSpec(service="nowhere.at_all:Thing")
-    check(replace(spec, image="theirs:1").made("run"), SYSTEM)
+    check(replace(spec, image="theirs:1").made("run"), "docker")
     with pytest.raises(UsageError, match="no module 'nowhere'"):
-        check(spec.made("run"), SYSTEM)
+        check(spec.made("run"), "docker")
 
 
 def packed(source: Path, ignored: tuple[str, ...], restore: Path | None = None) -> io.BytesIO:

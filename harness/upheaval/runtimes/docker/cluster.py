@@ -8,7 +8,6 @@ import contextlib
 import os
 import signal
 import tempfile
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -39,7 +38,7 @@ from upheaval.runtimes.docker.engine_run import EngineRun
 from upheaval.runtimes.docker.inside import ATTEMPTS, ContainerEnded
 from upheaval.runtimes.docker.node import POLL_INTERVAL_S, DockerNode
 from upheaval.runtimes.docker.reaper import choose_cleaning
-from upheaval.runtimes.live import LiveCluster, LiveMember, Result, new_manifest, with_base_port
+from upheaval.runtimes.live import LiveCluster, LiveMember, Result, made, new_manifest, with_base_port
 from upheaval.runtimes.node import STOP_TIMEOUT_S
 from upheaval.security import policy as security
 from upheaval.system import (
@@ -50,7 +49,8 @@ from upheaval.system import (
     ControlStatus,
     MemberPlan,
     MemberStatus,
-    SystemUnderTest,
+    SystemInContainers,
+    in_containers,
 )
 from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.tls_files import member_name
@@ -188,6 +188,7 @@ class DockerCluster(LiveCluster[DockerMember]):
     def __init__(self, folder: Path, config: ClusterSpec, client: Client, *, kept: bool = False) -> None:
         members: list[DockerMember] = []
         super().__init__(folder, config, members)
+        self.system: SystemInContainers = in_containers(config.system)
         self.client = client
         self._is_kept = kept
         self.engine_run = EngineRun(
@@ -214,9 +215,8 @@ class DockerCluster(LiveCluster[DockerMember]):
         `HarnessError` with one clear line.
         """
         path = Path(folder).absolute()
-        spec = spec.made(uuid.uuid4().hex)
-        cluster_file.check(spec, cls.system)
-        spec = replace(spec, image=_image_of(spec, cls.system))
+        spec = made(spec, cls.runtime)
+        spec = replace(spec, image=_image_of(spec, in_containers(spec.system)))
         if spec.source and not Path(spec.source).is_dir():
             raise EnvironmentFault(f"the service's source {spec.source} is not a folder")
         client = connect()
@@ -366,7 +366,7 @@ class DockerCluster(LiveCluster[DockerMember]):
         labels.remove_run(self.client, self.config.run_id)
 
 
-def _image_of(spec: ClusterSpec, system: SystemUnderTest) -> str:
+def _image_of(spec: ClusterSpec, system: SystemInContainers) -> str:
     """The image of the members. A bug can only be planted in the test build: another image would go without it."""
     if spec.planted is None:
         return spec.image or system.image

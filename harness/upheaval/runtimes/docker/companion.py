@@ -20,7 +20,7 @@ from upheaval.runtimes.docker.engine_run import EngineRun
 from upheaval.runtimes.docker.inside import ContainerEnded
 from upheaval.runtimes.docker.node import DockerNode
 from upheaval.security import policy as security
-from upheaval.system import ClusterSpec, SystemUnderTest, companions as companion_system, status_from_text
+from upheaval.system import ClusterSpec, SystemInContainers, companions as companion_system, status_from_text
 
 
 class DockerCompanion(LiveCompanion[DockerNode]):
@@ -32,7 +32,7 @@ class DockerCompanion(LiveCompanion[DockerNode]):
         spec: ClusterSpec,
         config: CompanionConfig,
         engine_run: EngineRun,
-        system: SystemUnderTest,
+        system: SystemInContainers,
     ) -> None:
         names = {ALL: engine_run.container_name(config.name)}
         super().__init__(run, config, DockerNode(config.name, engine_run.client, names, self._make, self._bring_copies))

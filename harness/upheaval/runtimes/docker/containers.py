@@ -18,7 +18,7 @@ from upheaval.runtimes.docker.engine import Client, engine_errors, engine_host
 from upheaval.runtimes.docker.own_source import own_source_filter
 from upheaval.runtimes.ports import HOST
 from upheaval.security import policy as security
-from upheaval.system import SOURCE_FOLDER, SystemUnderTest
+from upheaval.system import SOURCE_FOLDER, SystemInContainers
 from upheaval_node.types import S
 
 # Of 4096 small networks one is drawn: the engine's default pools run out after some thirty.
@@ -115,7 +115,7 @@ def _testcontainers_network(name: str, arguments: Mapping[str, Any]) -> None:
         network._docker.client.close()
 
 
-def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest) -> None:
+def start_container(client: Client, plan: ContainerPlan, system: SystemInContainers) -> None:
     """Make a container, with its volume if there is none yet, and start it."""
     from testcontainers.core.container import DockerContainer
 
@@ -140,7 +140,7 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemUnderTest
             container.get_docker_client().client.close()
 
 
-def _require_volume(client: Client, plan: ContainerPlan, system: SystemUnderTest, labels: Mapping[str, str]) -> None:
+def _require_volume(client: Client, plan: ContainerPlan, system: SystemInContainers, labels: Mapping[str, str]) -> None:
     """The volume of the member. A new one is filled through a container that never runs: no disk is shared with us."""
     import docker
 

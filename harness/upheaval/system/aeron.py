@@ -1,0 +1,259 @@
+"""Members of Aeron Cluster, in Java, as a system under test: processes on this machine.
+
+A member is one process of `upheaval.Member` (`images/aeron`). Its recordings and its recording log lie in its folder,
+and its media driver's directory in shared memory, until the run ends. What it says is read from Aeron's own files,
+which our node's have the layout of. This module starts and ends nothing.
+"""
+
+import contextlib
+import mmap
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records import TOGETHER, MemberFolder
+from upheaval.system.aeron_clients import BridgeClients
+from upheaval.system.aeron_programs import USUAL_VERSION, java_command, require_version
+from upheaval.system.clients import ClientNeeds, Clients
+from upheaval.system.cluster_spec import ClusterSpec
+from upheaval.system.member_control import ControlStatus, give_command, read_control
+from upheaval.system.member_status import log_recording_id, read_counters, status_from_counters
+from upheaval.system.process_table import process_of
+from upheaval.system.status import MemberStatus
+from upheaval.system.under_test import MemberPlan, traced_exit_status
+from upheaval.workload import SERVICES
+from upheaval_chaos.pings import PingText
+from upheaval_chaos.target import CHANNELS, INGRESS
+from upheaval_node.counters import Counters
+from upheaval_node.errors import NodeError
+from upheaval_node.files import cnc, layout, mark_file
+from upheaval_node.settings import profile_settings
+from upheaval_node.suggestions import did_you_mean
+from upheaval_node.types import MS
+
+AERON: Final = "aeron"
+PROPERTIES_FILE: Final = "member.properties"
+_DIRECTORY: Final = "aeron.dir"
+_SHARED_MEMORY: Final = Path("/dev/shm")
+_MARGIN_MS: Final = 500
+_ESCAPED: Final = "\\:=#! "
+
+
+class AeronSystem:
+    """Aeron Cluster of one version. Implements `SystemUnderTest`."""
+
+    runtimes = ("process",)
+    channels = (INGRESS, *CHANNELS)
+    # A member ends by its own fault with another status than 0, and no component of one ends because of another.
+    expected_exit_statuses: Sequence[int] = ()
+    configuration_file = PROPERTIES_FILE
+    has_streams = False
+
+    def __init__(self, version: str = "") -> None:
+        self.version = version or USUAL_VERSION
+        require_version(self.version)
+
+    @property
+    def text(self) -> str:
+        """With the version, also where it was not asked for."""
+        return f"{AERON}:{self.version}"
+
+    def check(self, spec: ClusterSpec) -> None:
+        """Raises `HarnessError` for what members of Aeron are not made to be, and without Java or the jar."""
+        try:
+            profile_settings(spec.profile, sync_level=spec.sync_level)
+        except NodeError as error:
+            raise UsageError(str(error)) from error
+        for service in (spec.service, *spec.more_services):
+            if service not in SERVICES:
+                known = ", ".join(SERVICES)
+                hint = did_you_mean(service, SERVICES)
+                raise UsageError(f"service {service!r}: on system {self.text} use one of {known}{hint}")
+        others = {
+            "components split": spec.components != TOGETHER,
+            "TLS": bool(spec.tls),
+            "credentials": bool(spec.credentials),
+            "planted bugs": spec.planted is not None,
+            "protocol trace": spec.protocol_trace > 0,
+        }
+        for what, is_wanted in others.items():
+            if is_wanted:
+                raise UsageError(f"system {self.text} has no {what}")
+        java_command(self.version, "upheaval.Member")
+
+    def configuration_text(self, plan: MemberPlan) -> str:
+        """A file of Java's properties."""
+        return "".join(f"{_escaped(name)}={_escaped(value)}\n" for name, value in _properties(plan).items())
+
+    def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:  # noqa: ARG002 - all is in the file
+        """The member program."""
+        return java_command(self.version, "upheaval.Member", str(configuration))
+
+    def start_delay_s(self, folder: Path) -> float:
+        """Aeron takes a mark file for that of a live process for 10 s after its last sign of life."""
+        return max((_active_for_s(path) for path in _marks(folder)), default=0.0)
+
+    def clean_up(self, folder: Path) -> None:
+        """Keep the counters of a member that has ended, and give the shared memory back."""
+        directory = _driver_directory(folder)
+        if directory is None or not directory.is_dir():
+            return
+        kept = folder / layout.CNC
+        with contextlib.suppress(OSError):
+            kept.parent.mkdir(exist_ok=True)
+            shutil.copyfile(directory / kept.name, kept)
+        shutil.rmtree(directory, ignore_errors=True)
+
+    def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:  # noqa: ARG002
+        """Raises `UsageError`: nobody answers a connection."""
+        raise UsageError(f"system {self.text} speaks datagrams: a ping cannot be used with it")
+
+    def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
+        """From the last event of the process."""
+        return traced_exit_status(member, pid)
+
+    def read_status(self, folder: Path, member_id: int, run_id: str) -> MemberStatus:
+        """From the counters in the driver's directory."""
+        path = _counters_file(folder)
+        pid = _driver_pid(path)
+        process = process_of(pid, run_id) if pid > 0 else None
+        if path is None or process is None or process.member_id != member_id:
+            return MemberStatus(member_id, alive=False)
+        status = MemberStatus(member_id, alive=True, pids={"all": pid})
+        try:
+            counters = read_counters(path, pid)
+        except (OSError, NodeError):
+            counters = None
+        if counters is None:
+            return status
+        return status_from_counters(status, counters, log_recording_id(_recording_log(folder)))
+
+    def read_control(self, folder: Path) -> ControlStatus:
+        """From the counters of a live member, and from its recording log."""
+        path = _counters_file(folder)
+        pid = _driver_pid(path)
+        counters = None
+        if path is not None and _is_alive(pid):
+            with contextlib.suppress(OSError, NodeError):
+                counters = read_counters(path, pid)
+        return read_control(counters, _recording_log(folder))
+
+    def give_command(self, folder: Path, command: str) -> str:
+        """Store the toggle into the mapped counters, as Aeron's ClusterTool does."""
+        path = _counters_file(folder)
+        if path is None or not _is_alive(_driver_pid(path)):
+            return "the member is not running"
+        with path.open("r+b", buffering=0) as stream:
+            header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
+            if header is None:
+                return "the member is not running"
+            # Closed when nothing refers to it any more: the counters hold views of it.
+            view = memoryview(mmap.mmap(stream.fileno(), 0))
+        values = view[header.counters_values_offset :][: header.layout.counters_values_length]
+        metadata = view[header.counters_metadata_offset :][: header.layout.counters_metadata_length]
+        return give_command(Counters(values, metadata, 0, 0), command)
+
+    def clients(self, needs: ClientNeeds) -> Clients:
+        """Through a bridge of their own."""
+        directory = _shared_directory(needs.run_id, f"client-{os.getpid()}")
+        return BridgeClients(needs, java_command(self.version, "upheaval.Bridge", str(directory)))
+
+
+def _properties(plan: MemberPlan) -> Mapping[str, str]:
+    settings = profile_settings(plan.spec.profile, sync_level=plan.spec.sync_level).cluster
+    times = settings.timeouts
+    intervals = {
+        "leader.heartbeat.interval": times.leader_heartbeat_interval_ns,
+        "leader.heartbeat.timeout": times.leader_heartbeat_ns,
+        "election.timeout": times.election_ns,
+        "election.status.interval": times.election_status_interval_ns,
+        "startup.canvass.timeout": times.startup_canvass_ns,
+        "termination.timeout": times.termination_ns,
+        "session.timeout": times.session_ns,
+    }
+    return {
+        "member.id": str(plan.member_id),
+        "members": "|".join(",".join([str(number), *each]) for number, each in enumerate(plan.endpoints)),
+        "folder": plan.folder,
+        _DIRECTORY: str(_shared_directory(plan.spec.run_id, str(plan.member_id))),
+        # Members of Aeron show no metrics: that port of theirs is free.
+        "replication.endpoint": plan.metrics,
+        "service": ",".join((plan.spec.service, *plan.spec.more_services)),
+        "sync.level": str(plan.spec.sync_level),
+        "log.term.length": str(settings.log_term_length),
+        "max.sessions": str(plan.spec.max_sessions or settings.max_sessions),
+        "run.id": plan.spec.run_id,
+        **{f"{name}.ms": str(ns // MS) for name, ns in intervals.items()},
+        **{f"name.{endpoint.replace(':', '=')}": dialled for endpoint, dialled in plan.names.items()},
+    }
+
+
+def _escaped(text: str) -> str:
+    """As java.util.Properties reads it."""
+    return "".join(f"\\{each}" if each in _ESCAPED else each for each in text)
+
+
+def _shared_directory(run_id: str, whose: str) -> Path:
+    return _SHARED_MEMORY / f"upheaval-{os.getuid()}-{run_id}-{whose}"
+
+
+def _driver_directory(folder: Path) -> Path | None:
+    """As the member is configured; None of a folder without a configuration."""
+    try:
+        lines = (folder / PROPERTIES_FILE).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return None
+    found = next((line for line in lines if line.startswith(f"{_DIRECTORY}=")), None)
+    return None if found is None else Path(found.partition("=")[2].replace("\\", ""))
+
+
+def _counters_file(folder: Path) -> Path | None:
+    directory = _driver_directory(folder)
+    return None if directory is None else directory / "cnc.dat"
+
+
+def _driver_pid(path: Path | None) -> int:
+    """Who made the file; -1 when nobody has."""
+    if path is None:
+        return -1
+    try:
+        with path.open("rb") as stream:
+            header = cnc.read_header(stream.read(cnc.HEADER_LENGTH))
+    except (OSError, NodeError):
+        return -1
+    return -1 if header is None else header.pid
+
+
+def _marks(folder: Path) -> Iterator[Path]:
+    yield folder / layout.ARCHIVE_MARK
+    yield from (folder / layout.CLUSTER_DIRECTORY).glob("cluster-mark*.dat")
+
+
+def _active_for_s(path: Path) -> float:
+    """How long a mark file still counts as that of a live process; 0 of one whose owner ended in good order."""
+    try:
+        with path.open("rb") as stream:
+            last_ms = mark_file.owner_of(stream.read(mark_file.OWNER_LENGTH)).activity_timestamp_ms
+    except OSError:
+        return 0.0
+    left_ms = last_ms + mark_file.LIVENESS_TIMEOUT_MS + _MARGIN_MS - time.time_ns() // MS
+    return min(max(0, left_ms), mark_file.LIVENESS_TIMEOUT_MS + _MARGIN_MS) / 1000
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return pid > 0
+
+
+def _recording_log(folder: Path) -> bytes:
+    try:
+        return (folder / layout.RECORDING_LOG).read_bytes()
+    except OSError:
+        return b""

@@ -1,0 +1,133 @@
+"""Aeron's programs and our member program for them: jars pinned by version and digest, classes compiled against one.
+
+Maven fetches a jar from the machine's own package source into a cache of the user, and javac compiles `images/aeron`
+beside it; what is there is neither fetched nor compiled again. Starts no member.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval_node.suggestions import did_you_mean
+
+USUAL_VERSION: Final = "1.51.0"
+SHA256: Final[Mapping[str, str]] = {
+    "1.51.0": "9686a7c6bb3c464f7ac76ceaf7a0c67249e3499aa8142872a6d1b2f398bca458",
+    "1.49.3": "3325d49681ea05bd0b3efd16347fb381d53b62e77a7f5176a116d87cf4d4817e",
+    "1.47.4": "3c7737bdc458235ac825a9eb372cfbc02144f739f33d9329acf18efa83bc4e07",
+}
+"""The versions that can be had, with the digests of their jars."""
+SOURCES: Final = Path(__file__).resolve().parents[3] / "images" / "aeron"
+_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
+_CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upheaval"
+# The second option is for `sun.misc.Signal`, of which javac warns otherwise.
+_JAVAC: Final = ("javac", "-Xlint:all", "-XDignore.symbol.file", "-encoding", "UTF-8")
+_OPENED: Final = ("java.base/jdk.internal.misc", "java.base/sun.nio.ch", "java.base/java.util.zip")
+"""The packages of Java's that Agrona looks into."""
+
+
+def require_version(version: str) -> None:
+    """Raises `UsageError` for one that is not among those with a digest."""
+    if version not in SHA256:
+        known = ", ".join(SHA256)
+        raise UsageError(f"unknown version {version!r} of aeron: use one of {known}{did_you_mean(version, SHA256)}")
+
+
+@cache
+def jar(version: str = USUAL_VERSION) -> Path:
+    """The jar of a version, fetched unless it is there. Raises `HarnessError` with why it cannot be had."""
+    require_version(version)
+    path = _CACHE / f"aeron-all-{version}.jar"
+    if not path.exists() or _digest(path) != SHA256[version]:
+        _fetch(version, path)
+    return path
+
+
+@cache
+def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path:
+    """A folder with the classes of `images/aeron` for the jar of a version, with those of its tests where wanted.
+
+    Its name says of which sources it is, so that a change makes another one. Raises `HarnessError`.
+    """
+    library = jar(version)
+    sources = sorted((SOURCES / "src").rglob("*.java")) if tests else sorted((SOURCES / "src/main").rglob("*.java"))
+    if not sources:
+        raise EnvironmentFault(f"{SOURCES} has no sources: members of Aeron are run from a clone of the repository")
+    told = hashlib.sha256()
+    for source in sources:
+        told.update(f"{source.relative_to(SOURCES)}\0".encode() + source.read_bytes() + b"\0")
+    classes = _CACHE / f"aeron-member-{version}-{told.hexdigest()[:16]}"
+    if not classes.exists():
+        _compile(classes, library, sources)
+    return classes
+
+
+def java_command(version: str, program: str, *arguments: str, heap: str = "192m") -> list[str]:
+    """What runs a class of ours against the jar of a version. Raises `HarnessError` when something is missing."""
+    java = shutil.which("java")
+    if java is None:
+        raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
+    opens = [each for package in _OPENED for each in ("--add-opens", f"{package}=ALL-UNNAMED")]
+    # Members share the cores of one machine: one thread collects garbage, and little is compiled by the other.
+    options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
+    class_path = f"{jar(version)}{os.pathsep}{member_classes(version)}"
+    return [java, *opens, *options, "-cp", class_path, program, *arguments]
+
+
+def _compile(classes: Path, library: Path, sources: Sequence[Path]) -> None:
+    """The folder appears under its name when it is whole."""
+    if shutil.which("javac") is None:
+        raise EnvironmentFault("javac is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
+    with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
+        made = Path(folder) / "classes"
+        problem = _problem([*_JAVAC, "-cp", str(library), "-d", str(made), *map(str, sources)])
+        if problem is not None:
+            raise EnvironmentFault(f"javac cannot compile {SOURCES}:\n{problem}")
+        try:
+            made.rename(classes)
+        except OSError:
+            if not classes.exists():
+                raise
+
+
+def _fetch(version: str, path: Path) -> None:
+    """Put the jar into the cache."""
+    if shutil.which("mvn") is None:
+        raise EnvironmentFault(f"mvn is missing, which fetches the jar of Aeron {version} (Debian: maven)")
+    _CACHE.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=_CACHE) as folder:
+        artifact = f"io.aeron:aeron-all:{version}"
+        command = ["mvn", "-B", "-q", f"{_PLUGIN}:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+        problem = _problem(command, folder)
+        if problem is not None:
+            lines = [line for line in problem.splitlines() if "ERROR" in line]
+            raise EnvironmentFault(f"mvn cannot fetch {artifact}: {lines[0] if lines else 'it gave no reason'}")
+        found = Path(folder) / path.name
+        if _digest(found) != SHA256[version]:
+            raise EnvironmentFault(f"{artifact} has the digest {_digest(found)} instead of {SHA256[version]}")
+        found.replace(path)
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def _problem(command: Sequence[str], folder: str | None = None) -> str | None:
+    """What a program said that failed; None when it did not."""
+    done = subprocess.run(
+        command,
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    return done.stdout if done.returncode else None

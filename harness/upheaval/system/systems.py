@@ -1,0 +1,49 @@
+"""Which system under test a text names, and where it runs: the only place that knows all systems."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from upheaval.errors import UsageError
+from upheaval.records import OWN_SYSTEM
+from upheaval.system.aeron import AERON, AeronSystem
+from upheaval.system.cluster_spec import ClusterSpec
+from upheaval.system.under_test import SystemInContainers, SystemUnderTest, UpheavalNode
+from upheaval_node import __version__
+from upheaval_node.suggestions import did_you_mean
+
+
+def _own_node(version: str) -> SystemUnderTest:
+    if version not in ("", __version__):
+        raise UsageError(f"unknown version {version!r} of {OWN_SYSTEM}: this is {__version__}")
+    return UpheavalNode()
+
+
+_SYSTEMS: Final[Mapping[str, Callable[[str], SystemUnderTest]]] = {OWN_SYSTEM: _own_node, AERON: AeronSystem}
+"""What makes each system of a version, empty for the usual one. Raises `UsageError` for a version that is not known."""
+
+
+def system_named(text: str) -> SystemUnderTest:
+    """The system that `NAME` or `NAME:VERSION` names. Raises `UsageError` for an unknown one."""
+    name, _, version = text.partition(":")
+    make = _SYSTEMS.get(name)
+    if make is None:
+        known = ", ".join(_SYSTEMS)
+        raise UsageError(f"unknown system {name!r}: use one of {known}{did_you_mean(name, _SYSTEMS)}")
+    return make(version)
+
+
+def in_containers(text: str) -> SystemInContainers:
+    """The same, of one that runs in containers. Raises `UsageError` for others."""
+    system = system_named(text)
+    if not isinstance(system, SystemInContainers):
+        raise UsageError(f"system {text} does not run in containers")
+    return system
+
+
+def check_system(spec: ClusterSpec, runtime: str) -> None:
+    """Raises `UsageError` for a system that is not known, does not run there, or cannot be what is wished for."""
+    system = system_named(spec.system)
+    if runtime not in system.runtimes:
+        known = ", ".join(system.runtimes)
+        raise UsageError(f"system {spec.system} does not run on the {runtime} runtime: use --runtime {known}")
+    system.check(spec)

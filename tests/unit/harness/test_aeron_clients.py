@@ -1,0 +1,171 @@
+"""Sessions through a bridge: what is said to it, and what a session makes of what it says."""
+
+import struct
+
+import pytest
+from hypothesis import given, strategies as st
+
+from support.memory_network import MemoryNetwork
+from upheaval.records import SessionCause
+from upheaval.system.aeron_clients import BridgeSession
+from upheaval.workload import session_end
+from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
+from upheaval_node.ports import Buffer, Connection
+from upheaval_node.types import Now
+
+BRIDGE = "127.0.0.1:7000"
+NOW = Now(0, 0)
+
+
+class Bridge:
+    """The other end: keeps the frames that it gets."""
+
+    def __init__(self, network: MemoryNetwork) -> None:
+        self.network = network
+        self.frames: list[tuple[str, bytes]] = []
+        self.connection: Connection | None = None
+        self.is_left = False
+        self._received = bytearray()
+        network.listen(BRIDGE, self._accept)
+
+    def _accept(self, connection: Connection) -> "Bridge":
+        self.connection = connection
+        return self
+
+    def on_connected(self, connection: Connection) -> None:
+        """Nothing to say yet."""
+
+    def on_writable(self) -> None:
+        """Nothing waits."""
+
+    def on_closed(self, _reason: str) -> None:
+        self.is_left = True
+
+    def on_data(self, data: memoryview) -> None:
+        self._received += data
+        while len(self._received) >= 4:
+            (length,) = struct.unpack_from("<i", self._received)
+            if len(self._received) < 4 + length:
+                return
+            self.frames.append((chr(self._received[4]), bytes(self._received[5 : 4 + length])))
+            del self._received[: 4 + length]
+
+    def say(self, kind: str, body: bytes) -> None:
+        assert self.connection is not None
+        self.connection.send([struct.pack("<i", len(body) + 1), kind.encode(), body])
+
+    def tell_leader(self, term: int, leader: int, session: int) -> None:
+        self.say("L", struct.pack("<qiq", term, leader, session))
+
+    def settle(self) -> None:
+        while self.network.step():
+            pass
+
+
+def opened(network: MemoryNetwork | None = None) -> tuple[Bridge, BridgeSession]:
+    bridge = Bridge(network or MemoryNetwork())
+    session = BridgeSession(bridge.network, BRIDGE, "0=a:1,1=b:1")
+    bridge.settle()
+    return bridge, session
+
+
+def heard(session: BridgeSession, limit: int = 100) -> list[bytes]:
+    answers: list[bytes] = []
+
+    def take(_position: int, payload: Buffer) -> None:
+        answers.append(bytes(payload))
+
+    session.poll(take, limit)
+    return answers
+
+
+def test_it_is_connected_when_the_bridge_names_a_leader() -> None:
+    bridge, session = opened()
+    assert bridge.frames == [("C", b"0=a:1,1=b:1")]
+    assert not session.is_connected
+    assert session.offer(b"too early") == NOT_CONNECTED
+    bridge.tell_leader(3, 1, 9)
+    bridge.settle()
+    assert session.is_connected
+    assert (session.leadership_term_id, session.opened_term_id, session.session_id) == (3, 3, 9)
+    bridge.tell_leader(4, 0, 9)
+    bridge.settle()
+    assert (session.leadership_term_id, session.opened_term_id) == (4, 3)
+
+
+@given(st.lists(st.binary(max_size=300), max_size=20), st.lists(st.integers(1, 40), min_size=1))
+def test_messages_arrive_whole_however_they_are_cut(messages: list[bytes], pieces: list[int]) -> None:
+    bridge, session = opened(MemoryNetwork(iter(pieces * 5000)))
+    bridge.tell_leader(0, 0, 1)
+    bridge.settle()
+    for message in messages:
+        assert session.offer(message[:3], message[3:]) > 0
+        bridge.say("R", message)
+    bridge.settle()
+    assert session.do_work(NOW) > 0
+    assert bridge.frames[1:] == [("O", message) for message in messages]
+    assert heard(session) == messages
+
+
+def test_a_bridge_that_takes_nothing_makes_the_load_wait() -> None:
+    bridge, session = opened(MemoryNetwork(capacity=1 << 12))
+    bridge.tell_leader(0, 0, 1)
+    bridge.settle()
+    count = 0
+    while session.offer(bytes(1000)) > 0:
+        count += 1
+    assert session.offer(b"more") == BACK_PRESSURED
+    bridge.settle()
+    assert [kind for kind, _ in bridge.frames] == ["C", *"O" * count]
+    assert session.offer(b"more") > 0
+
+
+def test_what_was_not_handed_on_is_no_answer() -> None:
+    bridge, session = opened()
+    bridge.tell_leader(0, 0, 1)
+    bridge.say("N", bytes(8))
+    bridge.settle()
+    assert session.is_connected
+    assert heard(session) == []
+
+
+def test_the_load_closes_a_session() -> None:
+    bridge, session = opened()
+    bridge.tell_leader(0, 0, 1)
+    bridge.settle()
+    session.close()
+    bridge.settle()
+    assert session.is_closed
+    assert bridge.frames[-1] == ("X", b"")
+    assert bridge.is_left
+    end = session_end(session, 5)
+    assert end is not None
+    assert end.cause is SessionCause.CLIENT
+
+
+@pytest.mark.parametrize("by_bridge", [True, False])
+def test_a_session_that_was_lost_says_why(*, by_bridge: bool) -> None:
+    bridge, session = opened()
+    bridge.tell_leader(2, 0, 1)
+    bridge.settle()
+    if by_bridge:
+        bridge.say("E", b"ERROR no")
+        bridge.say("D", b"closed by the cluster")
+        bridge.settle()
+    else:
+        bridge.network.cut()
+    assert session.is_closed
+    assert not session.is_connected
+    said = "closed by the cluster; before that, ERROR no" if by_bridge else "the bridge closed the connection"
+    assert said in str(session.error)
+    end = session_end(session, 5)
+    assert end is not None
+    assert (end.cause, end.session) == (SessionCause.LOST, 1)
+
+
+def test_a_session_that_never_opened_has_no_end() -> None:
+    bridge, session = opened()
+    bridge.say("D", b"no leader")
+    bridge.settle()
+    assert session.is_closed
+    assert session_end(session, 5) is None

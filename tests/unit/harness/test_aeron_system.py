@@ -1,0 +1,126 @@
+"""Aeron as a system under test: what is refused, how a member is configured, and what its files say without it."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from upheaval.cli.main import main
+from upheaval.errors import EnvironmentFault, UsageError
+from upheaval.execution.live import LiveStage
+from upheaval.scenario import load_scenario
+from upheaval.system import ClusterSpec, MemberPlan, MemberStatus, aeron_programs, check_system, system_named
+from upheaval.system.aeron import PROPERTIES_FILE, AeronSystem
+from upheaval_node.files import layout
+from upheaval_node.files.mark_file import OWNER_LENGTH
+
+AERON = ClusterSpec(system="aeron", run_id="7f")
+
+
+def plan(folder: Path, names: dict[str, str] | None = None) -> MemberPlan:
+    endpoints = [[f"127.0.0.1:{2000 + 10 * member + port}" for port in range(5)] for member in range(3)]
+    return MemberPlan(AERON, 1, endpoints, "127.0.0.1:2015", str(folder), names=names or {})
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        (replace(AERON, system="aeron:1.50.9"), "unknown version '1.50.9' of aeron: use one of 1.51.0, 1.49.3, 1.47.4"),
+        (replace(AERON, components="split"), "system aeron:1.51.0 has no components split"),
+        (replace(AERON, tls="/certificates"), "has no TLS"),
+        (replace(AERON, credentials="/users"), "has no credentials"),
+        (replace(AERON, planted="commit-without-a-quorum"), "has no planted bugs"),
+        (replace(AERON, protocol_trace=1), "has no protocol trace"),
+        (replace(AERON, service="ledgre"), "service 'ledgre': on system aeron:1.51.0 .*did you mean 'ledger'"),
+        (replace(AERON, service="my.code:Bank"), "service 'my.code:Bank'"),
+    ],
+)
+def test_what_its_members_are_not_made_for_is_refused(spec: ClusterSpec, says: str) -> None:
+    with pytest.raises(UsageError, match=says):
+        check_system(spec, "process")
+
+
+@pytest.mark.parametrize("runtime", ["simulated", "docker"])
+def test_it_runs_as_processes_only(runtime: str) -> None:
+    with pytest.raises(UsageError, match=r"system aeron does not run on the .* runtime: use --runtime process"):
+        check_system(AERON, runtime)
+
+
+def test_the_version_is_written_down() -> None:
+    assert system_named("aeron").text == "aeron:1.51.0"
+    assert system_named("aeron:1.47.4").text == "aeron:1.47.4"
+
+
+def test_without_java_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EnvironmentFault, match="java is missing"):
+        check_system(AERON, "process")
+
+
+def test_without_its_sources_one_line_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "a.jar").touch()
+    monkeypatch.setattr(aeron_programs, "SOURCES", tmp_path)
+    monkeypatch.setattr(aeron_programs, "jar", lambda _version: tmp_path / "a.jar")
+    with pytest.raises(EnvironmentFault, match="run from a clone of the repository"):
+        aeron_programs.member_classes.__wrapped__("1.51.0")
+
+
+def test_a_member_is_configured_by_properties(tmp_path: Path) -> None:
+    text = AeronSystem().configuration_text(plan(tmp_path, {"127.0.0.1:2001": "127.0.0.1:9"}))
+    lines = text.splitlines()
+    assert "member.id=1" in lines
+    assert "replication.endpoint=127.0.0.1\\:2015" in lines
+    assert r"name.127.0.0.1\=2001=127.0.0.1\:9" in lines
+    assert "leader.heartbeat.timeout.ms=1000" in lines
+    members = next(line for line in lines if line.startswith("members="))
+    assert members.count("|") == 2
+    assert members.startswith(r"members=0,127.0.0.1\:2000,127.0.0.1\:2001,")
+
+
+def test_a_member_that_never_ran_is_down(tmp_path: Path) -> None:
+    system = AeronSystem()
+    assert system.read_status(tmp_path, 1, "7f") == MemberStatus(1, alive=False)
+    (tmp_path / PROPERTIES_FILE).write_text(system.configuration_text(plan(tmp_path)))
+    assert system.read_status(tmp_path, 1, "7f") == MemberStatus(1, alive=False)
+    assert system.read_control(tmp_path).module_state is None
+    assert system.give_command(tmp_path, "snapshot") == "the member is not running"
+    system.clean_up(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == [PROPERTIES_FILE]
+
+
+def test_a_killed_member_waits_for_its_marks(tmp_path: Path) -> None:
+    system = AeronSystem()
+    assert system.start_delay_s(tmp_path) == 0
+    for path in (layout.ARCHIVE_MARK, layout.CLUSTER_MARK):
+        (tmp_path / path).parent.mkdir()
+
+    def mark(path: str, activity_ms: int) -> None:
+        content = bytearray(OWNER_LENGTH)
+        content[16:24] = activity_ms.to_bytes(8, "little", signed=True)
+        (tmp_path / path).write_bytes(content)
+
+    now_ms = time.time_ns() // 10**6
+    mark(layout.ARCHIVE_MARK, -1)
+    mark(layout.CLUSTER_MARK, now_ms - 60_000)
+    assert system.start_delay_s(tmp_path) == 0
+    mark(layout.CLUSTER_MARK, now_ms)
+    assert 5 < system.start_delay_s(tmp_path) <= 10.5
+    mark(layout.CLUSTER_MARK, now_ms + 10**9)
+    assert system.start_delay_s(tmp_path) <= 10.5
+
+
+def test_faults_of_links_are_refused_before_anything_is_started(tmp_path: Path) -> None:
+    scenario = load_scenario("leader-isolated-blackhole").on_system("aeron")
+    with pytest.raises(UsageError, match="speaks datagrams: faults of links cannot be used with it"):
+        LiveStage(scenario, "process", 1, tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_locust_is_refused_before_anything_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["load", "--system", "aeron", "--dir", "c"]) == 2
+    assert "speaks datagrams: locust cannot be used with it" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
