@@ -296,10 +296,12 @@ class HostInjection:
     def _seen_refused(self, member_id: int, before: _Before) -> str:
         if self._hosts.damage_reports(member_id) > before.damage:
             return f"member {member_id} says that its log is not what was written"
-        if before.names & self._target.node(member_id).incarnation():
+        running = self._target.node(member_id).incarnation()
+        if before.names & running:
             raise UnknownOutcome(f"member {member_id} goes on running")
         grown = self._hosts.disk_work(member_id).grown - before.disk.grown
-        if grown:
+        # One that another fault ended at its start did not come to read its log.
+        if running and grown:
             raise UnknownOutcome(f"member {member_id} found nothing wrong and has written {grown} bytes more")
         return ""
 

@@ -207,7 +207,7 @@ class HostInjector(Protocol):
         """
 
     def restore_bytes(self, member_id: int) -> None:
-        """Put what was there back, where nobody has written since."""
+        """Put what was there back, where nobody has written since, and end what may have read the other bytes."""
 
 
 @dataclass(frozen=True, slots=True)

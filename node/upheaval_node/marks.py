@@ -26,7 +26,6 @@ from upheaval_node.protocol.constants import (
 from upheaval_node.types import NULL_MEMBER_ID, NULL_VALUE, MemberId, Now, S
 
 ACTIVITY_INTERVAL_NS: Final = S
-_NEVER_ACTIVE: Final = -(1 << 62)
 
 
 Mark = MarkFile[ArchiveMarkHeader] | MarkFile[ClusterMarkHeader]
@@ -160,4 +159,4 @@ class MarkMaker:
         return f"{self.folder}/{layout.DRIVER_DIRECTORY}"
 
     def _file(self, path: str, header: Header) -> MarkFile[Header]:
-        return MarkFile(self.storage, path, header, now_ms=self.now_ms, liveness_timeout_ms=_NEVER_ACTIVE)
+        return MarkFile(self.storage, path, header, now_ms=self.now_ms, liveness_timeout_ms=None)

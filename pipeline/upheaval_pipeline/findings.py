@@ -29,6 +29,7 @@ from upheaval.checkers.logs import (
     differing_frames,
     equality,
     header_facts,
+    why_not_whole,
 )
 from upheaval.checkers.positions import LogBounds, final_positions, finals_of
 from upheaval.checkers.promises import Promise
@@ -205,10 +206,11 @@ def _frame(frame: Any) -> Frame:
 
 def _history(rows: _Rows, bounds: LogBounds) -> list[Finding]:
     logs, traffic = rows.all("log"), rows.all("traffic")
-    start = int(json.loads(str(_longest(rows).text))["log_start"]) if logs else None
-    unknown = in_process.unjudgeable(start, bool(traffic))
-    if unknown:
-        return unknown
+    if not logs:
+        return in_process.unjudgeable("no readable log")
+    why = _why_not_whole(rows) or (None if traffic else "no history")
+    if why:
+        return in_process.unjudgeable(why, _log_start(rows))
     of_shipped = [_acknowledged(rows, bounds), _applied_once(rows), _linearizable(rows), _explained(rows)]
     calls = rows.one("calls")
     if not calls.number:
@@ -234,7 +236,17 @@ def _events(run: RunTables, rows: _Rows) -> Iterator[Finding]:
 
 
 def _has_whole_log(rows: _Rows) -> bool:
-    return bool(rows.all("log")) and int(json.loads(str(_longest(rows).text))["log_start"]) == 0
+    return bool(rows.all("log")) and _why_not_whole(rows) is None
+
+
+def _why_not_whole(rows: _Rows) -> str | None:
+    row = rows.one("unreadable")
+    unreadable = None if row.number is None else (row.number, str(row.text))
+    return why_not_whole(_log_start(rows), unreadable)
+
+
+def _log_start(rows: _Rows) -> int:
+    return int(json.loads(str(_longest(rows).text))["log_start"])
 
 
 def _stray(rows: _Rows) -> StrayEntry | None:

@@ -8,6 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
+from upheaval.checkers.logs import UNREADABLE
 from upheaval.checkers.positions import LogBounds, completed_ns, lowest_commit
 from upheaval.records import Function
 from upheaval_pipeline.columnar import ANSWERED, CODES, ECHO, LIST, OPEN, REGISTER, UNRECORDED
@@ -105,6 +106,15 @@ def by_operation(run: RunTables, witness: Witness, bounds: LogBounds) -> DataFra
         F.struct(*evidence("past the end", None, F.col("past"))),
     )
     return found.select(F.inline(F.array(*rows)))
+
+
+def unreadable(witness: Witness) -> DataFrame:
+    """Where the first message ends that cannot be read, and why."""
+    why = F.get_json_object("fields", f"$.{UNREADABLE}")
+    first = witness.recorded.where(F.col("type") == UNREADABLE).agg(
+        F.min("end_position").alias("at"), F.min_by(why, "end_position").alias("why")
+    )
+    return first.select(*evidence("unreadable", F.col("at"), F.col("why")))
 
 
 def past_commit(witness: Witness) -> DataFrame:

@@ -14,12 +14,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from upheaval.checkers.logs import message_facts
+from upheaval.checkers.log_messages import OLDEST_VERSION, decode_message, is_session_message
+from upheaval.checkers.logs import UNREADABLE, message_facts
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, FRAME_HEADER_LENGTH, TYPE_DATA
 from upheaval.errors import HarnessError
 from upheaval.records import Function, call_digest, decode_operation
 from upheaval_node.errors import DecodeError
-from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.protocol import session_header
 from upheaval_node.service.services import encoding
 from upheaval_pipeline.frames import Frames, fingerprints, whole_frames
 from upheaval_pipeline.pieces import Piece, read_piece
@@ -163,7 +164,7 @@ def _plain_operations(frames: Frames, kinds: Any) -> tuple[Any, list[pa.Array]]:
     codes, key_lengths = code_word & 0xFF, code_word >> 16 & 0xFFFF
     values, expected = words[at + _REQUEST + 12 >> 2], words[at + _REQUEST + 16 >> 2]
     likely &= (
-        (longs[at + FRAME_HEADER_LENGTH >> 3] == session_header.HEADER_WORD)
+        _is_session_header(longs[at + FRAME_HEADER_LENGTH >> 3])
         & (code_word >> 8 & 0xFF == encoding.VERSION)
         & np.isin(codes, [int(code) for code in _FUNCTIONS])
         # Messages of the services themselves have negative numbers in the place of a session.
@@ -197,6 +198,13 @@ def _plain_operations(frames: Frames, kinds: Any) -> tuple[Any, list[pa.Array]]:
         keys.filter(good).cast(pa.string()),
         value.filter(good),
     ]
+
+
+def _is_session_header(word: Any) -> Any:
+    """`is_session_message` on columns."""
+    return (word & session_header.ANY_VERSION_MASK == session_header.ANY_VERSION_WORD) & (
+        (word >> session_header.VERSION_SHIFT & 0xFFFF) >= OLDEST_VERSION
+    )
 
 
 def _no_columns() -> list[pa.Array]:
@@ -239,7 +247,7 @@ def _header_fields(term: pa.Array, session: pa.Array, timestamp: pa.Array) -> pa
 def _said(message: bytes) -> _Said:
     """What one message says, whatever it is."""
     facts = message_facts(message)
-    if message[:8] == session_header.HEADER_BYTES and len(message) >= session_header.LENGTH:
+    if is_session_message(message):
         if "credit" in facts:
             return "ServiceMessage", json.dumps(facts), None, None, None, None
         header, payload = json.dumps(facts, separators=(",", ":")), message[session_header.LENGTH :]
@@ -248,10 +256,9 @@ def _said(message: bytes) -> _Said:
         except DecodeError:
             return "SessionMessage", header, None, Function.CALL.value, None, canonical(call_digest(payload))
         return "SessionMessage", header, number, function.value, text(key), canonical(value)
-    try:
-        decoded = cm.SCHEMA.decode(message)
-    except DecodeError:
-        return _NOTHING
+    if UNREADABLE in facts:
+        return UNREADABLE, json.dumps(facts), None, None, None, None
+    decoded = decode_message(message)
     return _NOTHING if decoded is None else (type(decoded).__name__, json.dumps(facts), None, None, None, None)
 
 

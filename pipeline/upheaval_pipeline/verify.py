@@ -69,6 +69,7 @@ def judge(run: RunTables) -> Report:
         judged_logs.difference(run, ends, bounds),
         judged_history.by_operation(run, witness, bounds),
         judged_history.past_commit(witness),
+        judged_history.unreadable(witness),
         judged_history.results(witness),
         judged_history.real_time(witness),
         judged_history.calls(run, witness),

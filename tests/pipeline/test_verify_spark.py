@@ -17,6 +17,7 @@ from support.built_runs import (
     session_message,
     trace_line,
 )
+from support.schema_versions import in_version
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
@@ -104,6 +105,21 @@ def no_history(run: BuiltRun) -> None:
     run.operations.clear()
 
 
+def of_version_12(run: BuiltRun) -> None:
+    for payloads in run.payloads:
+        payloads[:] = [in_version(payload, 12) for payload in payloads]
+
+
+def one_too_old(run: BuiltRun) -> None:
+    for payloads in run.payloads:
+        payloads[60] = in_version(payloads[60], 6)
+
+
+def one_of_another_schema(run: BuiltRun) -> None:
+    for payloads in run.payloads:
+        payloads[60] = in_version(payloads[60], 17, 112)
+
+
 def unproved_fault(run: BuiltRun) -> None:
     run.faults.append(FaultRecord("kill", "member-1", 5, 6, 7, 8, Proof(False, "it still runs")))
 
@@ -135,6 +151,9 @@ INVALID, UNKNOWN = Verdict.INVALID, Verdict.UNKNOWN
         ),
         ((never_sent, not_converged), {Promise.APPLIED_ONCE: INVALID, Promise.RUN_CONVERGED: UNKNOWN}),
         ((no_history,), {Promise.LINEARIZABLE: UNKNOWN}),
+        ((of_version_12,), {Promise.APPLIED_ONCE: Verdict.VALID, Promise.LINEARIZABLE: Verdict.VALID}),
+        ((one_too_old,), {Promise.APPLIED_ONCE: UNKNOWN, Promise.ACKNOWLEDGED_NOT_LOST: UNKNOWN}),
+        ((one_of_another_schema,), {Promise.APPLIED_ONCE: UNKNOWN, Promise.ACKNOWLEDGED_NOT_LOST: UNKNOWN}),
     ],
 )
 def test_both_engines_say_the_same_of_the_damage(

@@ -151,6 +151,7 @@ def test_without_a_snapshot_states_were_not_checked(tmp_path: Path) -> None:
         ("Forgetful", "the snapshot does not hold all of the state"),
         ("Silent", "the snapshot does not hold all of the state"),
         ("Hashed", "a fresh copy of the service that reads the whole log, with another hash seed"),
+        ("Passing", "two replays of the log, one of them with another hash seed"),
     ],
 )
 def test_a_state_that_is_not_what_the_log_and_the_snapshot_give_is_found(

@@ -204,7 +204,11 @@ def test_a_full_disk_refuses_what_needs_room_and_nothing_else() -> None:
     assert file.size() == 150
 
 
-def test_a_process_that_dies_in_a_write_leaves_a_beginning_of_it_and_does_nothing_more() -> None:
+@pytest.mark.parametrize(("parts", "is_torn"), [((b"b" * 4, b"c" * 4), False), ((b"b" * 4, b"c" * 5), True)])
+def test_a_process_that_dies_in_a_write_leaves_a_beginning_of_it_and_does_nothing_more(
+    parts: tuple[bytes, bytes], is_torn: bool
+) -> None:
+    """Nothing or all of it, where it is no longer than a word."""
     lengths = set()
     for seed in range(30):
         _, media, owner = disk(seed)
@@ -212,13 +216,13 @@ def test_a_process_that_dies_in_a_write_leaves_a_beginning_of_it_and_does_nothin
         media.end_process_at(1, lambda owner=owner: setattr(owner, "alive", False))  # type: ignore[misc]
         file.write(0, [b"a" * 8])
         with pytest.raises(ProcessDied):
-            file.write(8, [b"b" * 4, b"c" * 4])
+            file.write(8, parts)
         with pytest.raises(ProcessDied):
             file.truncate(0)
-        assert b"aaaaaaaabbbbcccc".startswith(file.read(0, 100))
+        assert b"".join((b"a" * 8, *parts)).startswith(file.read(0, 100))
         assert not media.disarm()
         lengths.add(file.size())
-    assert len(lengths) > 4
+    assert len(lengths) > 4 if is_torn else lengths == {8, 16}
 
 
 def test_a_slow_disk_takes_longer_to_sync() -> None:

@@ -2,7 +2,7 @@
 
 from simulation.parties import Beacon, Failing, Passive, Spinning, running
 from upheaval.runtimes.simulated.world import START_NS, World
-from upheaval_node.errors import TerminationError
+from upheaval_node.errors import StorageError, TerminationError
 from upheaval_node.ports import Bell
 from upheaval_node.types import MS, Now
 
@@ -111,3 +111,15 @@ def test_an_agent_with_a_bell_is_only_called_when_it_was_rung_for() -> None:
     process.post(lambda: None)
     world.run_for(MS)
     assert (rung.turns, other.turns) == (turns[0] + 2, turns[1] + 1)
+
+
+def test_who_watches_cycles_sees_the_one_in_which_the_process_ends_itself_while_it_is_alive() -> None:
+    world = World(1)
+    process = running(world, [Failing(StorageError("no space left on device"), START_NS + MS)])
+    seen: list[bool] = []
+    process.on_cycle = lambda: seen.append(process.alive)
+    world.run_for(5 * MS)
+    assert not process.alive
+    assert isinstance(process.failure, StorageError)
+    assert len(seen) == process.cycles
+    assert all(seen)

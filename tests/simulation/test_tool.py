@@ -212,7 +212,7 @@ def _reversed(content: bytes) -> bytes:
 def test_mark_files_elsewhere_are_found_through_link_files(stopped: Stopped) -> None:
     disk = stopped.disk
     mark = MarkFile(
-        disk.storage(Operator()), layout.service_mark(0), _service_mark(disk), now_ms=1, liveness_timeout_ms=-1
+        disk.storage(Operator()), layout.service_mark(0), _service_mark(disk), now_ms=1, liveness_timeout_ms=None
     )
     mark.error_log.record(1000, "the service's error")
     mark.signal_terminated()

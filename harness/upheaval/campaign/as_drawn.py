@@ -9,6 +9,7 @@ from typing import Final
 from zlib import crc32
 
 from upheaval.campaign.variations import Companion, Variation, Variations
+from upheaval.checkers.log_messages import is_session_message
 from upheaval.checkers.recordings import FRAME_HEADER_LENGTH, TYPE_DATA, RecordedLog, Segment, messages
 from upheaval.records import MemberFolder, Outcome, RunFolder
 from upheaval_chaos.record import Proof
@@ -76,7 +77,7 @@ def _look_at(segment: Segment, recorded: bytes, seen: _Seen) -> None:
         seen.unchecked += not is_checked
     for _, message in messages(segment):
         seen.longest_message = max(seen.longest_message, len(message))
-        if message[:8] == session_header.HEADER_BYTES:
+        if is_session_message(message):
             _, session_id, _ = session_header.unpack_session_header(message)
             if session_id < 0:
                 seen.service_messages[session_id - _OF_SERVICES >> _SERVICE_SHIFT] += 1

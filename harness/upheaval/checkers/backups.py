@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from upheaval.checkers.log_messages import decode_message
 from upheaval.checkers.log_pieces import first_difference, log_digest
 from upheaval.checkers.logs import WitnessLog, described, frame_at, read_entries
 from upheaval.checkers.promises import Promise
@@ -241,7 +242,7 @@ def _marks(content: Iterable[bytes]) -> int:
     count = 0
     for message in content:
         with suppress(DecodeError):
-            count += isinstance(cm.SCHEMA.decode(message), cm.SnapshotMarker)
+            count += isinstance(decode_message(message), cm.SnapshotMarker)
     return count
 
 

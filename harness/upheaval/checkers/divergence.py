@@ -7,10 +7,11 @@ the entry is the first one after which a record that differs at the end never ha
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.replay import ExpectedState, LoggedMessage, Replay, StateImage
 from upheaval.records import call_digest, decode_operation
 from upheaval_node.errors import DecodeError, NodeError
-from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.protocol import session_header
 from upheaval_node.service.services.state import Record, read_state
 
 # Trying costs the square of the number of entries; more than this many are not tried.
@@ -100,11 +101,11 @@ def _value(values: list[bytes] | None) -> str:
 def _shown(entry: LoggedMessage) -> str:
     """An entry for people: one that changes a state, so that a schema explains it."""
     content = entry.content
-    if content[:8] == session_header.HEADER_BYTES:
+    if is_session_message(content):
         payload = content[session_header.LENGTH :]
         try:
             operation_id, function, key, value = decode_operation(payload)
         except DecodeError:
             return f"the message with payload {call_digest(payload)[:16]} at position {entry.position}"
         return f"operation id={operation_id} {function} {key} {value!r} at position {entry.position}"
-    return f"{type(cm.SCHEMA.decode(content)).__name__} at position {entry.position}"
+    return f"{type(decode_message(content)).__name__} at position {entry.position}"

@@ -14,9 +14,18 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from upheaval.checkers.key_models import KeyModel
+from upheaval.checkers.key_models import SequentialModel
 from upheaval.errors import UsageError
-from upheaval.records import FieldError, Function, Json, Operation, Outcome, numbered_history, read_text
+from upheaval.records import (
+    FieldError,
+    Function,
+    Json,
+    Operation,
+    Outcome,
+    numbered_history,
+    parse_foreign_operation,
+    read_text,
+)
 from upheaval.records.edn import EdnError, read_forms
 
 _OUTCOMES: Final = {":ok": Outcome.OK, ":fail": Outcome.FAIL, ":info": Outcome.UNKNOWN}
@@ -32,13 +41,15 @@ class ForeignHistory:
     has_times: bool
 
 
-def read_foreign(path: Path, model: KeyModel) -> ForeignHistory:
+def read_foreign(path: Path, model: SequentialModel) -> ForeignHistory:
     """The operations of a file, those that the model knows. Raises `UsageError` with file, line and reason."""
     if path.is_dir():
         raise UsageError(f"{path} is a folder: expected the file of a history")
     text = read_text(path)
     if text.lstrip().startswith(_JSON_BEGINS):
-        return ForeignHistory(tuple(_checked(numbered_history(path), model, path)), has_times=True)
+        return ForeignHistory(
+            tuple(_checked(numbered_history(path, parse_foreign_operation), model, path)), has_times=True
+        )
     try:
         events = list(_events(text, model))
         operations, has_times = _operations(events)
@@ -47,7 +58,7 @@ def read_foreign(path: Path, model: KeyModel) -> ForeignHistory:
     return ForeignHistory(tuple(_checked(operations, model, path)), has_times)
 
 
-def _checked(operations: Iterable[tuple[int, Operation]], model: KeyModel, path: Path) -> Iterator[Operation]:
+def _checked(operations: Iterable[tuple[int, Operation]], model: SequentialModel, path: Path) -> Iterator[Operation]:
     for line, operation in operations:
         try:
             yield model.checked(operation)
@@ -67,7 +78,7 @@ class _Event:
     time: int | None
 
 
-def _events(text: str, model: KeyModel) -> Iterator[_Event]:
+def _events(text: str, model: SequentialModel) -> Iterator[_Event]:
     for line, form in read_forms(text):
         if not isinstance(form, dict):
             raise EdnError(line, "expected a map of :process, :type, :f and :value")
@@ -92,7 +103,7 @@ def _events(text: str, model: KeyModel) -> Iterator[_Event]:
         )
 
 
-def _function(form: Mapping[str, Json], model: KeyModel, line: int) -> Function:
+def _function(form: Mapping[str, Json], model: SequentialModel, line: int) -> Function:
     name = form.get(":f")
     function = model.names.get(name.removeprefix(":")) if isinstance(name, str) else None
     if function is None:
@@ -144,7 +155,7 @@ def _completed(operation: Operation, event: _Event, is_keyed: bool, moment: int)
     result: Json = None
     if operation.f is Function.CAS:
         result = True
-    elif operation.f in (Function.READ, Function.LIST):
+    elif operation.f in (Function.READ, Function.LIST, Function.CALL):
         result = value
     return replace(operation, outcome=outcome, complete_ns=moment, result=result)
 

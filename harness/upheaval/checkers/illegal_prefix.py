@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from upheaval.checkers.key_models import KeyModel
+from upheaval.checkers.key_models import SequentialModel
 from upheaval.checkers.search import KeySearch, Search, completion_of
 from upheaval.records import Function, Json, Operation, Outcome
 
@@ -23,7 +23,7 @@ POSSIBLE_MAX: Final = 4
 """Results of one operation."""
 
 _CHANGES_NOTHING: Final = (Function.READ, Function.LIST, Function.ECHO)
-_WITH_RESULT: Final = (*_CHANGES_NOTHING, Function.CAS)
+_WITH_RESULT: Final = (*_CHANGES_NOTHING, Function.CAS, Function.CALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class IllegalPrefix:
         }
 
 
-def illegal_prefix(searched: KeySearch, model: KeyModel, limit: int) -> IllegalPrefix:
+def illegal_prefix(searched: KeySearch, model: SequentialModel, limit: int) -> IllegalPrefix:
     """The shortest illegal prefix of a key whose search found that it has no order."""
     operations = searched.operations
     answers = sorted((each for each in operations if each.outcome is Outcome.OK), key=completion_of)
@@ -101,7 +101,9 @@ def _prefix(operations: Iterable[Operation], answers: Sequence[Operation]) -> li
     ]
 
 
-def _possible(operation: Operation, prefix: Sequence[Operation], model: KeyModel, limit: int) -> tuple[Json, ...]:
+def _possible(
+    operation: Operation, prefix: Sequence[Operation], model: SequentialModel, limit: int
+) -> tuple[Json, ...]:
     found: list[Json] = []
     if operation.outcome is not Outcome.OK or operation.f not in _WITH_RESULT:
         return ()

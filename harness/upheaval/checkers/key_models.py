@@ -6,7 +6,7 @@ Each has the names that other harnesses give to its operations. This module know
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval.checkers.model import same
 from upheaval.records import WORKBENCH, FieldError, Function, Json, Operation, Outcome
@@ -15,9 +15,33 @@ State = tuple[Json, ...]
 """Of a register or text `(value,)`, or `()` before the first write; of a list its values."""
 
 
+class SequentialModel(Protocol):
+    """What a search asks of a model."""
+
+    @property
+    def name(self) -> str:
+        """By which it is asked for."""
+
+    @property
+    def names(self) -> Mapping[str, Function]:
+        """What the operations are called in a history; the first name of a function is the one that is shown."""
+
+    def space(self, function: Function) -> int | None:
+        """The number of the function's name space of keys; None for one that is not of this model."""
+
+    def shown(self, operation: Operation) -> str:
+        """An operation in the words of the model, without its result."""
+
+    def checked(self, operation: Operation) -> Operation:
+        """The operation, with its key as the model has it. Raises `FieldError` for what has no sense."""
+
+    def step(self, operation: Operation, state: State) -> tuple[State, Json, bool]:
+        """The next state, what the operation should answer, and whether it did."""
+
+
 @dataclass(frozen=True, slots=True)
 class KeyModel:
-    """What the operations on one key do, and what they answer."""
+    """What the operations on one key do, and what they answer. Implements `SequentialModel`."""
 
     name: str
     spaces: tuple[tuple[Function, ...], ...]
@@ -26,6 +50,11 @@ class KeyModel:
     """What the operations are called in a history; the first name of a function is the one that is shown."""
     apply: Callable[[Function, State, Json], tuple[State, Json]]
     """The next state and the result of an operation."""
+
+    def step(self, operation: Operation, state: State) -> tuple[State, Json, bool]:
+        """By `apply`."""
+        following, result = self.apply(operation.f, state, operation.value)
+        return following, result, same(result, operation.result)
 
     def space(self, function: Function) -> int | None:
         """The number of the function's name space; None for one that is not of this model."""

@@ -13,6 +13,7 @@ from typing import Any, Final, cast
 
 from upheaval.checkers.calls import CallEntry, shown_digest
 from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired
+from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.positions import LogBounds, TracedPositions, bounds_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.recordings import FLAG_BEGIN, FLAG_END, LogMissing, RecordedLog, Segment, messages
@@ -36,6 +37,8 @@ Frame = LogEntry | CallEntry | TermEntry | str
 """What a frame of a log says; words for one that says none of this."""
 NO_FRAME: Final = "no frame"
 OTHER_FRAME: Final = "another frame"
+UNREADABLE: Final = "unreadable"
+"""The name of the fact why a message cannot be read."""
 _WHOLE: Final = FLAG_BEGIN | FLAG_END
 _FRAME_HEADER: Final = struct.Struct("<iiiiiiq")
 
@@ -63,6 +66,23 @@ class WitnessLog:
     end_position: int = 0
     past_commit: int | None = None
     """Where the first message of a client past the commit position ends."""
+    unreadable: tuple[int, str] | None = None
+    """Where the first message ends that cannot be read, and why."""
+
+    @property
+    def why_not_whole(self) -> str | None:
+        """Why the log does not say everything that happened, None when it does."""
+        return why_not_whole(self.start_position, self.unreadable)
+
+
+def why_not_whole(start_position: int, unreadable: tuple[int, str] | None) -> str | None:
+    """Why a log that begins at a position does not say everything, with its first message that cannot be read."""
+    if start_position > 0:
+        return f"the log begins at position {start_position}: what came before it is gone"
+    if unreadable is None:
+        return None
+    end, why = unreadable
+    return f"the log has a message that cannot be read, up to position {end}: {why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,9 +270,9 @@ def frame_facts(segment: Segment, offset: int) -> dict[str, Json]:
 
 def message_facts(message: bytes) -> dict[str, Json]:
     """The fields of a message of the log, by the names of the schema. Of a session's message those of its header, and
-    of one that the ledger offered also what it gives to whom.
+    of one that the ledger offered also what it gives to whom. Of one that cannot be read why.
     """
-    if message[:8] == session_header.HEADER_BYTES and len(message) >= session_header.LENGTH:
+    if is_session_message(message):
         term_id, session_id, timestamp = session_header.unpack_session_header(message)
         facts: dict[str, Json] = {
             "leadership_term_id": term_id,
@@ -264,9 +284,9 @@ def message_facts(message: bytes) -> dict[str, Json]:
             facts["credit"] = None if credit is None else [credit.transfer_id, credit.account, credit.amount]
         return facts
     try:
-        decoded = cm.SCHEMA.decode(message)
-    except DecodeError:
-        return {}
+        decoded = decode_message(message)
+    except DecodeError as error:
+        return {UNREADABLE: str(error)}
     if decoded is None:
         return {}
     shown = {each.name: getattr(decoded, each.name) for each in fields(cast("Any", decoded))}
@@ -308,15 +328,17 @@ def read_entries(segment: Segment, witness: WitnessLog, committed: int | None = 
     """Append what the messages of a segment say, past the commit position of terms alone."""
     for end, message in messages(segment):
         is_proof = committed is None or end <= committed
-        if message[:8] == session_header.HEADER_BYTES:
+        if is_session_message(message):
             if is_proof:
                 _read_operation(message, end, witness)
             elif witness.past_commit is None and session_header.unpack_session_header(message)[1] >= 0:
                 witness.past_commit = end
             continue
         try:
-            decoded = cm.SCHEMA.decode(message)
-        except DecodeError:
+            decoded = decode_message(message)
+        except DecodeError as error:
+            if is_proof and witness.unreadable is None:
+                witness.unreadable = end, str(error)
             continue
         if isinstance(decoded, cm.NewLeadershipTermEvent):
             witness.terms.append(TermEntry(decoded.leadership_term_id, decoded.leader_member_id, end))

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import upheaval_node
+from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.own_process import answer_once
 from upheaval.checkers.replay import LoggedMessage, Replay, is_request
 from upheaval.checkers.replay_process import read_log
@@ -119,10 +120,10 @@ def _answers_of_model(
 
 
 def _tell_event(instances: Any, message: LoggedMessage) -> None:
-    if message.content[:8] == session_header.HEADER_BYTES:
+    if is_session_message(message.content):
         return
     try:
-        event = cm.SCHEMA.decode(message.content)
+        event = decode_message(message.content)
     except DecodeError:
         return
     for each in instances:
@@ -163,10 +164,10 @@ def _answers_of_service(
 
 
 def _closed_session(message: LoggedMessage) -> int | None:
-    if message.content[:8] == session_header.HEADER_BYTES:
+    if is_session_message(message.content):
         return None
     try:
-        event = cm.SCHEMA.decode(message.content)
+        event = decode_message(message.content)
     except DecodeError:
         return None
     return event.cluster_session_id if isinstance(event, cm.SessionCloseEvent) else None

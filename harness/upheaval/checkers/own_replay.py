@@ -7,13 +7,16 @@ cannot be run, or was changed since the run, nothing is found out, and why.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from upheaval.checkers.causes import CONDITIONS, EXTERNAL, Cause
 from upheaval.checkers.own_process import TIMEOUT_S, ask_own_code
 from upheaval.checkers.replay_process import MODULE, Order, Task, encode_state
 from upheaval.errors import HarnessError
 from upheaval.records import Manifest, RunFolder, read_origin, source_digest
+
+COMPARED: Final = 16
+"""States of two replays that are compared, evenly over the log: by the end two may have come to the same one again."""
 
 
 class CannotReplay(HarnessError):
@@ -34,6 +37,10 @@ class OwnReplay:
     """Of the snapshot that the instance began with."""
     order: Order | None = None
     """What was replayed, and under which conditions; None when nothing was."""
+    parted: int = -1
+    """The position of the first entry seen after which a replay without changes is in another state; -1 without one."""
+    why_not_parted: str = ""
+    """Why that was not looked at; empty when it was."""
     why_usual: str = ""
     """Why it had the usual environment and directory; empty when it had others."""
     why_not: str = ""
@@ -75,7 +82,20 @@ def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
     forms = told["forms"]
     if told["has_form"]:
         forms |= ask(replace(order, task=Task.FORMS), {tuple(state) for state in states})["forms"]
-    return OwnReplay(hashes, forms, told["form_error"], told["difference"], told["position"], order)
+    found = OwnReplay(hashes, forms, told["form_error"], told["difference"], told["position"], order)
+    if found.difference:
+        return found
+    try:
+        return replace(found, parted=_parted(order))
+    except CannotReplay as error:
+        return replace(found, why_not_parted=str(error))
+
+
+def _parted(order: Order) -> int:
+    asked = replace(order, task=Task.SAMPLES, count=COMPARED)
+    one, other = ask(asked), ask(replace(asked, changed=()))
+    differing = (index for index, state in one["samples"].items() if state != other["samples"][index])
+    return min((one["positions"][index] for index in differing), default=-1)
 
 
 def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S) -> dict[str, Any]:

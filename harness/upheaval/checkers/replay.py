@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Final
 
+from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval_node.errors import DecodeError, NodeError
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
@@ -243,11 +244,11 @@ class Replay:
     def _apply(self, message: LoggedMessage) -> bool:
         self._cluster.log_position = message.position
         content = message.content
-        if content[:8] == session_header.HEADER_BYTES:
+        if is_session_message(content):
             self._apply_message(content, message.position)
             return False
         try:
-            decoded = cm.SCHEMA.decode(content)
+            decoded = decode_message(content)
         except DecodeError:
             return False
         if isinstance(decoded, cm.ClusterActionRequest):
@@ -346,15 +347,15 @@ class Replay:
 def is_request(message: LoggedMessage) -> bool:
     """Whether a client sent it."""
     content = message.content
-    return content[:8] == session_header.HEADER_BYTES and session_header.unpack_session_header(content)[1] >= 0
+    return is_session_message(content) and session_header.unpack_session_header(content)[1] >= 0
 
 
 def session_change(message: LoggedMessage) -> int:
     """1 for a message that opens a session, -1 for one that closes one, 0 for all others."""
-    if message.content[:8] == session_header.HEADER_BYTES:
+    if is_session_message(message.content):
         return 0
     try:
-        decoded = cm.SCHEMA.decode(message.content)
+        decoded = decode_message(message.content)
     except DecodeError:
         return 0
     return isinstance(decoded, cm.SessionOpenEvent) - isinstance(decoded, cm.SessionCloseEvent)

@@ -26,6 +26,7 @@ from typing import Any, Final, TypeVar
 
 from upheaval.checkers import replay_conditions
 from upheaval.checkers.causes import Cause
+from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.outside import Outside
 from upheaval.checkers.own_process import answer_once
 from upheaval.checkers.recordings import RecordedLog
@@ -41,7 +42,7 @@ from upheaval.checkers.replay import (
 from upheaval.checkers.state_diff import state_difference
 from upheaval.records import RunFolder
 from upheaval_node.errors import DecodeError
-from upheaval_node.protocol import cluster_messages as cm, session_header
+from upheaval_node.protocol import session_header
 from upheaval_node.service.api import ClusterRole
 
 MODULE: Final = "upheaval.checkers.replay_process"
@@ -174,12 +175,13 @@ def _samples(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
     step = max(-(-(high - order.low) // order.count), 1)
     wanted = {*range(high, order.low, -step)}
     replay = _begun(order, log)
-    taken = {}
+    taken, positions = {}, {}
     for index, message in enumerate(log[: high + 1]):
         replay.apply(message)
         if index in wanted:
             taken[index] = _form(replay, replay.state().messages)
-    return {"samples": taken}
+            positions[index] = message.position
+    return {"samples": taken, "positions": positions}
 
 
 def _show(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
@@ -206,12 +208,12 @@ def _begun(order: Order, log: Sequence[LoggedMessage]) -> Replay:
 def _entry(message: LoggedMessage) -> str:
     """What stands in the log, for people."""
     content = message.content
-    if content[:8] == session_header.HEADER_BYTES:
+    if is_session_message(content):
         session_id = session_header.unpack_session_header(content)[1]
         whose = f"of session {session_id}" if is_request(message) else "of the service to itself"
         return f"the message {_shown([content[session_header.LENGTH :]])} {whose}"
     try:
-        return type(cm.SCHEMA.decode(content)).__name__
+        return type(decode_message(content)).__name__
     except DecodeError:
         return f"{len(content)} bytes"
 

@@ -109,7 +109,7 @@ def verify_run(path: str | PathLike[str]) -> Report:
     findings.extend(check_identities(run, manifest, _whole_sessions(logs)))
     witness_id = -1 if logs.witness is None else logs.witness.member_id
     findings.extend(check_backups(run, manifest, finals_of(manifest), operations, witness_id))
-    asked = () if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.snapshots
+    asked = () if logs.witness is None or logs.witness.why_not_whole else logs.witness.events.snapshots
     traces = facts_of_members(run, manifest.members)
     absent = check_asked_snapshots(asked, manifest, taken_snapshots(run, manifest, traces))
     findings.extend(merged(judge_files(run, manifest, traces), absent))
@@ -169,9 +169,11 @@ def traffic(counts: Mapping[Function, int], unknown: int) -> Finding:
 
 
 def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Finding]:
-    unknown = unjudgeable(None if logs.witness is None else logs.witness.start_position, bool(operations))
-    if logs.witness is None or unknown:
-        return unknown
+    if logs.witness is None:
+        return unjudgeable("no readable log")
+    why = logs.witness.why_not_whole or (None if operations else "no history")
+    if why:
+        return unjudgeable(why, logs.witness.start_position)
     entries = logs.witness.entries
     calls = [operation for operation in operations if operation.f is Function.CALL]
     shipped = operations if not calls else [operation for operation in operations if operation.f is not Function.CALL]
@@ -191,32 +193,24 @@ def _judge_history(operations: list[Operation], logs: LogFindings) -> list[Findi
 def _judge_by_model(
     run: RunFolder, manifest: Manifest, operations: Sequence[Operation], logs: LogFindings
 ) -> list[Finding]:
-    """By what the user says of his service; none of a log that does not begin at its beginning."""
+    """By what the user says of his service; none of a log that is not whole."""
     log = logs.witness
-    if log is None or log.start_position > 0 or not operations:
+    if log is None or log.why_not_whole or not operations:
         return []
     committed = logs.bounds.commit_position
     end = log.end_position if committed is None else min(log.end_position, committed)
     return check_own_model(run, manifest, operations, log.calls, log.member_id, end)
 
 
-def unjudgeable(log_start: int | None, has_history: bool) -> list[Finding]:
-    """The findings on a history that cannot be judged by the log; none when it can. `log_start` None: no log."""
-    if log_start is None:
-        why = "no readable log"
-    elif log_start > 0:
-        why = f"the log begins at position {log_start}: what came before it is gone"
-    elif not has_history:
-        why = "no history"
-    else:
-        return []
+def unjudgeable(why: str, log_start: int = 0) -> list[Finding]:
+    """The findings on a history that cannot be judged by the log."""
     return [Finding(promise, Verdict.UNKNOWN, why, position=log_start or None) for promise in _OF_HISTORY]
 
 
 def _judge_events(run: RunFolder, manifest: Manifest, operations: list[Operation], logs: LogFindings) -> list[Finding]:
     """What can be judged only of some runs: time, sessions, messages of services, timers, money, snapshots."""
     log = logs.witness
-    if log is None or log.start_position > 0:
+    if log is None or log.why_not_whole:
         return []
     by_id = {operation.id: operation for operation in operations}
     clients, clocks = clients_of(operations, log.entries), leader_clocks(run, manifest.members)
@@ -233,7 +227,7 @@ def judge_snapshots(run: RunFolder, traced: TracedPositions) -> list[Finding]:
     if not has_snapshots(run, manifest):
         return []
     log = check_logs(run, finals_of(manifest), manifest.members, traced).witness
-    if log is None or log.start_position > 0:
+    if log is None or log.why_not_whole:
         return []
     return check_snapshots(run, manifest, log.member_id, log.end_position)
 
@@ -257,8 +251,8 @@ def judge_identities(run: RunFolder, traced: TracedPositions) -> list[Finding]:
 
 
 def _whole_sessions(logs: LogFindings) -> Mapping[int, SessionFacts] | None:
-    """None without a log from its beginning."""
-    return None if logs.witness is None or logs.witness.start_position > 0 else logs.witness.events.sessions
+    """None without a whole log."""
+    return None if logs.witness is None or logs.witness.why_not_whole else logs.witness.events.sessions
 
 
 def judge_backups(run: RunFolder, traced: TracedPositions) -> list[Finding]:

@@ -27,8 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from upheaval.checkers.key_models import WORKBENCH_MODEL, KeyModel, State
-from upheaval.checkers.model import same
+from upheaval.checkers.key_models import WORKBENCH_MODEL, SequentialModel, State
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.verdict import Finding, Verdict
 from upheaval.records import Json, Operation, Outcome
@@ -69,7 +68,7 @@ class KeySearch:
 def linearizable_by_search(
     operations: Iterable[Operation],
     *,
-    model: KeyModel = WORKBENCH_MODEL,
+    model: SequentialModel = WORKBENCH_MODEL,
     limit: int = CONFIGURATIONS_MAX,
     prunings: Prunings = Prunings(),
 ) -> Finding:
@@ -77,7 +76,7 @@ def linearizable_by_search(
     return finding(list(search_keys(parts(operations, model), model, limit, prunings=prunings)), limit)
 
 
-def parts(operations: Iterable[Operation], model: KeyModel) -> list[tuple[str, list[Operation]]]:
+def parts(operations: Iterable[Operation], model: SequentialModel) -> list[tuple[str, list[Operation]]]:
     """The operations of the model that may have happened, by key."""
     found: dict[tuple[int, str], list[Operation]] = defaultdict(list)
     for operation in operations:
@@ -89,7 +88,7 @@ def parts(operations: Iterable[Operation], model: KeyModel) -> list[tuple[str, l
 
 def search_keys(
     of_keys: Iterable[tuple[str, list[Operation]]],
-    model: KeyModel,
+    model: SequentialModel,
     limit: int,
     watch: Watch | None = None,
     *,
@@ -150,7 +149,7 @@ class Search:
     def __init__(
         self,
         operations: Iterable[Operation],
-        model: KeyModel,
+        model: SequentialModel,
         limit: int,
         *,
         prunings: Prunings = Prunings(),
@@ -213,14 +212,16 @@ class Search:
         """What the operation answers in the order that was found."""
         for before, frame in zip(self._path, self._path[1:], strict=False):
             if frame.operation is operation:
-                return self._model.apply(operation.f, before.state, operation.value)[1]
+                return self._model.step(operation, before.state)[1]
         raise KeyError(operation.id)
 
     def _choose(self, frame: _Frame, candidate: int) -> _Frame | None:
         is_answered = candidate >= 0
         operation = self._answered[candidate] if is_answered else self._unanswered[~candidate]
-        state, result = self._model.apply(operation.f, frame.state, operation.value)
-        if is_answered and not self._explains(operation, result):
+        state, result, is_right = self._model.step(operation, frame.state)
+        if operation is self._free:
+            is_right = json.dumps(result) not in self._refused
+        if is_answered and not is_right:
             return None
         shown_state = frame.shown_state if state is frame.state else json.dumps(state)
         first, chosen, taken = frame.first, frame.chosen, frame.taken
@@ -237,11 +238,6 @@ class Search:
             return None
         self._visited.add(configuration)
         return _Frame(first, chosen, taken, state, shown_state, operation, self._candidates(first, chosen, taken))
-
-    def _explains(self, operation: Operation, result: Json) -> bool:
-        if operation is self._free:
-            return json.dumps(result) not in self._refused
-        return same(result, operation.result)
 
     def _candidates(self, first: int, chosen: int, taken: int) -> list[int]:
         """What may come next, last the one to try first: answered operations by index, unanswered ones by ~index."""

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
+from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.replay import ExpectedState, LoggedMessage
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
@@ -78,13 +79,13 @@ def places(log: Iterable[LoggedMessage]) -> Iterator[Place]:
     leaders: set[int] = set()
     next_session_id = 1
     for message in log:
-        if message.content[:8] == session_header.HEADER_BYTES:
+        if is_session_message(message.content):
             _, session_id, _ = session_header.unpack_session_header(message.content)
             if session_id < 0:
                 logged[_service_of(session_id)] = session_id
             continue
         try:
-            event = cm.SCHEMA.decode(message.content)
+            event = decode_message(message.content)
         except DecodeError:
             continue
         match event:
@@ -143,9 +144,9 @@ def module_content(messages: Iterable[bytes]) -> Content:
 
 
 def _decoded(message: bytes) -> Message:
-    if message[:8] == session_header.HEADER_BYTES:
+    if is_session_message(message):
         return PendingMessage(*session_header.unpack_session_header(message), message[session_header.LENGTH :])
-    decoded = cm.SCHEMA.decode(message)
+    decoded = decode_message(message)
     if decoded is None:
         raise DecodeError("the snapshot has a message of an unknown kind")
     return decoded

@@ -234,12 +234,12 @@ def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explaine
     """Of a user's own service, by what a process of its own found out; `finding` is what is known without it."""
     own = service.replay
     as_is = f"; states are compared as they are: the canonical form {own.form_error}" if own.form_error else ""
+    changes = ", ".join(each.changed for each in own.changed)
     if own.why_not:
         return replace(finding, detail=f"{finding.detail}; states are not replayed: {own.why_not}")
     for snapshot in sorted(found.services, key=lambda each: each.position):
         right = own.hashes.get(snapshot.position)
         if snapshot.service_id == REPLAYED_SERVICE and right is not None and own.form(snapshot.hash) != own.form(right):
-            changes = ", ".join(each.changed for each in own.changed)
             detail = (
                 f"{_where(snapshot)} has the state {snapshot.hash[:_SHOWN_DIGITS]}; a fresh copy of the service that "
                 f"reads the whole log, with another {changes}, comes to {right[:_SHOWN_DIGITS]}: "
@@ -252,6 +252,11 @@ def _own_state(found: Snapshots, service: _Own, finding: Finding, *, is_explaine
         detail = f"a copy of the service that begins with its own snapshot at position {own.position} {own.difference}"
         what = "the snapshot does not hold all of the state"
         return replace(finding, verdict=Verdict.INVALID, detail=f"{detail}: {what}{as_is}", position=own.position)
+    if own.parted >= 0:
+        what = f"two replays of the log, one of them with another {changes}, differ after position {own.parted}"
+        broken = replace(finding, verdict=Verdict.INVALID, detail=what + as_is, position=own.parted)
+        return broken if is_explained else service.explained(broken)
+    as_is += f"; states between them are not compared: {own.why_not_parted}" if own.why_not_parted else ""
     usual = f", in the environment and directory of the judge, as otherwise {own.why_usual}" if own.why_usual else ""
     return replace(finding, detail=f"{finding.detail}; {len(own.hashes)} states are those of a replay{usual}{as_is}")
 

@@ -2,10 +2,12 @@
 
 import argparse
 import json
+from pathlib import Path
 
 from upheaval.checkers.foreign import ForeignHistory, read_foreign
 from upheaval.checkers.illegal_prefix import IllegalPrefix, Shown, illegal_prefix
-from upheaval.checkers.key_models import KEY_MODELS, KeyModel
+from upheaval.checkers.key_models import KEY_MODELS, SequentialModel
+from upheaval.checkers.own_key_model import ModelRaised, load_key_model
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.search import KeySearch, completion_of, finding, on_key, parts, search_keys
 from upheaval.checkers.verdict import Finding, Report, Verdict
@@ -13,6 +15,7 @@ from upheaval.cli.progress import ProgressLine, bar
 from upheaval.cli.tables import table
 from upheaval.cli.verify import print_report
 from upheaval.records import Function, Outcome
+from upheaval.system import on_python_path
 from upheaval_node.types import NEVER_NS
 
 _NS_PER_S = 1_000_000_000
@@ -20,12 +23,19 @@ _NS_PER_S = 1_000_000_000
 
 def check(options: argparse.Namespace) -> int:
     """Print the verdict; returns the exit status."""
-    model = KEY_MODELS[options.model]
-    history = read_foreign(options.history, model)
-    searched = _search(history, model, options.limit)
-    broken = next((each for each in searched if each.verdict is Verdict.INVALID), None)
-    prefix = None if broken is None else illegal_prefix(broken, model, options.limit)
-    report = Report(str(options.history), (_finding(history, searched, prefix, model, options.limit),))
+    searched: list[KeySearch] = []
+    prefix: IllegalPrefix | None = None
+    with on_python_path([str(Path.cwd())]):
+        model = KEY_MODELS.get(options.model) or load_key_model(options.model)
+        try:
+            history = read_foreign(options.history, model)
+            searched = _search(history, model, options.limit)
+            broken = next((each for each in searched if each.verdict is Verdict.INVALID), None)
+            prefix = None if broken is None else illegal_prefix(broken, model, options.limit)
+            found = _finding(history, searched, prefix, model, options.limit)
+        except ModelRaised as error:
+            found = Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, str(error))
+    report = Report(str(options.history), (found,))
     if options.json:
         print(json.dumps({**report.to_fields(), **_search_fields(searched, prefix, model, options.limit)}, indent=2))
         return report.verdict.exit_status
@@ -36,7 +46,7 @@ def check(options: argparse.Namespace) -> int:
     return report.verdict.exit_status
 
 
-def _search(history: ForeignHistory, model: KeyModel, limit: int) -> list[KeySearch]:
+def _search(history: ForeignHistory, model: SequentialModel, limit: int) -> list[KeySearch]:
     of_keys = parts(history.operations, model)
     total = sum(each.outcome is Outcome.OK for _, part in of_keys for each in part)
     line = ProgressLine()
@@ -52,7 +62,7 @@ def _search(history: ForeignHistory, model: KeyModel, limit: int) -> list[KeySea
 
 
 def _finding(
-    history: ForeignHistory, searched: list[KeySearch], prefix: IllegalPrefix | None, model: KeyModel, limit: int
+    history: ForeignHistory, searched: list[KeySearch], prefix: IllegalPrefix | None, model: SequentialModel, limit: int
 ) -> Finding:
     if not any(each.outcome is Outcome.OK for each in history.operations):
         return Finding(Promise.LINEARIZABLE, Verdict.UNKNOWN, "no operation was answered")
@@ -67,7 +77,7 @@ def _finding(
 
 
 def _search_fields(
-    searched: list[KeySearch], prefix: IllegalPrefix | None, model: KeyModel, limit: int
+    searched: list[KeySearch], prefix: IllegalPrefix | None, model: SequentialModel, limit: int
 ) -> dict[str, object]:
     keys = [
         {
@@ -86,7 +96,7 @@ def _search_fields(
     }
 
 
-def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: KeyModel) -> str:
+def _explained(prefix: IllegalPrefix, history: ForeignHistory, model: SequentialModel) -> str:
     """The prefix as a table: when it was, what was called, what it returned, and what it could have returned."""
     begin = min(each.invoke_ns for each in history.operations)
     moments = sorted(

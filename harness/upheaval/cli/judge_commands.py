@@ -66,7 +66,10 @@ def _add_check(commands: Commands) -> None:
     )
     check.add_argument("history", type=Path, metavar="HISTORY", help="the file")
     check.add_argument(
-        "--model", choices=KEY_MODELS, default=KEY_MODELS[0], help=f"what a key holds (default {KEY_MODELS[0]})"
+        "--model",
+        default=KEY_MODELS[0],
+        metavar="MODEL",
+        help=f"what a key holds: {', '.join(KEY_MODELS)} (default {KEY_MODELS[0]}), or module:Class of one's own",
     )
     check.add_argument(
         "--limit",

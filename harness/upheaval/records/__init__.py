@@ -32,6 +32,7 @@ from upheaval.records.history import (
     Operation as Operation,
     Outcome as Outcome,
     numbered_history as numbered_history,
+    parse_foreign_operation as parse_foreign_operation,
     parse_operation as parse_operation,
     read_history as read_history,
 )

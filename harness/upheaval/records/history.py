@@ -5,7 +5,7 @@ One operation is one JSON line of `history.jsonl` (see docs/run-folder.md). This
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
@@ -106,6 +106,14 @@ _ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 def parse_operation(fields: Mapping[str, Json]) -> Operation:
     """Build an operation from a decoded line. Raises `FieldError` with the reason."""
+    operation = parse_foreign_operation(fields)
+    if operation.f is Function.CALL and not (isinstance(operation.value, str) and _DIGEST.fullmatch(operation.value)):
+        raise FieldError("the value of a call must be the SHA-256 of its payload in hexadecimal digits")
+    return operation
+
+
+def parse_foreign_operation(fields: Mapping[str, Json]) -> Operation:
+    """The same of a history of others, in which a call may have its payload as its value."""
     operation = jsonfields.decode(Operation, fields)
     _require_sense(operation)
     return operation
@@ -121,8 +129,6 @@ def _require_sense(operation: Operation) -> None:
         raise FieldError("the value of a cas must be [expected, new]")
     if operation.f is Function.TRANSFER and not (isinstance(operation.value, list) and len(operation.value) == 2):
         raise FieldError("the value of a transfer must be [account, amount]")
-    if operation.f is Function.CALL and not (isinstance(operation.value, str) and _DIGEST.fullmatch(operation.value)):
-        raise FieldError("the value of a call must be the SHA-256 of its payload in hexadecimal digits")
 
 
 _DIGEST = re.compile("[0-9a-f]{64}")
@@ -133,10 +139,12 @@ def read_history(path: Path) -> Iterator[Operation]:
     return (operation for _, operation in numbered_history(path))
 
 
-def numbered_history(path: Path) -> Iterator[tuple[int, Operation]]:
+def numbered_history(
+    path: Path, parse: Callable[[Mapping[str, Json]], Operation] = parse_operation
+) -> Iterator[tuple[int, Operation]]:
     """The same with the number of each line."""
     seen: set[int] = set()
-    for number, operation in jsonfields.read_values(parse_operation, path):
+    for number, operation in jsonfields.read_values(parse, path):
         if operation.id in seen:
             raise UsageError(f"{path}:{number}: duplicate operation id {operation.id}")
         seen.add(operation.id)

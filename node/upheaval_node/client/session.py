@@ -27,7 +27,7 @@ from upheaval_node.media.api import CLOSED, MAX_POSITION_EXCEEDED, NOT_CONNECTED
 from upheaval_node.ports import Buffer
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.constants import EGRESS_STREAM_ID, INGRESS_STREAM_ID
-from upheaval_node.protocol.session_header import HEADER_WORD, pack_session_header
+from upheaval_node.protocol.session_header import ANY_VERSION_MASK, ANY_VERSION_WORD, pack_session_header
 from upheaval_node.state_machine import StateMachine
 from upheaval_node.types import NEVER_NS, NOT_YET, NULL_TERM_ID, NULL_VALUE, MemberId, Now, S, SessionId, TermId
 
@@ -329,7 +329,7 @@ class ClusterClient:
         payload = message.payload
         if len(payload) >= session_header.LENGTH:
             word, _, session_id, timestamp = _HEADER.unpack_from(payload)
-            if word == HEADER_WORD:
+            if word & ANY_VERSION_MASK == ANY_VERSION_WORD:
                 if session_id == self.session_id and self._handler is not None:
                     self._handler(timestamp, payload[session_header.LENGTH :])
                 return

@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED
 from upheaval_node.protocol.session_header import (
+    ANY_VERSION_MASK,
+    ANY_VERSION_WORD,
     HEADER_LONG,
     HEADER_WORD,
     SESSION_LONG,
@@ -33,7 +35,8 @@ def take_run(
 ) -> Run:
     """Copy unfragmented session messages from `offset` on, until a frame that needs more than a look.
 
-    A message of another term or of a session that is not in `sessions` is left out. The copies carry `timestamp`.
+    A message of another term or of a session that is not in `sessions` is left out. The copies carry `timestamp`, and
+    the header of our own schema version.
     Whole stretches of messages that qualify are copied at once. `session_ids` names each session at least once.
     """
     words = data.cast("i")
@@ -43,6 +46,7 @@ def take_run(
     stamps: list[int] = []
     session_ids: list[int] = []
     last_session: int | None = None
+    is_own_version = True
     stretch = offset
     # What is added to an offset in the block to get the one in the copy.
     shift = -offset
@@ -50,13 +54,13 @@ def take_run(
         word = offset >> 2
         length = words[word]
         long = offset >> 3
-        if (
-            length < SHORTEST_FRAME
-            or length > max_frame_length
-            or words[word + 1] != DATA_UNFRAGMENTED
-            or longs[long + HEADER_LONG] != HEADER_WORD
-        ):
+        if length < SHORTEST_FRAME or length > max_frame_length or words[word + 1] != DATA_UNFRAGMENTED:
             break
+        header = longs[long + HEADER_LONG]
+        if header != HEADER_WORD:
+            if header & ANY_VERSION_MASK != ANY_VERSION_WORD:
+                break
+            is_own_version = False
         session_id = longs[long + SESSION_LONG]
         if longs[long + TERM_LONG] == term_id and (session_id == last_session or session_id in sessions):
             stamps.append((offset + shift >> 3) + TIMESTAMP_LONG)
@@ -78,5 +82,7 @@ def take_run(
             stamped[index] = timestamp
             # A client's reserved value means nothing in the log.
             stamped[index - TIMESTAMP_LONG + _RESERVED_LONG] = 0
+            if not is_own_version:
+                stamped[index - TIMESTAMP_LONG + HEADER_LONG] = HEADER_WORD
         stamped.release()
     return Run(offset, frames, len(stamps), session_ids)

@@ -15,8 +15,9 @@ from upheaval_node.protocol.codec import Message
 from upheaval_node.protocol.fragments import FragmentAssembler
 from upheaval_node.protocol.frames import DATA_UNFRAGMENTED, FLAG_BEGIN, FLAGS_UNFRAGMENTED, TYPE_PAD
 from upheaval_node.protocol.session_header import (
+    ANY_VERSION_MASK,
+    ANY_VERSION_WORD,
     HEADER_LONG,
-    HEADER_WORD,
     SESSION_LONG,
     SHORTEST_FRAME,
     TIMESTAMP_LONG,
@@ -117,7 +118,7 @@ class LogAdapter:
             if (
                 words[word + 1] == DATA_UNFRAGMENTED
                 and length >= SHORTEST_FRAME
-                and longs[long + HEADER_LONG] == HEADER_WORD
+                and longs[long + HEADER_LONG] & ANY_VERSION_MASK == ANY_VERSION_WORD
             ):
                 timestamps[longs[long + SESSION_LONG]] = longs[long + TIMESTAMP_LONG]
                 position += aligned

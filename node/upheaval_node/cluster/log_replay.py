@@ -67,15 +67,23 @@ class LocalLogReplay:
         if self._steps is None:
             self._steps = Steps(self._join(now))
         if not self._steps.is_done:
-            return int(self._steps.poll(now))
+            work = int(self._steps.poll(now))
+            # Services join a stream that goes on; they would wait for one that the archive ended at a damaged frame.
+            if self._adapter.is_attached and self._adapter.is_image_closed:
+                self._check_complete()
+            return work
         if not self._standing.reads_log:
             return 0
         work = self._adapter.poll(now, self._stop_position)
         position = self._adapter.position
         self._context.published.commit_position.set_max(position)
-        if work == 0 and position < self._stop_position and self._adapter.is_image_closed:
-            raise PeerError(f"log replay closed at {position} before {self._stop_position}")
+        if work == 0 and self._adapter.is_image_closed:
+            self._check_complete()
         return work
+
+    def _check_complete(self) -> None:
+        if self.position < self._stop_position:
+            raise PeerError(f"log replay closed at {self.position} before {self._stop_position}")
 
     def close(self) -> None:
         """Stop reading. Stream and archive replay are ended by `release`, once no service waits for them."""

@@ -137,10 +137,10 @@ class MarkFile(Generic[Header]):
         *,
         now_ms: int,
         error_buffer_length: int = ERROR_BUFFER_LENGTH,
-        liveness_timeout_ms: int = LIVENESS_TIMEOUT_MS,
+        liveness_timeout_ms: int | None = LIVENESS_TIMEOUT_MS,
     ) -> None:
         """Make or take over the file. `header` gives identity, streams and texts; versions, times and lengths are set
-        here.
+        here. Without a time-out nobody counts as active: a lock says that, and no time that was torn in a write.
 
         Raises `UsageError` when another owner is active or of another kind, `DecodeError` for a file of another major
         version. A candidate term that an earlier release left in the file is kept.
@@ -206,7 +206,7 @@ class MarkFile(Generic[Header]):
         """Close the file and leave its content: without `signal_terminated` the owner looks as if it were killed."""
         self._file.close()
 
-    def _check_takeover(self, path: str, old: Header, new: Header, now_ms: int, timeout_ms: int) -> None:
+    def _check_takeover(self, path: str, old: Header, new: Header, now_ms: int, timeout_ms: int | None) -> None:
         # Version 0: its owner was killed while it started, which must not lock the folder for ever either.
         if old.version not in (0, VERSION_FAILED) and old.version >> 16 != self._version >> 16:
             raise DecodeError(f"{path} has version {old.version}, ours is {self._version}")
@@ -218,6 +218,8 @@ class MarkFile(Generic[Header]):
             is_same = old.component_type in (cmm.ClusterComponentType.UNKNOWN, new.component_type)
             if not is_same and not is_backup_promoted:
                 raise UsageError(f"{path} belongs to component type {old.component_type}, not {new.component_type}")
+        if timeout_ms is None:
+            return
         # An owner that died while starting leaves a time of its own making, which must not lock the folder for ever.
         if old.activity_timestamp != ACTIVATION_IN_PROGRESS and is_active(old, now_ms, timeout_ms):
             raise UsageError(f"{path} is active: its owner showed itself {now_ms - old.activity_timestamp} ms ago")

@@ -24,10 +24,14 @@ TERM_LONG: Final = HEADER_LONG + LEADERSHIP_TERM_ID_OFFSET // 8
 SESSION_LONG: Final = HEADER_LONG + CLUSTER_SESSION_ID_OFFSET // 8
 TIMESTAMP_LONG: Final = HEADER_LONG + TIMESTAMP_OFFSET // 8
 
-# The message header of our own schema version, and the same as one little-endian int64: equal means that this fast path
-# applies; anything else (another message, another writer version) goes through the codec.
+# The message header of our own schema version, and the same as one little-endian int64.
 HEADER_BYTES: Final = struct.pack("<HHHH", 24, TEMPLATE_ID, 111, 17)
 HEADER_WORD: Final = int.from_bytes(HEADER_BYTES, "little", signed=True)
+# The same of any version, which is the last of the four numbers: equal means that the fast paths apply; any other
+# message goes through the codec.
+VERSION_SHIFT: Final = 48
+ANY_VERSION_MASK: Final = (1 << VERSION_SHIFT) - 1
+ANY_VERSION_WORD: Final = HEADER_WORD & ANY_VERSION_MASK
 
 _STRUCT: Final = struct.Struct("<qqqq")
 _BODY: Final = struct.Struct("<qqq")
@@ -39,5 +43,5 @@ def pack_session_header(leadership_term_id: int, cluster_session_id: int, timest
 
 
 def unpack_session_header(buffer: Buffer, offset: int = 0) -> tuple[int, int, int]:
-    """Leadership term id, cluster session id and timestamp; the caller has checked length and `HEADER_WORD`."""
+    """Leadership term id, cluster session id and timestamp; the caller has checked length and header."""
     return _BODY.unpack_from(buffer, offset + LEADERSHIP_TERM_ID_OFFSET)

@@ -93,3 +93,12 @@ class Hashed(Locks):
 
     def take(self, key: str, request_id: Any) -> None:
         self.holders[key] = next(iter({f"{key}-{number}" for number in (request_id, 1, 2, 3, 4, 5)}))
+
+
+class Passing(Hashed):
+    """Does so too, and forgets what it has picked before anybody takes a snapshot."""
+
+    def take(self, key: str, request_id: Any) -> None:
+        super().take(key, request_id)
+        if self.requests >= 100:
+            self.holders.clear()

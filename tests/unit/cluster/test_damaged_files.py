@@ -4,6 +4,7 @@ from support.cluster_world import ClusterWorld
 from upheaval_node.errors import TerminationError
 from upheaval_node.files import layout
 from upheaval_node.files.recording_log_entry import read_entries
+from upheaval_node.types import MS
 
 
 def served() -> ClusterWorld:
@@ -68,3 +69,21 @@ def test_a_recording_log_that_ends_in_zeros_is_used_up_to_them() -> None:
     assert terms[: len(before)] == before
     assert len(terms) > len(before)
     assert end == len(storage.content(layout.RECORDING_LOG))
+
+
+def test_a_member_does_not_wait_for_a_replay_that_the_archive_ended_before_the_services_joined_it() -> None:
+    """As the archive does at a damaged frame, before it has sent anything."""
+    world = ClusterWorld(1)
+    world.start_all()
+    world.await_all()
+    world.echo(world.client(), [b"%d" % number for number in range(50)])
+    world.kill(0)
+    world.clients.clear()
+    member = world.start(0)
+    replayer = member.archive._replayer
+    while replayer.active_count == 0:
+        world.ns += MS * (world.turn() == 0)
+    replayer.stop_all()
+    world.until(lambda: any("log replay closed at" in str(error) for error in member.errors.texts))
+    world.until(lambda: member.ended is not None)
+    assert str(member.ended) == "the services did not join the log"

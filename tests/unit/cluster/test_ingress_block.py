@@ -14,7 +14,7 @@ from upheaval_node.protocol.frames import (
     DataHeader,
     unpack_data_header,
 )
-from upheaval_node.protocol.session_header import pack_session_header, unpack_session_header
+from upheaval_node.protocol.session_header import HEADER_BYTES, pack_session_header, unpack_session_header
 from upheaval_node.types import align
 
 TERM = 7
@@ -32,6 +32,7 @@ class Sent:
     term: int
     session: int
     is_message: bool
+    version: int
 
     def frame(self, offset: int) -> bytes:
         header = DataHeader(32 + len(self.content), self.flags, TYPE_DATA, offset, 99, 101, 0, reserved_value=55)
@@ -41,7 +42,8 @@ class Sent:
     @property
     def content(self) -> bytes:
         if self.is_message:
-            return pack_session_header(self.term, self.session, -1) + self.payload
+            header = pack_session_header(self.term, self.session, -1)
+            return header[:6] + self.version.to_bytes(2, "little") + header[8:] + self.payload
         return cm.SCHEMA.encode(cm.SessionKeepAlive(self.term, self.session)) + self.payload
 
     @property
@@ -60,6 +62,7 @@ messages = st.builds(
     term=st.sampled_from([TERM] * 8 + [TERM - 1, TERM + 1]),
     session=st.sampled_from([1, 4] * 4 + [0, 2, -1]),
     is_message=st.sampled_from([True] * 8 + [False]),
+    version=st.sampled_from([17] * 4 + [7, 16, 0xFFFF]),
 )
 
 
@@ -80,6 +83,7 @@ def read(frames: bytearray) -> list[tuple[int, int, int, bytes]]:
     while offset < len(frames):
         header = unpack_data_header(frames, offset)
         assert header.reserved_value == 0
+        assert frames[offset + 32 : offset + 40] == HEADER_BYTES
         assert int.from_bytes(frames[offset + 4 : offset + 8], "little") == DATA_UNFRAGMENTED
         payload = bytes(frames[offset + 64 : offset + header.frame_length])
         entries.append((*unpack_session_header(frames, offset + 32), payload))

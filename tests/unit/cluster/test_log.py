@@ -7,6 +7,7 @@ from upheaval_node.cluster.log_adapter import LogAdapter
 from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import Message
+from upheaval_node.protocol.session_header import pack_session_header
 from upheaval_node.types import Now
 
 
@@ -151,3 +152,27 @@ def test_an_append_under_back_pressure_leaves_nothing() -> None:
     assert len(world.read_log()) > 0
     world.settle()
     assert log.append(open_event(1)) > position
+
+
+class CountingReader(Reader):
+    """Also counts how often it is told of messages."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = 0
+
+    def on_log_messages(self, timestamps: dict[int, int]) -> None:
+        super().on_log_messages(timestamps)
+        self.told += 1
+
+
+def test_messages_of_any_schema_version_cost_no_call_each() -> None:
+    world = PartsWorld()
+    for number, version in enumerate([17, 7, 12, 16, 0xFFFF]):
+        header = pack_session_header(TERM, number, 5)
+        world.log_publication.offer(header[:6] + version.to_bytes(2, "little") + header[8:] + b"payload")
+    world.settle()
+    reader = CountingReader()
+    reading(world, reader).poll(world.now)
+    assert reader.timestamps == dict.fromkeys(range(5), 5)
+    assert reader.told == 1

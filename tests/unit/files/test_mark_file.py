@@ -1,5 +1,6 @@
 """Mark files: Aeron's bytes, take-over rules, signals, errors."""
 
+import struct
 from dataclasses import replace
 
 import pytest
@@ -7,8 +8,9 @@ import pytest
 from support.memory_storage import MemoryStorage
 from support.wire_data import golden
 from upheaval_node.errors import DecodeError, StorageError, UsageError
-from upheaval_node.files import mark_file as mf
+from upheaval_node.files import layout, mark_file as mf
 from upheaval_node.files.error_log import ErrorRecord
+from upheaval_node.marks import MarkMaker
 from upheaval_node.protocol import archive_mark_messages as amm, cluster_mark_messages as cmm
 
 PATH = "cluster/cluster-mark.dat"
@@ -261,3 +263,13 @@ def test_the_cluster_id_is_read_back() -> None:
     storage = MemoryStorage()
     opened(storage, replace(CLUSTER, cluster_id=9))
     assert read(storage).cluster_id == 9
+
+
+def test_a_time_that_was_torn_in_its_write_does_not_lock_the_folder_of_a_node() -> None:
+    storage = MemoryStorage()
+    maker = MarkMaker(storage, "/member-0", 0, 7, 1_700_000_000_000)
+    maker.archive(0, "m0:5")
+    half = storage.content(layout.ARCHIVE_MARK)
+    at = half.index(struct.pack("<q", mf.ACTIVATION_IN_PROGRESS))
+    storage.put(layout.ARCHIVE_MARK, half[:at] + struct.pack("<q", 1_700_000_000_000)[:6] + half[at + 6 :])
+    maker.archive(0, "m0:5").signal_ready(1_700_000_000_001)

@@ -1,6 +1,7 @@
 """`upheaval check`: histories of others, judged from one file."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -257,3 +258,102 @@ def test_a_limit_is_above_zero(limit: str, capsys: pytest.CaptureFixture[str]) -
     with pytest.raises(SystemExit):
         main(["check", "x", f"--limit={limit}"])
     assert "expected a number above 0" in capsys.readouterr().err
+
+
+COUNTERS = '''
+import json
+import sys
+from upheaval import Model
+
+class Counters(Model):
+    """Adds what it is told to a counter, and answers the sum."""
+    def __init__(self):
+        self.sum = 0
+    @staticmethod
+    def partition(request):
+        return request.json()["name"]
+    def apply(self, request):
+        self.sum += request.json()["add"]
+        return self.sum
+
+class Raising(Counters):
+    def apply(self, request):
+        raise KeyError("nothing is known")
+
+class Binary(Counters):
+    def apply(self, request):
+        return str(super().apply(request)).encode()
+'''
+
+
+def add(number: int, name: str, value: int, answer: str | None, begin: int, end: int) -> str:
+    completion = "null" if answer is None else f"{end}"
+    asked = json.dumps(json.dumps({"name": name, "add": value}))
+    return (
+        f'{{"id":{number},"process":{number},"f":"call","key":"add","value":{asked},"invoke_ns":{begin},'
+        f'"complete_ns":{completion},"outcome":"{"unknown" if answer is None else "ok"}","result":{json.dumps(answer)},'
+        '"position":null}\n'
+    )
+
+
+@pytest.fixture
+def counters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder with the model `counters:Counters`, for the test alone."""
+    (tmp_path / "counters.py").write_text(COUNTERS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "counters", raising=False)
+
+
+@pytest.mark.parametrize("model", ["Counters", "Binary"])
+@pytest.mark.parametrize(("last", "status"), [("7", 0), ("3", 0), ("4", 1), ("6", 1)])
+def test_a_model_of_ones_own_is_searched_for_an_order(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], counters: None, model: str, last: str, status: int
+) -> None:
+    """Of `a`: 1 and then 2, while 4 had no answer and may have been added or not."""
+    text = (
+        add(1, "a", 1, "1", 10, 20)
+        + add(2, "b", 5, "5", 11, 21)
+        + add(3, "a", 4, None, 22, 0)
+        + add(4, "a", 2, last, 30, 40)
+    )
+    found, out, _ = check(tmp_path, capsys, text, "--model", f"counters:{model}", name="history.jsonl")
+    assert found == status
+    if status:
+        assert "key a: " in out
+        assert f'{{"name": "a", "add": 2}}, returned "{last}"; it could have returned' in out
+    else:
+        assert "an order was found for each of 2 keys" in out
+
+
+def test_what_a_model_of_ones_own_raises_is_no_verdict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], counters: None
+) -> None:
+    text = add(1, "a", 1, "1", 10, 20)
+    status, out, _ = check(tmp_path, capsys, text, "--model", "counters:Raising", name="history.jsonl")
+    assert status == 3
+    assert "the model counters:Raising raised KeyError: 'nothing is known'" in out
+    assert "in apply), at operation 1" in out
+
+
+@pytest.mark.parametrize(
+    ("model", "text", "message"),
+    [
+        ("counters:Counter", "", "module counters has no class 'Counter'; did you mean 'Counters'?"),
+        ("nosuch:Counters", "", "No module named 'nosuch'"),
+        (
+            "registr",
+            "",
+            "unknown model 'registr': expected workbench, register, cas-register, list, kv or module:Class",
+        ),
+        ("counters:Counters", add(1, "a", 1, "1", 10, 20).replace('"call"', '"read"'), "expected call"),
+        ("counters:Counters", line("call", f'"{"0a" * 32}"', '"1"'), "expected what was asked, got its digest"),
+        ("counters:Counters", line("call", '"{}"', "null"), "expected a text as the answer, got null"),
+    ],
+)
+def test_what_a_model_of_ones_own_cannot_judge_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], counters: None, model: str, text: str, message: str
+) -> None:
+    status, out, err = check(tmp_path, capsys, text or READ, "--model", model, name="history.jsonl")
+    assert (status, out) == (2, "")
+    assert message in err
+    assert err.count("\n") == 1

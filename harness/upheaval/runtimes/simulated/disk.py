@@ -27,6 +27,7 @@ from upheaval_node.types import MS, US, S
 
 PAGE: Final = 4096
 SECTOR: Final = 512
+WORD_LENGTH: Final = 8
 SYNC_LATENCY_MIN_NS: Final = 100 * US
 SYNC_LATENCY_SPREAD_NS: Final = 2 * MS
 # Linux writes dirty pages back after some seconds (dirty_writeback_centisecs, dirty_expire_centisecs).
@@ -295,8 +296,9 @@ class Disk:
         raise ProcessDied
 
     def torn_length(self, length: int) -> int:
-        """How much of a write is done when its process dies in it."""
-        return self._random.randint(0, length)
+        """How much of a write is done when its process dies in it. No word is torn: kernels copy it in one piece."""
+        torn = self._random.randint(0, length)
+        return torn if length > WORD_LENGTH or torn == length else 0
 
     def require_room(self) -> None:
         """Raise `StorageError` while the disk is full, and count that."""

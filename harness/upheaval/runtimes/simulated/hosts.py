@@ -100,7 +100,8 @@ class SimulatedHosts:
         member.start()
 
     def restore_bytes(self, member_id: int) -> None:
-        """All that were changed on the member's disk."""
+        """All that were changed on the member's disk. What has read them, and goes on without them, ends."""
+        self._cluster.members[member_id].end(power_cut=False)
         self._disk(member_id).restore_bytes()
 
     # --- observer ---

@@ -173,6 +173,9 @@ class SimulatedProcess:
             if self.on_cycle is not None:
                 self.on_cycle()
         except NodeError as failure:
+            # What it committed in this cycle may have been answered.
+            if self.on_cycle is not None:
+                self.on_cycle()
             self._end(None if isinstance(failure, TerminationError) and failure.expected else failure)
         except Exception as failure:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it
             self._end(failure)
