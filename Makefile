@@ -11,8 +11,9 @@ SEEDS ?= 1..100
 WORKERS ?= 2
 SEED ?= 1
 COUNT ?= 20
+AERON ?= 1.51.0
 
-.PHONY: help setup setup-dev setup-all aeron-jar demo check test nightly sim mutants load-test aeron-test spark-test docker-test bench clean
+.PHONY: help setup setup-dev setup-all aeron-jar aeron-member demo check test nightly sim mutants load-test aeron-test spark-test docker-test bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,8 +37,11 @@ $(EXTRAS:%=$(VENV)/.%): $(VENV)/.%: requirements/%.txt | $(VENV)/.dev
 	@$(PIP) install --quiet --require-hashes -r $<
 	@touch $@
 
-aeron-jar: $(VENV)/.runtime ## Fetch Aeron's jar by Maven, unless it is there
-	@$(BIN)/python tools/aeron_jar.py >/dev/null
+aeron-jar: $(VENV)/.runtime ## Fetch Aeron's jars by Maven, unless they are there
+	@$(BIN)/python tools/aeron_jar.py --all >/dev/null
+
+aeron-member: $(VENV)/.runtime ## Compile the member program for Aeron, and say its class path: AERON=1.51.0
+	@$(BIN)/python tools/aeron_jar.py --member --version $(AERON)
 
 demo: $(VENV)/.runtime ## Start a cluster, break it, heal it, judge it
 	@$(BIN)/upheaval demo
@@ -64,7 +68,7 @@ mutants: $(VENV)/.dev ## Mutation testing of the node: SEED=1 COUNT=20; goes on 
 load-test: $(VENV)/.load ## The suite that needs locust
 	@$(BIN)/python tools/run_tests.py --only load --require all
 
-aeron-test: $(VENV)/.dev aeron-jar ## The suite that needs Java and Aeron's jar: its tools on our files
+aeron-test: $(VENV)/.dev aeron-jar ## The suite that needs Java and Aeron's jars: its tools on our files, its members
 	@$(BIN)/python tools/run_tests.py --only aeron --require all
 
 spark-test: $(VENV)/.spark ## The suite that needs PySpark and Java

@@ -19,7 +19,7 @@ has() { command -v "$1" >/dev/null 2>&1; }
 # Java 17 or newer, which Spark needs.
 has_java() {
     local version
-    has java || return 1
+    has java && has javac || return 1
     version=$(java -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p')
     [[ ${version:-0} -ge 17 ]]
 }
@@ -41,7 +41,7 @@ missing_packages() {
     has chromium || echo chromium
     has strace || echo strace
     has openssl || echo openssl
-    has_java || echo default-jre-headless
+    has_java || echo default-jdk-headless
     has mvn || echo maven
 }
 
@@ -121,7 +121,7 @@ install_go() {
 fetch_aeron() {
     local python
     python=$(command -v python3.11 || command -v python3) || fail "python3 is missing"
-    "$python" "$(dirname "$0")/aeron_jar.py" >/dev/null
+    "$python" "$(dirname "$0")/aeron_jar.py" --all >/dev/null
 }
 
 engine_answers() { docker version --format '{{.Server.Version}}' >/dev/null 2>&1; }

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from aeron_jar import JAR
+from aeron_jar import SHA256, jar_path
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -66,7 +66,7 @@ SUITES = (
     Suite("unit", "tests/unit", ("openssl",)),
     Suite("architecture", "tests/architecture"),
     Suite("load", "tests/load", modules=("locust",), extra=True),
-    Suite("aeron", "tests/aeron", ("java",), files=(JAR,), extra=True),
+    Suite("aeron", "tests/aeron", ("java", "javac"), files=tuple(map(jar_path, SHA256)), extra=True),
     Suite("system", "tests/system"),
 )
 

@@ -82,7 +82,7 @@ class Ledger(OperationService):
         if not 0 < amount <= MAX_AMOUNT:
             raise OperationError(f"amount {amount}, it must be from 1 to {MAX_AMOUNT}")
         if not source or not target or source == target:
-            raise OperationError(f"a transfer from {source!r} to {target!r}: name two accounts")
+            raise OperationError("a transfer needs two accounts with different names")
         if len({source, target} - self.accounts.keys()) + len(self.accounts) > MAX_ACCOUNTS:
             raise OperationError(f"there are already {MAX_ACCOUNTS} accounts")
         if request.operation_id in self.in_flight:

@@ -1,0 +1,103 @@
+package upheaval;
+
+import io.aeron.Aeron;
+import io.aeron.driver.MediaDriver;
+import io.aeron.driver.ThreadingMode;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.StandardSocketOptions;
+import java.nio.channels.ServerSocketChannel;
+import java.nio.channels.SocketChannel;
+import java.util.ArrayList;
+import java.util.List;
+import org.agrona.concurrent.IdleStrategy;
+
+/**
+ * Clients of a cluster for programs without Java: {@code upheaval.Bridge AERON_DIR}. Prints {@code BRIDGE port} when it
+ * listens on that port of the loopback address, and ends when its standard input ends. One connection is one session;
+ * {@link Frames} are the form of what is said on it, {@link BridgeSession} its meaning.
+ */
+public final class Bridge {
+    private final ServerSocketChannel server;
+    private final Aeron aeron;
+    private final List<BridgeSession> sessions = new ArrayList<>();
+    private volatile boolean isEnding;
+
+    private Bridge(final ServerSocketChannel server, final Aeron aeron) {
+        this.server = server;
+        this.aeron = aeron;
+    }
+
+    /** Runs until standard input ends, or until a signal. */
+    public static void main(final String[] arguments) throws Exception {
+        if (arguments.length != 1) {
+            System.err.println("usage: upheaval.Bridge AERON_DIR");
+            System.exit(Status.USAGE.code);
+        }
+        final MediaDriver.Context driver = new MediaDriver.Context()
+            .aeronDirectoryName(arguments[0])
+            .threadingMode(ThreadingMode.SHARED)
+            .sharedIdleStrategy(MemberContexts.idleStrategy())
+            .dirDeleteOnStart(true)
+            .dirDeleteOnShutdown(true)
+            .warnIfDirectoryExists(false);
+        try (MediaDriver running = MediaDriver.launch(driver);
+            Aeron aeron = Aeron.connect(new Aeron.Context().aeronDirectoryName(running.aeronDirectoryName()));
+            ServerSocketChannel server = listen()) {
+            final Bridge bridge = new Bridge(server, aeron);
+            Signals.take(name -> bridge.isEnding = true);
+            bridge.endWithInput();
+            System.out.println("BRIDGE " + ((InetSocketAddress)server.getLocalAddress()).getPort());
+            System.out.flush();
+            bridge.run();
+        }
+        System.exit(Status.OK.code);
+    }
+
+    private static ServerSocketChannel listen() throws IOException {
+        final ServerSocketChannel server = ServerSocketChannel.open();
+        server.bind(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0));
+        server.configureBlocking(false);
+        return server;
+    }
+
+    private void run() throws IOException {
+        final IdleStrategy idleStrategy = MemberContexts.idleStrategy();
+        while (!isEnding) {
+            int work = accept();
+            for (final BridgeSession session : sessions) {
+                work += session.doWork();
+            }
+            sessions.removeIf(BridgeSession::isClosed);
+            idleStrategy.idle(work);
+        }
+        sessions.forEach(BridgeSession::close);
+    }
+
+    private int accept() throws IOException {
+        final SocketChannel socket = server.accept();
+        if (socket == null) {
+            return 0;
+        }
+        socket.configureBlocking(false);
+        socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
+        sessions.add(new BridgeSession(aeron, socket));
+        return 1;
+    }
+
+    private void endWithInput() {
+        final Thread reader = new Thread(() -> {
+            try {
+                while (System.in.read() >= 0) {
+                    // What it says has no meaning.
+                }
+            } catch (final IOException gone) {
+                // As good as its end.
+            }
+            isEnding = true;
+        }, "input");
+        reader.setDaemon(true);
+        reader.start();
+    }
+}

@@ -1,0 +1,64 @@
+package upheaval;
+
+import io.aeron.archive.Archive;
+import io.aeron.cluster.ConsensusModule;
+import io.aeron.cluster.service.ClusteredServiceContainer;
+import io.aeron.driver.MediaDriver;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.TimeUnit;
+import org.agrona.CloseHelper;
+import upheaval.services.StateMachine;
+
+/** The running parts of a member: media driver, archive, consensus module and services. */
+final class Components {
+    /** So long the driver outlives the module: the others must hear that the log has ended, or wait for a time-out. */
+    private static final long LAST_WORDS_MS = 1500;
+
+    private final List<ClusteredServiceContainer> services = new ArrayList<>();
+    private MediaDriver driver;
+    private Archive archive;
+    private ConsensusModule module;
+
+    private Components() {
+    }
+
+    /** Starts all of them, or throws and leaves none. */
+    static Components launch(
+        final MemberContexts contexts, final ModuleWatch watch, final List<StateMachine> machines, final Trace trace) {
+        final Components components = new Components();
+        try {
+            components.driver = MediaDriver.launch(contexts.driver());
+            components.archive = Archive.launch(contexts.archive());
+            components.module = ConsensusModule.launch(contexts.module(watch));
+            for (int serviceId = 0; serviceId < machines.size(); serviceId++) {
+                final HostedService hosted = new HostedService(machines.get(serviceId));
+                final TracedService traced = new TracedService(hosted, trace, serviceId);
+                components.services.add(ClusteredServiceContainer.launch(contexts.service(serviceId, traced)));
+            }
+            return components;
+        } catch (final RuntimeException error) {
+            components.close();
+            throw error;
+        }
+    }
+
+    /** In the order in which the others of the cluster, and the files, get the most of it. */
+    void close() {
+        CloseHelper.quietCloseAll(services);
+        CloseHelper.quietClose(module);
+        if (module != null) {
+            sleep();
+        }
+        CloseHelper.quietClose(archive);
+        CloseHelper.quietClose(driver);
+    }
+
+    private static void sleep() {
+        try {
+            TimeUnit.MILLISECONDS.sleep(LAST_WORDS_MS);
+        } catch (final InterruptedException hurried) {
+            Thread.currentThread().interrupt();
+        }
+    }
+}

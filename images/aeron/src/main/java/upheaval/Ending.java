@@ -1,0 +1,70 @@
+package upheaval;
+
+import java.util.concurrent.CountDownLatch;
+
+/**
+ * Why the member ends. What is told first counts; but the components run their termination hooks before they say why,
+ * so a hook's word counts only where no reason follows. Safe for use by several threads.
+ */
+final class Ending {
+    private final CountDownLatch begun = new CountDownLatch(1);
+    private boolean isOrdered;
+    private boolean isExpected;
+    private String reason;
+    private String hook;
+    private String fatal;
+
+    /** Somebody outside wants the member to end. */
+    synchronized void order(final String signal) {
+        if (begun.getCount() > 0) {
+            isOrdered = true;
+            reason = signal;
+            begun.countDown();
+        }
+    }
+
+    /** A component ends, and why is not known yet. */
+    synchronized void onHook(final String component) {
+        if (hook == null) {
+            hook = component + " ended";
+        }
+        begun.countDown();
+    }
+
+    /** A component ends; {@code expected} when it was told to, with its cluster. */
+    synchronized void onTermination(final String component, final String text, final boolean expected) {
+        if (reason == null) {
+            reason = component + ": " + text;
+            isExpected = expected;
+        }
+        begun.countDown();
+    }
+
+    /** Something after which components will end. */
+    synchronized void onFatal(final String component, final String text) {
+        if (fatal == null) {
+            fatal = component + ": " + text;
+        }
+    }
+
+    /** Wait until there is a reason to end. */
+    void await() throws InterruptedException {
+        begun.await();
+    }
+
+    /** Whether the end is that of the whole cluster, in good order. */
+    synchronized boolean isOfCluster() {
+        return isExpected;
+    }
+
+    /** Whether whoever is outside wants the end, or the cluster. */
+    synchronized Status status() {
+        return isOrdered || isExpected ? Status.OK : Status.TERMINATED;
+    }
+
+    /** In words. */
+    synchronized String reason() {
+        final String told = reason == null ? hook : reason;
+        return fatal == null || isOrdered || isExpected ? told : told + "; before that, " + fatal;
+    }
+}

@@ -1,0 +1,124 @@
+package upheaval;
+
+import io.aeron.archive.Archive;
+import io.aeron.archive.ArchiveThreadingMode;
+import io.aeron.archive.client.AeronArchive;
+import io.aeron.cluster.ConsensusModule;
+import io.aeron.cluster.service.ClusteredService;
+import io.aeron.cluster.service.ClusteredServiceContainer;
+import io.aeron.driver.MediaDriver;
+import io.aeron.driver.ThreadingMode;
+import java.io.File;
+import org.agrona.concurrent.BackoffIdleStrategy;
+import org.agrona.concurrent.IdleStrategy;
+import org.agrona.concurrent.NoOpLock;
+
+/** How a member's configuration becomes that of its components. */
+final class MemberContexts {
+    private static final int SEGMENT_LENGTH = 16 * 1024 * 1024;
+    private static final String CONTROL_CHANNEL = "aeron:ipc?term-length=64k";
+    private static final String SNAPSHOT_CHANNEL = "aeron:ipc?alias=snapshot|term-length=1m";
+
+    private final MemberConfig config;
+    private final Ending ending;
+
+    MemberContexts(final MemberConfig config, final Ending ending) {
+        this.config = config;
+        this.ending = ending;
+    }
+
+    /** Few spins, and a park of at most {@link ModuleWatch#MAX_PARK_NS}: members share the cores of one machine. */
+    static IdleStrategy idleStrategy() {
+        return new BackoffIdleStrategy(10, 5, 1_000, ModuleWatch.MAX_PARK_NS);
+    }
+
+    MediaDriver.Context driver() {
+        final MediaDriver.Context driver = new MediaDriver.Context()
+            .aeronDirectoryName(config.aeronDirectory)
+            .threadingMode(ThreadingMode.SHARED)
+            .sharedIdleStrategy(idleStrategy())
+            .dirDeleteOnStart(true)
+            .dirDeleteOnShutdown(false)
+            .warnIfDirectoryExists(false)
+            .errorHandler(new Errors("driver", ending))
+            .terminationHook(() -> ending.onHook("driver"));
+        new Names(config.names).install(driver);
+        return driver;
+    }
+
+    Archive.Context archive() {
+        final String replicationChannel = "aeron:udp?endpoint=" + config.replicationEndpoint;
+        return new Archive.Context()
+            .aeronDirectoryName(config.aeronDirectory)
+            .archiveDir(config.folder.resolve("archive").toFile())
+            .threadingMode(ArchiveThreadingMode.SHARED)
+            .idleStrategySupplier(MemberContexts::idleStrategy)
+            .controlChannel("aeron:udp?endpoint=" + config.archiveEndpoint)
+            .localControlChannel(CONTROL_CHANNEL)
+            .replicationChannel(replicationChannel)
+            .archiveClientContext(new AeronArchive.Context().controlResponseChannel(replicationChannel))
+            .segmentFileLength(Math.max(SEGMENT_LENGTH, config.logTermLength))
+            .fileSyncLevel(config.syncLevel)
+            .catalogFileSyncLevel(config.syncLevel)
+            .errorHandler(new Errors("archive", ending));
+    }
+
+    /** Under that watch from its first duty cycle to its end. */
+    ConsensusModule.Context module(final ModuleWatch watch) {
+        final ConsensusModule.Context module = new ConsensusModule.Context()
+            .aeronDirectoryName(config.aeronDirectory)
+            .archiveContext(localArchive())
+            .clusterDir(clusterFolder())
+            .clusterMemberId(config.memberId)
+            .clusterMembers(config.members)
+            .serviceCount(config.services.size())
+            .maxConcurrentSessions(config.maxSessions)
+            .fileSyncLevel(config.syncLevel)
+            .idleStrategySupplier(() -> watch)
+            .ingressChannel("aeron:udp")
+            .logChannel("aeron:udp?term-length=" + config.logTermLength)
+            .snapshotChannel(SNAPSHOT_CHANNEL)
+            .replicationChannel("aeron:udp?endpoint=" + config.replicationEndpoint)
+            .leaderHeartbeatIntervalNs(config.leaderHeartbeatIntervalNs)
+            .leaderHeartbeatTimeoutNs(config.leaderHeartbeatTimeoutNs)
+            .electionTimeoutNs(config.electionTimeoutNs)
+            .electionStatusIntervalNs(config.electionStatusIntervalNs)
+            .startupCanvassTimeoutNs(config.startupCanvassTimeoutNs)
+            .terminationTimeoutNs(config.terminationTimeoutNs)
+            .sessionTimeoutNs(config.sessionTimeoutNs)
+            .errorHandler(new Errors("module", ending))
+            .terminationHook(() -> {
+                watch.beforeEnd();
+                ending.onHook("module");
+            });
+        watch.watch(module);
+        return module;
+    }
+
+    ClusteredServiceContainer.Context service(final int serviceId, final ClusteredService service) {
+        final String component = "service-" + serviceId;
+        return new ClusteredServiceContainer.Context()
+            .aeronDirectoryName(config.aeronDirectory)
+            .archiveContext(localArchive())
+            .clusterDir(clusterFolder())
+            .serviceId(serviceId)
+            .serviceName(config.services.get(serviceId))
+            .clusteredService(service)
+            .idleStrategySupplier(MemberContexts::idleStrategy)
+            .snapshotChannel(SNAPSHOT_CHANNEL)
+            .errorHandler(new Errors(component, ending))
+            .terminationHook(() -> ending.onHook(component));
+    }
+
+    private AeronArchive.Context localArchive() {
+        return new AeronArchive.Context()
+            .aeronDirectoryName(config.aeronDirectory)
+            .lock(NoOpLock.INSTANCE)
+            .controlRequestChannel(CONTROL_CHANNEL)
+            .controlResponseChannel(CONTROL_CHANNEL);
+    }
+
+    private File clusterFolder() {
+        return config.folder.resolve("cluster").toFile();
+    }
+}

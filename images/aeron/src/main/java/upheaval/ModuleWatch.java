@@ -1,0 +1,155 @@
+package upheaval;
+
+import io.aeron.Counter;
+import io.aeron.cluster.ConsensusModule;
+import io.aeron.cluster.ElectionState;
+import io.aeron.cluster.service.Cluster;
+import java.util.concurrent.TimeUnit;
+import org.agrona.concurrent.IdleStrategy;
+
+/**
+ * Looks at a consensus module after each of its duty cycles, in its own thread, and traces what has changed: the states
+ * of the module and of its elections, its role, and stalls of its loop.
+ *
+ * <p>The module calls its idle strategy once a cycle. An election that goes through two states within one cycle shows
+ * the later one.
+ */
+final class ModuleWatch implements IdleStrategy {
+    /** How long the module may sleep without work. */
+    static final long MAX_PARK_NS = TimeUnit.MILLISECONDS.toNanos(1);
+
+    /** Shorter stalls cannot explain a missed heartbeat. */
+    private static final long STALL_REPORT_NS = TimeUnit.MILLISECONDS.toNanos(50);
+
+    private final IdleStrategy idleStrategy = MemberContexts.idleStrategy();
+    private final Trace trace;
+    private final int memberId;
+    private ConsensusModule.Context module;
+
+    private ConsensusModule.State state;
+    private ElectionState electionState;
+    private Cluster.Role role;
+    private long woke;
+    private long lateNs;
+    private volatile long leadershipTermId = -1;
+    private volatile long commitPosition = -1;
+    private volatile long longestStallNs;
+
+    ModuleWatch(final Trace trace, final int memberId) {
+        this.trace = trace;
+        this.memberId = memberId;
+    }
+
+    /** Before the module starts: whose counters to look at. */
+    void watch(final ConsensusModule.Context context) {
+        module = context;
+    }
+
+    /** As the last cycle left it; -1 before there was one. */
+    long leadershipTermId() {
+        return leadershipTermId;
+    }
+
+    /** As the last cycle left it; -1 before there was one. */
+    long commitPosition() {
+        return commitPosition;
+    }
+
+    long longestStallNs() {
+        return longestStallNs;
+    }
+
+    @Override
+    public void idle(final int workCount) {
+        beforeIdle();
+        final long begin = System.nanoTime();
+        idleStrategy.idle(workCount);
+        afterIdle(begin);
+    }
+
+    @Override
+    public void idle() {
+        beforeIdle();
+        final long begin = System.nanoTime();
+        idleStrategy.idle();
+        afterIdle(begin);
+    }
+
+    @Override
+    public void reset() {
+        idleStrategy.reset();
+    }
+
+    /** The module ends within a cycle: that may have been a long one. */
+    void beforeEnd() {
+        measureStall();
+    }
+
+    private void beforeIdle() {
+        measureStall();
+        look();
+    }
+
+    private void measureStall() {
+        final long stallNs = woke == 0 ? 0 : System.nanoTime() - woke + lateNs;
+        longestStallNs = Math.max(longestStallNs, stallNs);
+        if (stallNs >= STALL_REPORT_NS) {
+            trace.event("loop-stall", "stall_ns", stallNs, "longest_stall_ns", longestStallNs);
+        }
+    }
+
+    private void afterIdle(final long begin) {
+        woke = System.nanoTime();
+        lateNs = Math.max(0, woke - begin - MAX_PARK_NS);
+    }
+
+    private void look() {
+        if (!isOpen(module.electionStateCounter()) || !isOpen(module.leadershipTermIdCounter())) {
+            return;
+        }
+        leadershipTermId = module.leadershipTermIdCounter().get();
+        if (isOpen(module.commitPositionCounter())) {
+            commitPosition = module.commitPositionCounter().get();
+        }
+        lookAtState(ConsensusModule.State.get(module.moduleStateCounter().get()));
+        lookAtRole(Cluster.Role.get((int)module.clusterNodeRoleCounter().get()));
+        lookAtElection(ElectionState.get(module.electionStateCounter().get()));
+    }
+
+    private void lookAtState(final ConsensusModule.State found) {
+        if (found != state) {
+            if (state != null) {
+                trace.event("module_state", "old", state.name(), "new", found.name());
+            }
+            state = found;
+        }
+    }
+
+    private void lookAtRole(final Cluster.Role found) {
+        if (found != role) {
+            if (role != null) {
+                trace.event("role", "old", role.name(), "new", found.name());
+            }
+            role = found;
+        }
+    }
+
+    /** Who leads is told only of this member: no counter says whom it follows. */
+    private void lookAtElection(final ElectionState found) {
+        if (found == electionState) {
+            return;
+        }
+        electionState = found;
+        if (found == ElectionState.CLOSED && role == Cluster.Role.LEADER) {
+            trace.event("election_state", "state", found.name(), "leadership_term_id", leadershipTermId,
+                "log_position", commitPosition, "leader_member_id", memberId);
+        } else {
+            trace.event("election_state", "state", found.name(), "leadership_term_id", leadershipTermId,
+                "log_position", commitPosition);
+        }
+    }
+
+    private static boolean isOpen(final Counter counter) {
+        return counter != null && !counter.isClosed();
+    }
+}

@@ -1,0 +1,67 @@
+package upheaval;
+
+import io.aeron.driver.DefaultNameResolver;
+import io.aeron.driver.MediaDriver;
+import io.aeron.driver.NameResolver;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.net.InetAddress;
+import java.util.Map;
+
+/**
+ * What this member dials for an endpoint of another: the address of a proxy where it is given one, the endpoint itself
+ * where not.
+ */
+final class Names implements NameResolver {
+    private final Map<String, String> dialled;
+
+    Names(final Map<String, String> dialled) {
+        this.dialled = Map.copyOf(dialled);
+    }
+
+    @Override
+    public InetAddress resolve(final String name, final String uriParamName, final boolean isReResolution) {
+        return DefaultNameResolver.INSTANCE.resolve(name, uriParamName, isReResolution);
+    }
+
+    @Override
+    public String lookup(final String name, final String uriParamName, final boolean isReLookup) {
+        return dialled.getOrDefault(name, name);
+    }
+
+    /**
+     * Let a driver dial by these names. From 1.50 on it wants a resolver that is an agent, too; before, there is no such
+     * type: so what it wants is found out while it runs.
+     */
+    void install(final MediaDriver.Context driver) {
+        for (final Method method : MediaDriver.Context.class.getMethods()) {
+            if (method.getName().equals("nameResolver") && method.getParameterCount() == 1) {
+                final Class<?> wanted = method.getParameterTypes()[0];
+                invoke(method, driver, wanted.isInstance(this) ? this : as(wanted));
+                return;
+            }
+        }
+        throw new IllegalStateException("this media driver takes no name resolver");
+    }
+
+    /** This resolver, with the rest of a wider interface as the interface itself has it. */
+    private Object as(final Class<?> wanted) {
+        final InvocationHandler handler = (proxy, method, arguments) -> {
+            if (method.isDefault() && !method.getDeclaringClass().isInstance(this)) {
+                return InvocationHandler.invokeDefault(proxy, method, arguments);
+            }
+            return method.getDeclaringClass().isInstance(this) ? method.invoke(this, arguments) : null;
+        };
+        return Proxy.newProxyInstance(wanted.getClassLoader(), new Class<?>[] {wanted}, handler);
+    }
+
+    private static void invoke(final Method method, final Object target, final Object argument) {
+        try {
+            method.invoke(target, argument);
+        } catch (final IllegalAccessException | InvocationTargetException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+}

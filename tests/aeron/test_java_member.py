@@ -1,0 +1,188 @@
+"""The member program of Aeron's own, alone in its cluster, and the bridge for its clients."""
+
+import struct
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from support.java_members import Bridge, JavaMember, program, properties_text
+from upheaval.checkers.recordings import snapshot_entries
+from upheaval_node.cluster.module_state import ControlToggle
+from upheaval_node.counters import CLUSTER_NODE_ROLE, SNAPSHOT_COUNT
+from upheaval_node.service.services.encoding import Operation, Request, Status
+from upheaval_node.service.services.timers import FIRED
+from upheaval_node.types import ClusterRole
+
+VERSIONS: Final = ("1.51.0", "1.47.4")
+_LONG: Final = struct.Struct("<q")
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_member_goes_on_from_its_snapshot_and_ends_in_good_order(version: str, tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0", version=version) as member, Bridge(tmp_path) as bridge:
+        member.start_and_lead()
+        assert member.counter(CLUSTER_NODE_ROLE) == ClusterRole.LEADER
+        with bridge.session(member.ingress) as session:
+            assert (session.leadership_term_id, session.leader) == (0, 0)
+            for number in range(100):
+                answer = session.ask(Request(number, Operation.WRITE, f"k{number % 7}", b"%d" % number))
+                assert answer.status is Status.OK
+            member.order(ControlToggle.SNAPSHOT)
+            member.wait(lambda: member.counter(SNAPSHOT_COUNT) == 1, "no snapshot is taken")
+            session.ask(Request(100, Operation.APPEND, "list", b"after"))
+        assert member.stop() == 0, member.last_lines()
+
+        member.start_and_lead()
+        with bridge.session(member.ingress) as session:
+            assert session.leadership_term_id == 1
+            assert session.ask(Request(101, Operation.READ, "k0")).value == b"98"
+            assert session.ask(Request(102, Operation.READ_LIST, "list")).values == (b"after",)
+        assert member.stop() == 0, member.last_lines()
+        assert bridge.end() == 0
+        assert_told(member)
+        assert (member.folder / "out").read_bytes() == b""
+
+
+def assert_told(member: JavaMember) -> None:
+    """What the trace has of two orderly lives of one member."""
+    trace = member.trace()
+    starts = [each for each in trace if each["event"] == "process-start"]
+    assert [(each["run"], each["component"], each["version"]) for each in starts] == [
+        ("5eed", "all", member.version)
+    ] * 2
+    assert len({each["pid"] for each in trace}) == 2
+    ends = [(each["status"], each["reason"]) for each in trace if each["event"] == "process-end"]
+    assert ends == [(0, "SIGTERM")] * 2
+    assert trace[-1]["event"] == "process-end"
+    terms = [each for each in trace if each["event"] == "leadership_term"]
+    assert [(each["leadership_term_id"], each["leader_member_id"], each["source"]) for each in terms] == [
+        (0, 0, "log"),
+        (1, 0, "log"),
+    ]
+    states = [each["state"] for each in trace if each["event"] == "election_state"]
+    assert states.count("INIT") == states.count("LEADER_READY") == states.count("CLOSED") == 2
+    assert [(each["old"], each["new"]) for each in trace if each["event"] == "role"] == [("FOLLOWER", "LEADER")] * 2
+    module = [each["new"] for each in trace if each["event"] == "module_state"]
+    assert module == ["ACTIVE", "SNAPSHOT", "ACTIVE", "ACTIVE"]
+    times = [each["ts"] for each in trace]
+    assert times == sorted(times)
+    snapshots = snapshot_entries(member.folder / "cluster" / "recording.log")
+    assert len(snapshots) == 2, snapshots
+
+
+def test_a_cluster_that_is_told_to_shut_down_says_where_it_ended(tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0", service="timers,ledger") as member:
+        member.start_and_lead()
+        member.order(ControlToggle.SHUTDOWN)
+        assert member.ended() == 0, member.last_lines()
+        end = member.last("cluster-end")
+        told = [each for each in member.trace() if each["event"] == "service-terminate"]
+        places = sorted((each["service_id"], each["log_position"]) for each in told)
+        assert places == [(0, end["log_position"]), (1, end["log_position"])]
+        assert end["log_position"] > 0
+        assert (end["leadership_term_id"], end["requested_term_id"], end["services"]) == (0, 0, 2)
+        assert member.last("process-end")["status"] == 0
+        snapshots = snapshot_entries(member.folder / "cluster" / "recording.log")
+        assert {position for _, position, _ in snapshots} == {end["log_position"]}
+
+
+def test_timers_fire_on_a_real_member(tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0", service="timers") as member, Bridge(tmp_path) as bridge:
+        member.start_and_lead()
+        with bridge.session(member.ingress) as session:
+            session.ask(Request(1, Operation.SCHEDULE_TIMER, "group", _LONG.pack(20)))
+            session.ask(Request(2, Operation.SCHEDULE_TIMER, "group", _LONG.pack(3_600_000)))
+            assert session.ask(Request(3, Operation.CANCEL_TIMER, "", _LONG.pack(2))).status is Status.OK
+            ids = iter(range(4, 10_000))
+
+            def fired() -> bool:
+                return bool(session.ask(Request(next(ids), Operation.READ_TIMERS, "group")).values)
+
+            member.wait(fired, "the timer does not fire")
+            values = session.ask(Request(10_000, Operation.READ_TIMERS, "group")).values
+            assert values is not None
+            [(timer_id, deadline, fired_at, count)] = [FIRED.unpack(value) for value in values]
+            assert (timer_id, count) == (1, 1)
+            assert fired_at >= deadline
+
+
+def test_what_a_service_raises_is_traced_and_the_log_goes_on(tmp_path: Path) -> None:
+    """The balances of a thousand accounts with long names fit into no answer."""
+    with JavaMember(tmp_path / "member-0", service="ledger") as member, Bridge(tmp_path) as bridge:
+        member.start_and_lead()
+        with bridge.session(member.ingress) as session:
+            for number in range(520):
+                name = f"{number:04}".ljust(1020, "x")
+                request = Request(number, Operation.TRANSFER, f"{name}-a", _LONG.pack(1), f"{name}-b".encode())
+                assert session.ask(request).status is Status.OK
+            for number in range(3):
+                session.tell(b"O", b"".join((_LONG.pack(1000 + number), b"\x0b\x01", bytes(2), b"\xff" * 8)))
+            assert session.ask(Request(2000, Operation.TRANSFER, "a", _LONG.pack(1), b"b")).status is Status.OK
+        raised = [each for each in member.trace() if each["event"] == "service-raised"]
+        assert [each["count"] for each in raised] == [1, 2]
+        assert {(each["service_id"], each["callback"]) for each in raised} == {(0, "onSessionMessage")}
+        assert raised[0]["error"].startswith("IllegalStateException: response of ")
+        assert raised[0]["where"].startswith("Response.java:")
+        assert "upheaval.services.Response.encode" in raised[0]["traceback"]
+        assert raised[1]["traceback"] is None
+        assert raised[0]["log_position"] > 0
+
+
+def test_a_member_that_cannot_start_says_why_and_the_running_one_goes_on(tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0") as member, JavaMember(tmp_path / "second") as second:
+        member.start_and_lead()
+        second.properties["folder"] = str(member.folder)
+        second.start()
+        assert second.ended() == 7, second.last_lines()
+        end = member.last("process-end")
+        assert end["status"] == 7
+        assert second.process is not None
+        assert end["pid"] == second.process.pid
+        assert end["reason"].startswith("start: ")
+        assert member.process is not None
+        assert member.process.poll() is None
+        assert member.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"sync.level": None}, "member: missing property 'sync.level'"),
+        ({"synclevel": "1"}, "member: unknown property 'synclevel'"),
+        ({"max.sessions": "many"}, "member: property 'max.sessions': expected a number, got 'many'"),
+        ({"service": "echo"}, "member: unknown service 'echo': use ledger, timers, workbench"),
+        ({"member.id": "3"}, "member: property 'members' has no member 3"),
+    ],
+)
+def test_a_configuration_that_makes_no_sense_is_refused_in_one_line(
+    changes: dict[str, str | None], said: str, tmp_path: Path
+) -> None:
+    properties = JavaMember(tmp_path / "member-0").properties | changes
+    file = tmp_path / "member.properties"
+    file.write_text(properties_text({key: value for key, value in properties.items() if value is not None}))
+    done = subprocess.run(program("Member", str(file)), capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{said}\n")
+    assert not (tmp_path / "member-0").exists()
+
+
+def test_a_bridge_gives_back_what_no_cluster_takes(tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0") as member, Bridge(tmp_path) as bridge:
+        member.start_and_lead()
+        with bridge.session(member.ingress) as session, bridge.session(member.ingress) as other:
+            assert session.session_id != other.session_id
+            session.tell(b"X")
+            assert session.hear() == (b"D", b"closed by the client")
+            session.tell(b"O", _LONG.pack(77) + b"rest")
+            assert session.hear() == (b"N", _LONG.pack(77))
+            other.tell(b"O", bytes(1 << 20))
+            kind, text = other.hear()
+            assert kind == b"E"
+            assert b"max" in text
+            assert other.hear() == (b"N", bytes(8))
+            assert other.ask(Request(5, Operation.ECHO, "", b"still here")).value == b"still here"
+            other.tell(b"?")
+            assert other.hear() == (b"", b"")
+        assert bridge.end() == 0
+        assert not bridge.aeron.exists()
