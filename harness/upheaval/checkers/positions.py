@@ -12,7 +12,7 @@ from upheaval.checkers.losses import losses_of
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.protocol_events import quorum_of
 from upheaval.checkers.verdict import Broken, Finding, Verdict
-from upheaval.records import FinalPosition, Manifest, Operation, Outcome, RunFolder, TraceEvent
+from upheaval.records import OWN_SYSTEM, FinalPosition, Manifest, Operation, Outcome, RunFolder, TraceEvent
 from upheaval_node.trace_kinds import TraceKind
 
 _COMMITTED: Final = {"CommitPosition": "log_position", "NewLeadershipTerm": "commit_position"}
@@ -73,6 +73,10 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
     in_run: Told | None = None
     appended: dict[int, tuple[int, Told]] = {}
     last_term = -1
+    for told in _applied(run, manifest):
+        committed = _further(told, committed)
+        if told.ns < end_ns:
+            in_run = _further(told, in_run)
     for member_id, event in _messages(run, members):
         position, term = _position_of(event), event.fields.get("leadership_term_id")
         if position is None or type(term) is not int:
@@ -84,10 +88,9 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
             if event.event == TraceKind.SEND and (before is None or (term, position) > (before[0], before[1].position)):
                 appended[member_id] = term, told
             continue
-        if committed is None or position > committed.position:
-            committed = told
-        if event.ns < end_ns and (in_run is None or position > in_run.position):
-            in_run = told
+        committed = _further(told, committed)
+        if event.ns < end_ns:
+            in_run = _further(told, in_run)
     losses = losses_of(run, manifest)
     replaced = tuple(sorted(losses.replaced))
     # Of an earlier term a member may have had to take back what it had recorded.
@@ -101,6 +104,22 @@ def traced_positions(run: RunFolder, manifest: Manifest) -> TracedPositions:
         replaced=replaced,
         is_lossy=bool(losses.powerless),
     )
+
+
+def _further(told: Told, known: Told | None) -> Told:
+    return told if known is None or told.position > known.position else known
+
+
+def _applied(run: RunFolder, manifest: Manifest) -> Iterator[Told]:
+    """What services had applied when they ended was committed: that is all that traces without messages tell."""
+    if manifest.system == OWN_SYSTEM:
+        return
+    for member_id in range(manifest.members):
+        folder = run.member(member_id)
+        for event in folder.read_trace() if folder.trace.exists() else ():
+            position = event.fields.get("log_position")
+            if event.event == TraceKind.SERVICE_TERMINATE and type(position) is int:
+                yield Told(member_id, event.line, event.ns, position)
 
 
 def _messages(run: RunFolder, members: Sequence[int]) -> Iterator[tuple[int, TraceEvent]]:

@@ -5,9 +5,9 @@ their way are what the service asked for: of a shipped one its replay gives them
 module knows the layout of snapshots (Aeron Cluster: streams 106 and 107); it knows no files.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.replay import ExpectedState, LoggedMessage
@@ -15,6 +15,8 @@ from upheaval_node.errors import DecodeError
 from upheaval_node.protocol import cluster_messages as cm, session_header
 from upheaval_node.protocol.codec import NULL_INT32, Message
 from upheaval_node.types import MAX_POSITION, NULL_VALUE, Position, TermId
+
+Kind = TypeVar("Kind", bound=Message)
 
 REPLAYED_SERVICE: Final = 0
 """The service that a run's manifest names; others of a member are compared between members only."""
@@ -125,24 +127,29 @@ def _first_number(service_id: int) -> int:
 
 
 def service_content(messages: Sequence[bytes]) -> tuple[Content, Sequence[bytes]]:
-    """Markers with the sessions between them, and the state after them. Raises `DecodeError` without an end."""
+    """Markers with the sessions between them in order, and the state after them. Raises `DecodeError` for no end."""
     head: list[Message] = []
     marks = 0
     for index, message in enumerate(messages):
         head.append(_decoded(message))
         marks += isinstance(head[-1], cm.SnapshotMarker)
         if marks == 2:
-            return head, messages[index + 1 :]
+            return _in_order(head, cm.ClientSession, _session_id), messages[index + 1 :]
     raise DecodeError("the snapshot of the service has no end")
 
 
 def module_content(messages: Iterable[bytes]) -> Content:
-    """All of it, timers in order. Raises `DecodeError` when it breaks off."""
+    """All of it, timers and sessions in order. Raises `DecodeError` when it breaks off."""
     content = [_decoded(message) for message in messages]
     if sum(isinstance(each, cm.SnapshotMarker) for each in content) < 2:
         raise DecodeError("the snapshot of the consensus module has no end")
-    timers = iter(sorted((each for each in content if isinstance(each, cm.Timer)), key=_expiry))
-    return [next(timers) if isinstance(each, cm.Timer) else each for each in content]
+    return _in_order(_in_order(content, cm.Timer, _expiry), cm.ClusterSession, _session_id)
+
+
+def _in_order(content: Content, kind: type[Kind], key: Callable[[Kind], Any]) -> Content:
+    """With the messages of a kind, which members keep in any order, sorted among themselves."""
+    ordered = iter(sorted((each for each in content if isinstance(each, kind)), key=key))
+    return [next(ordered) if isinstance(each, kind) else each for each in content]
 
 
 def _decoded(message: bytes) -> Message:
@@ -152,6 +159,10 @@ def _decoded(message: bytes) -> Message:
     if decoded is None:
         raise DecodeError("the snapshot has a message of an unknown kind")
     return decoded
+
+
+def _session_id(session: cm.ClientSession | cm.ClusterSession) -> int:
+    return session.cluster_session_id
 
 
 def _expiry(timer: cm.Timer) -> tuple[int, int]:
@@ -199,7 +210,17 @@ def app_version(content: Content) -> int:
 
 
 def _requests(content: Content) -> Content:
-    return [each for each in content if isinstance(each, cm.Timer | cm.PendingMessageTracker | PendingMessage)]
+    """Without what each member has of its own: how much of its buffer is used, and the term that its service was in."""
+    found: list[Message] = []
+    for each in content:
+        match each:
+            case cm.PendingMessageTracker():
+                found.append(replace(each, pending_message_capacity=0))
+            case PendingMessage():
+                found.append(replace(each, leadership_term_id=0))
+            case cm.Timer():
+                found.append(each)
+    return found
 
 
 def _missing_session(content: Content, place: Place) -> str:
@@ -276,14 +297,24 @@ def _on_their_way(
     content: Content, place: Place, service_id: int, expected: ExpectedState | None
 ) -> tuple[cm.PendingMessageTracker, Content]:
     logged = place.logged.get(service_id, _first_number(service_id))
+    messages = (each for each in content if isinstance(each, PendingMessage))
+    held = [each for each in messages if _service_of(each.cluster_session_id) == service_id]
+    payloads: Sequence[bytes] = [each.payload for each in held]
     if expected is not None and service_id == REPLAYED_SERVICE:
-        payloads: Sequence[bytes] = expected.pending
-    else:
-        held = [each for each in content if isinstance(each, PendingMessage)]
-        payloads = [each.payload for each in held if _service_of(each.cluster_session_id) == service_id]
-    pending = [PendingMessage(0, logged + 1 + index, MAX_POSITION, each) for index, each in enumerate(payloads)]
+        payloads = expected.pending
+    # Our members write no term, Aeron's the one in which the service offered the message.
+    terms = [_term_of(each, place) for each in held]
+    terms += [0] * (len(payloads) - len(terms))
+    pending = [
+        PendingMessage(term, logged + 1 + index, MAX_POSITION, payload)
+        for index, (term, payload) in enumerate(zip(terms, payloads, strict=False))
+    ]
     capacity = _capacity(content, service_id, payloads)
     return cm.PendingMessageTracker(logged + 1 + len(pending), logged, capacity, service_id), pending
+
+
+def _term_of(message: PendingMessage, place: Place) -> int:
+    return message.leadership_term_id if 0 <= message.leadership_term_id <= place.leadership_term_id else 0
 
 
 def _capacity(content: Content, service_id: int, payloads: Sequence[bytes]) -> int:

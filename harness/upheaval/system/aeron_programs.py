@@ -40,11 +40,16 @@ def require_version(version: str) -> None:
         raise UsageError(f"unknown version {version!r} of aeron: use one of {known}{did_you_mean(version, SHA256)}")
 
 
+def jar_path(version: str) -> Path:
+    """Where the jar of a version lies, if it is there."""
+    return _CACHE / f"aeron-all-{version}.jar"
+
+
 @cache
 def jar(version: str = USUAL_VERSION) -> Path:
     """The jar of a version, fetched unless it is there. Raises `HarnessError` with why it cannot be had."""
     require_version(version)
-    path = _CACHE / f"aeron-all-{version}.jar"
+    path = jar_path(version)
     if not path.exists() or _digest(path) != SHA256[version]:
         _fetch(version, path)
     return path

@@ -179,3 +179,33 @@ def test_a_snapshot_that_breaks_off_is_unknown(tmp_path: Path) -> None:
     finding = found_in(log, tmp_path)
     assert finding.verdict is Verdict.UNKNOWN
     assert "member 1, consensus module at position" in finding.detail
+
+
+def test_members_of_aeron_keep_sessions_in_any_order_and_tell_how_much_of_a_buffer_is_used() -> None:
+    log = pending_log()
+    judge = judge_of(log)
+    content = list(snapshot_fields.module_content(log.snapshots[1][-1].module))
+    payloads = [each.payload for each in content if isinstance(each, PendingMessage)]
+    used = sum(8 + 32 + len(payload) + 7 & -8 for payload in payloads)
+    assert used > 0
+
+    def with_capacity(capacity: int) -> Content:
+        holders = cm.ConsensusModule | cm.PendingMessageTracker
+        return [
+            replace(each, pending_message_capacity=capacity) if isinstance(each, holders) else each for each in content
+        ]
+
+    assert judge(with_capacity(used)) == ""
+    for wrong in (used - 8, used + 1, 0):
+        assert "pending_message_capacity" in judge(with_capacity(wrong))
+
+
+def test_sessions_of_a_service_may_be_in_any_order() -> None:
+    sessions = [cm.ClientSession(number, 102, "aeron:udp?endpoint=c:1", b"") for number in (1, 2)]
+    begin = cm.SnapshotMarker(2, 0, 0, 0, cm.SnapshotMark.BEGIN, 0, 1)
+    end = replace(begin, mark=cm.SnapshotMark.END)
+    found = [
+        snapshot_fields.service_content([cm.SCHEMA.encode(each) for each in (begin, *order, end)])[0]
+        for order in (sessions, sessions[::-1])
+    ]
+    assert found[0] == found[1]

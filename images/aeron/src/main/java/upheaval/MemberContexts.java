@@ -51,6 +51,7 @@ final class MemberContexts {
         return new Archive.Context()
             .aeronDirectoryName(config.aeronDirectory)
             .archiveDir(config.folder.resolve("archive").toFile())
+            .archiveId(config.memberId)
             .threadingMode(ArchiveThreadingMode.SHARED)
             .idleStrategySupplier(MemberContexts::idleStrategy)
             .controlChannel("aeron:udp?endpoint=" + config.archiveEndpoint)

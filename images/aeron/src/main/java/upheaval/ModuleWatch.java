@@ -140,7 +140,8 @@ final class ModuleWatch implements IdleStrategy {
             return;
         }
         electionState = found;
-        if (found == ElectionState.CLOSED && role == Cluster.Role.LEADER) {
+        // Its term is begun by an entry in the log right after LEADER_READY.
+        if (found == ElectionState.LEADER_READY || found == ElectionState.CLOSED && role == Cluster.Role.LEADER) {
             trace.event("election_state", "state", found.name(), "leadership_term_id", leadershipTermId,
                 "log_position", commitPosition, "leader_member_id", memberId);
         } else {
