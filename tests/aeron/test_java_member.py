@@ -1,21 +1,30 @@
 """The member program of Aeron's own, alone in its cluster, and the bridge for its clients."""
 
+import signal
+import socket
 import struct
 import subprocess
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from support.java_members import Bridge, JavaMember, program, properties_text
+from support.java_members import LEADER, TIMEOUT_S, Bridge, JavaMember, cluster_of, program, properties_text
 from upheaval.checkers.recordings import snapshot_entries
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import CLUSTER_NODE_ROLE, SNAPSHOT_COUNT
+from upheaval_node.protocol.constants import CONSENSUS_STREAM_ID
 from upheaval_node.service.services.encoding import Operation, Request, Status
 from upheaval_node.service.services.timers import FIRED
 from upheaval_node.types import ClusterRole
 
 VERSIONS: Final = ("1.51.0", "1.47.4")
+CLIENT_HEARTBEAT: Final = 11
+"""The type of the counters in which Aeron's clients write the time."""
+_SETUP: Final = b"\x05\x00"
+_STREAM: Final = struct.Struct("<i")
 _LONG: Final = struct.Struct("<q")
 
 
@@ -146,6 +155,36 @@ def test_a_member_that_cannot_start_says_why_and_the_running_one_goes_on(tmp_pat
         assert member.stop() == 0
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_member_dials_what_it_is_told_for_an_endpoint_of_another(version: str, tmp_path: Path) -> None:
+    with (
+        JavaMember(tmp_path / "member-0", version=version) as member,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as proxy,
+    ):
+        proxy.bind(("127.0.0.1", 0))
+        proxy.settimeout(TIMEOUT_S)
+        other = [f"127.0.0.1:{number}" for number in range(1, 6)]
+        member.properties["members"] += f"|1,{','.join(other)}"
+        member.properties[f"name.{other[1].replace(':', '=')}"] = f"127.0.0.1:{proxy.getsockname()[1]}"
+        member.start()
+        datagram = proxy.recv(65536)
+        assert datagram[6:8] == _SETUP, datagram
+        assert _STREAM.unpack_from(datagram, 16) == (CONSENSUS_STREAM_ID,)
+        assert member.stop() == 0, member.last_lines()
+
+
+def test_a_member_that_starves_ends_itself_and_says_why(tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0") as member:
+        member.start_and_lead()
+        assert member.process is not None
+        member.process.send_signal(signal.SIGSTOP)
+        member.wait(lambda: time.time() * 1000 - member.counter(CLIENT_HEARTBEAT) > 11_000, "it does not stand still")
+        member.process.send_signal(signal.SIGCONT)
+        assert member.ended() == 7, member.last_lines()
+        assert member.last("loop-stall")["stall_ns"] > 10_000_000_000
+        assert "service interval exceeded" in member.last("process-end")["reason"]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
@@ -165,6 +204,44 @@ def test_a_configuration_that_makes_no_sense_is_refused_in_one_line(
     done = subprocess.run(program("Member", str(file)), capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{said}\n")
     assert not (tmp_path / "member-0").exists()
+
+
+def test_a_session_goes_on_with_the_new_leader(tmp_path: Path) -> None:
+    with ExitStack() as open_members, Bridge(tmp_path) as bridge:
+        members = [open_members.enter_context(member) for member in cluster_of(tmp_path, 3)]
+        for member in members:
+            member.start()
+        leader = leader_of(members)
+        with bridge.session(leader.ingress) as session:
+            assert session.leader == leader.id
+            assert session.ask(Request(1, Operation.WRITE, "k", b"kept")).status is Status.OK
+            assert leader.stop() == 0, leader.last_lines()
+            rest = [member for member in members if member is not leader]
+            successor = leader_of(rest)
+            kind, body = session.hear()
+            assert kind == b"L", (kind, body)
+            term, leader_id, session_id = LEADER.unpack(body)
+            assert term > session.leadership_term_id
+            assert (leader_id, session_id) == (successor.id, session.session_id)
+            assert session.ask(Request(2, Operation.READ, "k")).value == b"kept"
+        for member in rest:
+            assert_follows(member, [leader.id, successor.id])
+        assert [member.stop() for member in rest] == [0, 0]
+
+
+def assert_follows(member: JavaMember, leaders: list[int]) -> None:
+    """The log tells it of these leaders, one after the other."""
+
+    def told() -> list[int]:
+        return [each["leader_member_id"] for each in member.trace() if each["event"] == "leadership_term"]
+
+    member.wait(lambda: len(told()) >= len(leaders), "the log does not tell of the leaders")
+    assert told() == leaders
+
+
+def leader_of(members: list[JavaMember]) -> JavaMember:
+    members[0].wait(lambda: any(member.leads for member in members), "nobody leads")
+    return next(member for member in members if member.leads)
 
 
 def test_a_bridge_gives_back_what_no_cluster_takes(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ _OPENS: Final = (
 )
 _SMALL: Final = ("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _LENGTH: Final = struct.Struct("<i")
-_LEADER: Final = struct.Struct("<qiq")
+LEADER: Final = struct.Struct("<qiq")
 
 
 def program(name: str, *arguments: str, version: str = VERSION) -> list[str]:
@@ -41,7 +41,10 @@ def aeron_directory(folder: Path) -> Path:
 
 
 class JavaMember:
-    """The only member of its cluster. Ends with the `with`, and leaves nothing in shared memory."""
+    """The only member of its cluster, or one of those that `cluster_of` makes.
+
+    Ends with the `with`, and leaves nothing in shared memory.
+    """
 
     def __init__(self, folder: Path, *, service: str = "workbench", version: str = VERSION) -> None:
         self.folder = folder
@@ -49,10 +52,12 @@ class JavaMember:
         self.aeron = aeron_directory(folder)
         base = choose_base_port(1)
         endpoints = [f"127.0.0.1:{base + number}" for number in range(6)]
+        self.id = 0
+        self.endpoints = endpoints[:5]
         self.ingress = f"0={endpoints[0]}"
         self.properties = {
             "member.id": "0",
-            "members": f"0,{','.join(endpoints[:5])}",
+            "members": f"0,{','.join(self.endpoints)}",
             "folder": str(folder),
             "aeron.dir": str(self.aeron),
             "replication.endpoint": endpoints[5],
@@ -85,7 +90,13 @@ class JavaMember:
         begun = self.count("process-start")
         self.start()
         self.wait(lambda: self.count("process-start") > begun, "the member does not start")
-        self.wait(lambda: self.last("election_state").get("leader_member_id") == 0, "the member does not lead")
+        self.wait(lambda: self.leads, "the member does not lead")
+
+    @property
+    def leads(self) -> bool:
+        """Whether it is the leader and its election is over."""
+        told = self.last("election_state")
+        return (told.get("state"), told.get("leader_member_id")) == ("CLOSED", self.id)
 
     def stop(self) -> int:
         """End it by SIGTERM; returns its exit status."""
@@ -167,6 +178,18 @@ class JavaMember:
         shutil.rmtree(self.aeron, ignore_errors=True)
 
 
+def cluster_of(folder: Path, count: int) -> list[JavaMember]:
+    """Members of one cluster, with time-outs of an impatient one."""
+    members = [JavaMember(folder / f"member-{number}") for number in range(count)]
+    told = "|".join(f"{number},{','.join(member.endpoints)}" for number, member in enumerate(members))
+    ingress = ",".join(f"{number}={member.endpoints[0]}" for number, member in enumerate(members))
+    for number, member in enumerate(members):
+        member.id = number
+        member.ingress = ingress
+        member.properties |= {"members": told, "member.id": str(number), "leader.heartbeat.timeout.ms": "2000"}
+    return members
+
+
 def properties_text(properties: Mapping[str, str]) -> str:
     """A properties file, escaped as Java wants it."""
 
@@ -225,7 +248,7 @@ class BridgeSession:
         self.tell(b"C", ingress.encode())
         kind, body = self.hear()
         assert kind == b"L", (kind, body)
-        self.leadership_term_id, self.leader, self.session_id = _LEADER.unpack(body)
+        self.leadership_term_id, self.leader, self.session_id = LEADER.unpack(body)
 
     def tell(self, kind: bytes, body: bytes = b"") -> None:
         """Send one frame."""

@@ -115,7 +115,7 @@ class CommitRules:
     def said(self) -> str:
         """What the promise rests on, when nothing broke it."""
         shown = ", ".join(f"{term}: {mark.position}" for term, mark in sorted(self._committed.items())[-8:])
-        return f"{len(self._committed)} terms with a commit position ({shown})"
+        return f"{len(self._committed)} terms with a commit position" + (f" ({shown})" if shown else "")
 
     # --- messages ---
 

@@ -64,7 +64,7 @@ def replay_own(
     if why_not:
         return OwnReplay(why_not=why_not)
     source, folder = Path(manifest.source).absolute(), run.path.absolute()
-    order = Order(manifest.service, str(source), str(folder), log_member, log_end, CONDITIONS)
+    order = Order(manifest.service, str(source), str(folder), log_member, log_end, CONDITIONS, count=COMPARED)
     try:
         return _judge(order, states)
     except CannotReplay as error:
@@ -86,16 +86,11 @@ def _judge(order: Order, states: Iterable[Sequence[bytes]]) -> OwnReplay:
     if found.difference:
         return found
     try:
-        return replace(found, parted=_parted(order))
+        other = ask(replace(order, task=Task.SAMPLES, changed=()))
     except CannotReplay as error:
         return replace(found, why_not_parted=str(error))
-
-
-def _parted(order: Order) -> int:
-    asked = replace(order, task=Task.SAMPLES, count=COMPARED)
-    one, other = ask(asked), ask(replace(asked, changed=()))
-    differing = (index for index, state in one["samples"].items() if state != other["samples"][index])
-    return min((one["positions"][index] for index in differing), default=-1)
+    differing = (index for index, state in told["samples"].items() if state != other["samples"][index])
+    return replace(found, parted=min((other["positions"][index] for index in differing), default=-1))
 
 
 def ask(order: Order, states: Iterable[Sequence[bytes]] = (), timeout_s: float = TIMEOUT_S) -> dict[str, Any]:

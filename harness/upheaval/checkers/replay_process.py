@@ -2,11 +2,11 @@
 
 It runs under the conditions that its order asks for, and does one of these:
 
-- `judge`: read the whole log, and tell the state at each snapshot that the log asks for. Then a copy that begins with
-  the last of these snapshots reads the rest of the log, and both are given requests of the log once more: what a
-  snapshot forgets shows in the answers. The same is done where most sessions were open, because what belongs to closed
-  ones does not show at the end. Another copy that reads the whole log must answer as the first one does, or answers say
-  nothing. Each copy is in a child of the process.
+- `judge`: read the whole log, and tell the state at each snapshot that the log asks for, and samples. Then a copy that
+  begins with the last of these snapshots reads the rest of the log, and both are given requests of the log once more:
+  what a snapshot forgets shows in the answers. The same is done where most sessions were open, because what belongs to
+  closed ones does not show at the end. Another copy that reads the whole log must answer as the first one does, or
+  answers say nothing. Each copy is in a child of the process.
 - `forms`: the canonical forms of states that it is given.
 - `samples`: the states at some entries of the log.
 - `show`: one entry, what came of it, and the state after it.
@@ -105,7 +105,7 @@ def _judge(order: Order, log: Sequence[LoggedMessage]) -> dict[str, object]:
         told |= {"difference": difference, "position": state.position}
         if difference:
             break
-    return told
+    return told | _apart(lambda: _samples(order, log))
 
 
 def _states(service: str, log: Sequence[LoggedMessage]) -> tuple[dict[str, object], list[ExpectedState]]:

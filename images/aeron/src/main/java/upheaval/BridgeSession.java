@@ -206,7 +206,9 @@ final class BridgeSession implements EgressListener {
         final int leaderMemberId,
         final EventCode code,
         final String detail) {
-        frames.text('E', code + " " + detail);
+        if (code != EventCode.OK) {
+            frames.text('E', code + " " + detail);
+        }
     }
 
     @Override
