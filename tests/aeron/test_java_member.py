@@ -11,7 +11,16 @@ from typing import Final
 
 import pytest
 
-from support.java_members import LEADER, TIMEOUT_S, Bridge, JavaMember, cluster_of, program, properties_text
+from support.java_members import (
+    LEADER,
+    TIMEOUT_S,
+    Bridge,
+    BridgeSession,
+    JavaMember,
+    cluster_of,
+    program,
+    properties_text,
+)
 from upheaval.checkers.recordings import snapshot_entries
 from upheaval_node.cluster.module_state import ControlToggle
 from upheaval_node.counters import CLUSTER_NODE_ROLE, SNAPSHOT_COUNT
@@ -155,6 +164,35 @@ def test_a_member_that_cannot_start_says_why_and_the_running_one_goes_on(tmp_pat
         assert member.stop() == 0
 
 
+def test_a_member_whose_service_cannot_read_its_snapshot_ends(tmp_path: Path) -> None:
+    with JavaMember(tmp_path / "member-0", service="timers") as member, Bridge(tmp_path) as bridge:
+        member.start_and_lead()
+        with bridge.session(member.ingress) as session:
+            session.ask(Request(1, Operation.SCHEDULE_TIMER, "group", _LONG.pack(3_600_000)))
+            member.order(ControlToggle.SNAPSHOT)
+            member.wait(lambda: member.counter(SNAPSHOT_COUNT) == 1, "no snapshot is taken")
+        assert member.stop() == 0, member.last_lines()
+        member.properties["service"] = "ledger"
+        member.start()
+        assert member.ended() == 7, member.last_lines()
+        raised = member.last("service-raised")
+        assert raised["callback"] == "onStart"
+        assert "is not one of a ledger" in raised["error"]
+        assert member.last("process-end")["reason"].startswith("module: ")
+
+
+def test_a_member_whose_port_is_taken_ends_and_says_so(tmp_path: Path) -> None:
+    with (
+        JavaMember(tmp_path / "member-0") as member,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other,
+    ):
+        host, _, port = member.endpoints[1].partition(":")
+        other.bind((host, int(port)))
+        member.start()
+        assert member.ended() == 7, member.last_lines()
+        assert "in use" in member.last("process-end")["reason"]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_member_dials_what_it_is_told_for_an_endpoint_of_another(version: str, tmp_path: Path) -> None:
     with (
@@ -261,5 +299,9 @@ def test_a_bridge_gives_back_what_no_cluster_takes(tmp_path: Path) -> None:
             assert other.ask(Request(5, Operation.ECHO, "", b"still here")).value == b"still here"
             other.tell(b"?")
             assert other.hear() == (b"", b"")
+        lost = BridgeSession(bridge.port)
+        lost.tell(b"C", b"nonsense")
+        assert lost.hear()[0] == b"D"
+        lost.close()
         assert bridge.end() == 0
         assert not bridge.aeron.exists()

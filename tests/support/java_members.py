@@ -216,7 +216,9 @@ class Bridge:
 
     def session(self, ingress: str) -> "BridgeSession":
         """A session that is connected."""
-        return BridgeSession(self.port, ingress)
+        session = BridgeSession(self.port)
+        session.connect(ingress)
+        return session
 
     def end(self) -> int:
         """End it as who started it does: by the end of its input. Returns its exit status."""
@@ -242,9 +244,13 @@ class Bridge:
 class BridgeSession:
     """One connection to a bridge; every call waits for its answer."""
 
-    def __init__(self, port: int, ingress: str) -> None:
+    def __init__(self, port: int) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), TIMEOUT_S)
         self._file = self._socket.makefile("rb")
+        self.leadership_term_id = self.leader = self.session_id = -1
+
+    def connect(self, ingress: str) -> None:
+        """To a cluster, which must be there."""
         self.tell(b"C", ingress.encode())
         kind, body = self.hear()
         assert kind == b"L", (kind, body)

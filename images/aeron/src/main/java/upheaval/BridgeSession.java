@@ -5,7 +5,6 @@ import io.aeron.Publication;
 import io.aeron.cluster.client.AeronCluster;
 import io.aeron.cluster.client.EgressListener;
 import io.aeron.cluster.codecs.EventCode;
-import io.aeron.exceptions.AeronException;
 import io.aeron.logbuffer.Header;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
@@ -107,7 +106,15 @@ final class BridgeSession implements EgressListener {
             throw new IOException("duplicate connect");
         }
         isAsked = true;
-        connecting = AeronCluster.asyncConnect(new AeronCluster.Context()
+        try {
+            connecting = asyncConnect(ingressEndpoints);
+        } catch (final RuntimeException error) {
+            bye(Errors.text(error));
+        }
+    }
+
+    private AeronCluster.AsyncConnect asyncConnect(final String ingressEndpoints) {
+        return AeronCluster.asyncConnect(new AeronCluster.Context()
             .aeron(aeron)
             .ownsAeronClient(false)
             .ingressChannel(INGRESS_CHANNEL)
@@ -156,7 +163,7 @@ final class BridgeSession implements EgressListener {
         }
         try {
             return connecting != null ? pollConnect() : cluster != null ? pollCluster() : 0;
-        } catch (final AeronException error) {
+        } catch (final RuntimeException error) {
             leave();
             bye(Errors.text(error));
             return 1;

@@ -10,6 +10,7 @@ final class Ending {
     private final CountDownLatch begun = new CountDownLatch(1);
     private boolean isOrdered;
     private boolean isExpected;
+    private boolean isDefect;
     private String reason;
     private String hook;
     private String fatal;
@@ -40,6 +41,12 @@ final class Ending {
         begun.countDown();
     }
 
+    /** A component is broken by an error that nobody foresaw, and may stand still. */
+    synchronized void onDefect(final String component, final String text) {
+        isDefect |= reason == null;
+        onTermination(component, text, false);
+    }
+
     /** Something after which components will end. */
     synchronized void onFatal(final String component, final String text) {
         if (fatal == null) {
@@ -59,7 +66,7 @@ final class Ending {
 
     /** Whether whoever is outside wants the end, or the cluster. */
     synchronized Status status() {
-        return isOrdered || isExpected ? Status.OK : Status.TERMINATED;
+        return isOrdered || isExpected ? Status.OK : isDefect ? Status.INTERNAL_ERROR : Status.TERMINATED;
     }
 
     /** In words. */

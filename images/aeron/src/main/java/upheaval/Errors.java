@@ -27,8 +27,10 @@ final class Errors implements ErrorHandler {
             return;
         }
         error.printStackTrace();
-        if (error instanceof AeronException || error instanceof Error) {
+        if (error instanceof AeronException) {
             ending.onFatal(component, text(error));
+        } else if (error instanceof Error) {
+            ending.onDefect(component, text(error));
         }
     }
 

@@ -16,8 +16,10 @@ final class Frames {
     private static final int MAX_FRAME_LENGTH = 4 * 1024 * 1024;
 
     private final SocketChannel socket;
-    /** From 0 to its position, what has come and is not taken yet. */
+    /** Up to its position, what has come. */
     private ByteBuffer in = allocate(INITIAL_LENGTH);
+    /** How much of it is taken. */
+    private int taken;
     /** From 0 to its position, what has still to be sent. */
     private ByteBuffer out = allocate(INITIAL_LENGTH);
 
@@ -27,36 +29,36 @@ final class Frames {
 
     /** Read what has come; gives the number of bytes, -1 at the end of the connection. */
     int receive() throws IOException {
-        if (!in.hasRemaining()) {
-            return 0;
+        if (taken > 0) {
+            in.flip().position(taken);
+            in.compact();
+            taken = 0;
         }
-        return socket.read(in);
+        return in.hasRemaining() ? socket.read(in) : 0;
     }
 
     /** The next whole frame, its kind first, or null. It stays the next one until {@link #take}. */
     byte[] peek() throws IOException {
-        if (in.position() < HEADER_LENGTH) {
+        final int come = in.position() - taken;
+        if (come < HEADER_LENGTH) {
             return null;
         }
-        final int length = in.getInt(0);
+        final int length = in.getInt(taken);
         if (length < 1 || length > MAX_FRAME_LENGTH) {
             throw new IOException("frame of " + length + " bytes, limit is " + MAX_FRAME_LENGTH);
         }
-        if (in.position() < Integer.BYTES + length) {
-            in = withRoom(in, Integer.BYTES + length - in.position());
+        if (come < Integer.BYTES + length) {
+            in = withRoom(in, Integer.BYTES + length - come);
             return null;
         }
         final byte[] frame = new byte[length];
-        in.get(Integer.BYTES, frame);
+        in.get(taken + Integer.BYTES, frame);
         return frame;
     }
 
     /** Be done with the frame that {@link #peek} gave. */
     void take() {
-        final int end = in.position();
-        final int begin = Integer.BYTES + in.getInt(0);
-        in.position(begin).limit(end);
-        in.compact();
+        taken += Integer.BYTES + in.getInt(taken);
     }
 
     /** Begin a frame with a body of that length, which is to be put into the buffer. */
