@@ -137,6 +137,16 @@ def test_a_right_service_is_valid_and_says_what_was_not_checked(tmp_path: Path) 
     assert [each["promise"] for each in report.to_fields()["not_checked"]] == list(whys)
 
 
+def test_a_service_is_asked_once_more_in_open_sessions_only(tmp_path: Path) -> None:
+    with Cluster("locks:Seated", SERVICES, runtime="simulated", folder=tmp_path / "run") as cluster:
+        for client in (cluster.client(), cluster.client()):
+            for _ in range(REQUESTS // 2):
+                client.request(b"{}")
+            client.close()
+        report = cluster.verify()
+    assert report.verdict is Verdict.VALID, report
+
+
 def test_without_a_snapshot_states_were_not_checked(tmp_path: Path) -> None:
     with Cluster(runtime="simulated", folder=tmp_path / "run") as cluster:
         cluster.workload.wait_for(100)

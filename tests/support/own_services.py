@@ -187,7 +187,7 @@ WRONG = (
     Wrong(
         "thread",
         AGREE,
-        ("['ages']['seat-0']", "starts a thread"),
+        ("['ages']['seat-", "starts a thread"),
         line="threading.Thread(target=self.grow_older, daemon=True).start()",
     ),
     Wrong("set_pick", REPLAY, ("['next_guest']",), on_processes=AGREE),

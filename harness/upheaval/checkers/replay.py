@@ -63,6 +63,8 @@ class Member:
 
 
 _NOBODY: Final = Member()
+_OF_PROBES: Final = 1 << 48
+"""A bit of session ids that no cluster comes to."""
 
 
 @dataclass(slots=True)
@@ -331,11 +333,20 @@ class Replay:
         return getattr(type(self._service), "canonical", None) is not ClusteredService.canonical
 
     def probe(self, request: LoggedMessage) -> tuple[bytes, ...]:
-        """What a client hears that sends a request of the log once more, and what the service offers to the log."""
+        """What a client hears that sends a request of the log once more, and what the service offers to the log.
+
+        Where its session is closed, it does so in another one, because a service knows only sessions that are open.
+        """
         _, session_id, _ = session_header.unpack_session_header(request.content)
+        if session_id not in self._cluster.sessions:
+            session_id |= _OF_PROBES
         session = _Session(session_id, heard=[])
         assert session.heard is not None
         offered = len(self._cluster.pending)
+        if session_id not in self._cluster.sessions:
+            self._cluster.sessions[session_id] = session
+            with self._failing:
+                self._service.on_session_open(session, self._cluster.time)
         payload = memoryview(request.content)[session_header.LENGTH :]
         try:
             self._service.on_session_message(session, self._cluster.time, payload, self._cluster.log_position)

@@ -102,3 +102,37 @@ class Passing(Hashed):
         super().take(key, request_id)
         if self.requests >= 100:
             self.holders.clear()
+
+
+class Seated(Locks):
+    """Right: counts requests of open sessions, which are all that there are, and keeps the answer until it changes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seats: dict[str, int] = {}
+        self.answer: bytes | None = None
+
+    def on_session_open(self, session: ClientSession, timestamp: int) -> None:
+        self.seats[str(session.id)] = 0
+
+    def on_session_close(self, session: ClientSession, timestamp: int, reason: Any) -> None:
+        self.seats.pop(str(session.id), None)
+
+    def on_session_message(
+        self, session: ClientSession | None, timestamp: int, payload: memoryview, position: int
+    ) -> None:
+        assert session is not None
+        self.requests += 1
+        if str(session.id) in self.seats:
+            self.seats[str(session.id)] += 1
+            self.answer = None
+        if self.answer is None:
+            self.answer = json.dumps(self.requests).encode()
+        session.respond(self.answer)
+
+    def load(self, told: dict[str, Any]) -> None:
+        super().load(told)
+        self.seats = told["seats"]
+
+    def state(self) -> dict[str, Any]:
+        return {**super().state(), "seats": self.seats}
