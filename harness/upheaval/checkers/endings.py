@@ -15,6 +15,7 @@ from upheaval.checkers.recordings import LogMissing, RecordedLog, term_entries
 from upheaval.checkers.verdict import Broken, Finding, Verdict, trace_missing
 from upheaval.records import (
     ENDINGS,
+    OWN_SYSTEM,
     AdminCommand,
     ControlRecord,
     Manifest,
@@ -23,6 +24,7 @@ from upheaval.records import (
 )
 from upheaval_chaos.record import FaultRecord
 from upheaval_node.trace_kinds import TraceKind
+from upheaval_node.types import NULL_POSITION
 
 _OF_MODULE: Final = ("all", "consensus")
 """The processes of a member that its consensus module is in."""
@@ -189,7 +191,9 @@ def _require_recorded(run: RunFolder, life: Life, *, is_latest: bool) -> None:
     if not terms:
         raise life.broken("has no recording log", Verdict.UNKNOWN)
     recorded = {term: position for term, _, position in terms}
-    if life.term_id in recorded and recorded[life.term_id] != life.position:
+    # Aeron's members leave the end of the last term open when they are shut down.
+    ends = {life.position} if run.read_manifest().system == OWN_SYSTEM else {life.position, NULL_POSITION}
+    if life.term_id in recorded and recorded[life.term_id] not in ends:
         raise life.broken(f"has the end of term {life.term_id} at {recorded[life.term_id]} in its recording log")
     if life.term_id not in recorded:
         raise life.broken(f"does not have term {life.term_id} in its recording log")
