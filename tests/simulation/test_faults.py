@@ -119,9 +119,7 @@ def one_begun(
 
 def test_what_was_contradicted_is_not_proved_by_another_fault(tmp_path: Path) -> None:
     """The first look at the idle kill saw the process run; that it is gone later is the doing of the power cut."""
-    stage = SimulatedStage(LOADED, 1, tmp_path)
-    stage.open(print)
-    stage.let_pass(2)
+    stage = opened(tmp_path)
 
     def break_kill(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(stage.cluster.members[1], "kill", _nothing)
@@ -133,9 +131,7 @@ def test_what_was_contradicted_is_not_proved_by_another_fault(tmp_path: Path) ->
 
 @pytest.mark.parametrize("statement", ["power-cut member-1", "power-lost-in-change member-1 changes=3"])
 def test_a_power_cut_after_which_the_disk_kept_everything_is_not_proved(statement: str, tmp_path: Path) -> None:
-    stage = SimulatedStage(LOADED, 1, tmp_path)
-    stage.open(print)
-    stage.let_pass(2)
+    stage = opened(tmp_path)
 
     def keep_all(patch: pytest.MonkeyPatch) -> None:
         patch.setattr(stage.cluster.members[1].disk, "power_cut", _nothing)
@@ -164,9 +160,7 @@ def test_a_clock_that_jumped_is_not_told_wrong_by_a_power_cut(tmp_path: Path) ->
 
 def test_a_clock_jumps_again_only_when_it_was_seen_to_be_right(tmp_path: Path) -> None:
     """The last time that the member wrote down may be one of the first jump."""
-    stage = SimulatedStage(LOADED, 1, tmp_path)
-    stage.open(print)
-    stage.let_pass(2)
+    stage = opened(tmp_path)
     records: list[FaultRecord] = []
     driver = FaultDriver(stage, records.append)
     driver.begin("first", fault_of("clock-jump member-1 jump-ms=1670"))
@@ -183,9 +177,7 @@ def test_a_clock_jumps_again_only_when_it_was_seen_to_be_right(tmp_path: Path) -
 
 def test_what_was_begun_and_shows_nowhere_is_on_record(tmp_path: Path) -> None:
     """It is neither proved nor doubted, but a time of that moment in the log is explained by it."""
-    stage = SimulatedStage(LOADED, 1, tmp_path)
-    stage.open(print)
-    stage.let_pass(2)
+    stage = opened(tmp_path)
     records: list[FaultRecord] = []
     driver = FaultDriver(stage, records.append)
     driver.begin("first", fault_of("clock-jump member-1 jump-ms=1670"))
@@ -217,9 +209,7 @@ def test_a_member_that_loses_its_power_before_it_reads_its_log_does_not_contradi
 
 
 def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    stage = SimulatedStage(LOADED, 1, tmp_path)
-    stage.open(print)
-    stage.let_pass(2)
+    stage = opened(tmp_path)
     records: list[FaultRecord] = []
     driver = FaultDriver(stage, records.append)
     fault = fault_of("pause member-1")
@@ -243,9 +233,7 @@ def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, m
 
 def test_what_shares_the_hand_of_a_fault_is_left_out_while_it_lasts(tmp_path: Path) -> None:
     """The disk of a member waits for one change: a second fault would take the place of the first, and heal it."""
-    stage = SimulatedStage(LOADED, 1, tmp_path)
-    stage.open(print)
-    stage.let_pass(2)
+    stage = opened(tmp_path)
     records: list[FaultRecord] = []
     driver = FaultDriver(stage, records.append)
     driver.begin("first", fault_of("die-in-change member-1 changes=20"))
@@ -263,9 +251,7 @@ def test_what_shares_the_hand_of_a_fault_is_left_out_while_it_lasts(tmp_path: Pa
 def test_what_fails_while_it_is_done_is_written_down_and_healed(
     statement: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    stage = SimulatedStage(LOADED, 1, tmp_path)
-    stage.open(print)
-    stage.let_pass(2)
+    stage = opened(tmp_path)
     impose, link = stage.impose, stage.cluster.fabric.link(host_of(0), host_of(1))
 
     def fail(*done: object) -> None:
@@ -444,9 +430,7 @@ def test_what_is_begun_is_proved_by_what_shows(
         for module in (faults, host_faults, link_faults):
             monkeypatch.setattr(module, "TAKES_EFFECT_S", 1.0)
             monkeypatch.setattr(module, "COMES_BACK_S", 1.0)
-    stage = SimulatedStage(LOADED, 1, tmp_path)
-    stage.open(print)
-    stage.let_pass(2)
+    stage = opened(tmp_path)
     records: list[FaultRecord] = []
     saboteur = Saboteur(stage, sabotage)
     driver = FaultDriver(saboteur, records.append)

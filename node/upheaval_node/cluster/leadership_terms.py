@@ -68,10 +68,10 @@ def _following(
 ) -> TermId:
     """The term after the last one of which a log has entries that names `log_leadership_term_id` and ends here.
 
-    Differs from Aeron (docs/protocol.md, E19): Aeron takes the named one for it. Only the log of the leader that a term
-    had, and copies of it, hold entries of that term; and a quorum named it before the first. So where this log still
-    has entries of an earlier term, no log has one of the term named.
+    Only the log of the leader that a term had, and copies of it, hold entries of that term; and a quorum named it
+    before the first. So where this log still has entries of an earlier term, no log has one of the term named.
     """
+    # Differs from Aeron (docs/protocol.md, E19): Aeron takes the named one for it.
     holder = recording_log.find_term_at(log_position, own_log_term_id)
     named = log_leadership_term_id if holder is None else min(log_leadership_term_id, holder.leadership_term_id)
     return TermId(named + 1)

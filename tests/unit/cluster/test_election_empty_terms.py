@@ -7,6 +7,7 @@ import pytest
 
 from support.election_script import ElectionScript
 from support.memory_storage import MemoryStorage
+from upheaval_node.cluster.election_states import ElectionState
 from upheaval_node.cluster.leadership_terms import NextTerm, next_term_in_election, next_term_when_running
 from upheaval_node.files.recording_log import RecordingLog
 from upheaval_node.types import NULL_POSITION, Position, TermId
@@ -59,7 +60,8 @@ def terms_of(log: RecordingLog) -> list[tuple[int, int, int]]:
     ],
 )
 def test_a_leader_names_the_first_term_of_which_a_log_has_nothing(said: str, answered: str) -> None:
-    ElectionScript(f"{LEADER}\n 0 canvasses {said}\n sent NewLeadershipTerm to=0 {answered}")
+    script = ElectionScript(f"{LEADER}\n 0 canvasses {said}\n sent NewLeadershipTerm to=0 {answered}")
+    assert script.state is ElectionState.LEADER_LOG_REPLICATION
 
 
 def test_a_running_leader_does_so_too() -> None:
