@@ -141,6 +141,8 @@ class HostInjection:
         self.keeps_down = fault.kind in (HostFaultKind.POWER_CUT, HostFaultKind.WRONG_BYTES, *IN_CHANGE)
         self._before = {member_id: self._look_at(member_id) for member_id in member_ids}
         self._healed = self._before
+        self._since_start = dict(self._before)
+        """The first look at what runs of each member now."""
 
     def act(self) -> None:
         """Every machine in turn."""
@@ -296,12 +298,14 @@ class HostInjection:
     def _seen_refused(self, member_id: int, before: _Before) -> str:
         if self._hosts.damage_reports(member_id) > before.damage:
             return f"member {member_id} says that its log is not what was written"
-        running = self._target.node(member_id).incarnation()
-        if before.names & running:
+        now = self._look_at(member_id)
+        if before.names & now.names:
             raise UnknownOutcome(f"member {member_id} goes on running")
-        grown = self._hosts.disk_work(member_id).grown - before.disk.grown
-        # One that another fault ended at its start did not come to read its log.
-        if running and grown:
+        if now.names != self._since_start[member_id].names:
+            self._since_start[member_id] = now
+        # What another fault ended at its start did not come to read its log, whatever it wrote.
+        grown = now.disk.grown - self._since_start[member_id].disk.grown
+        if now.names and grown:
             raise UnknownOutcome(f"member {member_id} found nothing wrong and has written {grown} bytes more")
         return ""
 

@@ -191,21 +191,23 @@ def test_what_was_begun_and_shows_nowhere_is_on_record(tmp_path: Path) -> None:
     assert faults_proved(records, stage.cluster.run.read_manifest()).verdict is Verdict.VALID
 
 
-@pytest.mark.parametrize("changes", [1, 5, 20])
-def test_a_member_that_loses_its_power_before_it_reads_its_log_does_not_contradict_wrong_bytes(
-    changes: int, tmp_path: Path
+@pytest.mark.parametrize("order", [("bytes", "death"), ("death", "bytes")])
+@pytest.mark.parametrize("kind", ["power-lost-in-change", "die-in-change"])
+def test_a_member_that_dies_before_it_reads_its_log_does_not_contradict_wrong_bytes(
+    kind: str, order: tuple[str, str], tmp_path: Path
 ) -> None:
-    stage = opened(tmp_path, syncs=True)
-    records: list[FaultRecord] = []
-    driver = FaultDriver(stage, records.append)
-    driver.begin("power", fault_of(f"power-lost-in-change member-1 changes={changes}"))
-    driver.begin("bytes", fault_of("wrong-bytes member-1 at-percent=50"))
-    stage.let_pass(2)
-    driver.end("bytes")
-    driver.end("power")
-    driver.heal_all()
-    (of_bytes,) = (record for record in records if record.name == "bytes")
-    assert of_bytes.was_unseen or of_bytes.is_proved, of_bytes
+    for changes in (1, 5, 20):
+        stage = opened(tmp_path / str(changes))
+        records: list[FaultRecord] = []
+        driver = FaultDriver(stage, records.append)
+        driver.begin("death", fault_of(f"{kind} member-1 changes={changes}"))
+        driver.begin("bytes", fault_of("wrong-bytes member-1 at-percent=50"))
+        stage.let_pass(1)
+        for name in order:
+            driver.end(name)
+        driver.heal_all()
+        (of_bytes,) = (record for record in records if record.name == "bytes")
+        assert of_bytes.was_unseen or of_bytes.is_proved, of_bytes
 
 
 def test_a_fault_whose_healing_cannot_be_looked_at_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
