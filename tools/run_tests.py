@@ -51,7 +51,7 @@ class Outcome:
 
 
 SUMMARY = re.compile(r"\d+ (passed|failed|error|skipped).* in [0-9.]+s")
-"""As pytest ends; what it started may have a last word after it."""
+"""How a line begins with which pytest ends; what it started may have a last word after it."""
 DOCKER_NEEDS = ("dockerd", "debootstrap", "go", "setpriv", "openssl")
 WORKERS = 3
 """One more than the cores of a small machine: clusters of real members wait more than they compute."""
@@ -90,7 +90,7 @@ def run_suite(suite: Suite, *, nightly: bool) -> Outcome:
 
 
 def counts(outcomes: list[Outcome], word: str) -> int:
-    summaries = [line for o in outcomes for line in o.output.splitlines() if SUMMARY.search(line)]
+    summaries = [line for o in outcomes for line in o.output.splitlines() if SUMMARY.match(line)]
     return sum(int(n) for line in summaries for n in re.findall(rf"(\d+) {word}", line))
 
 
