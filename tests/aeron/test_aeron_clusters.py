@@ -67,7 +67,8 @@ def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys:
                 timeout_s=60,
                 describe=lambda: f"not caught up: {cluster.status()}",
             )
-            assert main(["snapshot", *place]) == 0
+            for command in ("snapshot", "suspend", "resume"):
+                assert main([command, *place]) == 0
             end_run(cluster, takes_snapshot=False)
         assert main(["shutdown", *place]) == 0
     finally:

@@ -90,7 +90,7 @@ class RecordingLog:
 
     def find_term_at(self, position: Position, last_term_id: TermId) -> Entry | None:
         """The last TERM up to `last_term_id` that has, or may still get, an entry at `position`; None without one."""
-        for entry in sorted(self._terms.values(), key=lambda each: each.leadership_term_id, reverse=True):
+        for entry in self._latest_terms_first():
             is_over = entry.log_position != NULL_POSITION and entry.log_position <= position
             if entry.leadership_term_id <= last_term_id and entry.term_base_log_position <= position and not is_over:
                 return entry
@@ -194,7 +194,7 @@ class RecordingLog:
 
         -1 when there is no term. A term that begins at `position` stays, without length.
         """
-        for entry in sorted(self._terms.values(), key=lambda each: each.leadership_term_id, reverse=True):
+        for entry in self._latest_terms_first():
             if entry.term_base_log_position <= position:
                 self.commit_log_position(entry.leadership_term_id, position)
                 return entry.leadership_term_id
@@ -392,6 +392,9 @@ class RecordingLog:
         self._terms = terms
 
     # --- helpers
+
+    def _latest_terms_first(self) -> list[Entry]:
+        return sorted(self._terms.values(), key=lambda each: each.leadership_term_id, reverse=True)
 
     def _append_terms(self, recording_id: int, terms: Iterable[int], base: Position, timestamp: int) -> None:
         for leadership_term_id in terms:

@@ -165,17 +165,14 @@ class SimulatedProcess:
             self.listener.begin()
         try:
             self._cycle()
-            if self.on_cycle is not None:
-                self.on_cycle()
+            self._show_cycle()
         except (ProcessDied, SimulationError):
             if self.alive:
                 raise
-            if self.on_cycle is not None:
-                self.on_cycle()
+            self._show_cycle()
         except NodeError as failure:
             # What it committed in this cycle may have been answered.
-            if self.on_cycle is not None:
-                self.on_cycle()
+            self._show_cycle()
             self._end(None if isinstance(failure, TerminationError) and failure.expected else failure)
         except Exception as failure:  # noqa: BLE001 - a defect of the node: the process ends and the harness reports it
             self._end(failure)
@@ -185,6 +182,10 @@ class SimulatedProcess:
                 self.listener.end()
         if self._is_alive:
             self._plan_next()
+
+    def _show_cycle(self) -> None:
+        if self.on_cycle is not None:
+            self.on_cycle()
 
     def _cycle(self) -> None:
         self.cycles += 1
