@@ -168,6 +168,8 @@ class LiveCluster(Conditions, Generic[Member_co]):
         self.members = members
         self.acknowledged: Callable[[], int] = lambda: 0
         """How many operations of the load were acknowledged, as whoever runs the load has it."""
+        self.egress_endpoints: Sequence[str] = ()
+        """Where clients take answers that members dial them for; any place will do when there are none."""
         self._links: Links | None = None
 
     # --- handles ---

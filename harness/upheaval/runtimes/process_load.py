@@ -61,6 +61,7 @@ class ProcessLoad:
             dialled,
             SystemRandom(),
             credentials_supplier(credentials_file),
+            cluster.egress_endpoints,
         )
         self._clients = cluster.system.clients(needs)
         self._load = make(

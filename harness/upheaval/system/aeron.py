@@ -16,7 +16,7 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import TOGETHER, MemberFolder
-from upheaval.system.aeron_clients import BridgeClients
+from upheaval.system.aeron_clients import BridgeClients, bridge_options
 from upheaval.system.aeron_programs import USUAL_VERSION, java_command, require_version
 from upheaval.system.clients import ClientNeeds, Clients
 from upheaval.system.cluster_spec import ClusterSpec
@@ -26,7 +26,7 @@ from upheaval.system.process_table import process_of
 from upheaval.system.status import MemberStatus
 from upheaval.system.under_test import MemberPlan, traced_exit_status
 from upheaval.workload import SERVICES
-from upheaval_chaos.pings import PingText
+from upheaval_chaos.pings import PingText, channel_of_ping, datagram_ping_text
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError
@@ -108,9 +108,10 @@ class AeronSystem:
             shutil.copyfile(directory / kept.name, kept)
         shutil.rmtree(directory, ignore_errors=True)
 
-    def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:  # noqa: ARG002
-        """Raises `UsageError`: nobody answers a connection."""
-        raise UsageError(f"system {self.text} speaks datagrams: a ping cannot be used with it")
+    def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
+        """See `upheaval_chaos.pings`."""
+        channel = channel_of_ping(channels)
+        return channel, datagram_ping_text(channel, extra_length)
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """From the last event of the process."""
@@ -160,7 +161,9 @@ class AeronSystem:
     def clients(self, needs: ClientNeeds) -> Clients:
         """Through a bridge of their own."""
         directory = _shared_directory(needs.run_id, f"client-{os.getpid()}")
-        return BridgeClients(needs, java_command(self.version, "upheaval.Bridge", str(directory)))
+        return BridgeClients(
+            needs, java_command(self.version, "upheaval.Bridge", str(directory), *bridge_options(needs))
+        )
 
 
 def _properties(plan: MemberPlan) -> Mapping[str, str]:

@@ -7,6 +7,7 @@ as offered when the bridge has it: one that it could not hand on (`N`) gets no a
 import contextlib
 import os
 import select
+import socket
 import struct
 import subprocess
 import time
@@ -35,6 +36,29 @@ _CONNECT, _OFFER, _CLOSE = b"COX"
 _TOLD_LEADER, _ANSWER, _ERROR, _END = b"LRED"
 
 
+def bridge_options(needs: ClientNeeds) -> list[str]:
+    """What the bridge dials for each endpoint of the cluster, which tells of new leaders by these; and where it takes
+    answers. Raises `EnvironmentFault` when all places for that are taken.
+    """
+    options = [f"{endpoint}={needs.resolver.resolve(endpoint, 0)}" for endpoint in needs.endpoints.values()]
+    if needs.egress_endpoints:
+        free = next((endpoint for endpoint in needs.egress_endpoints if _is_free(endpoint)), None)
+        if free is None:
+            raise EnvironmentFault(f"{len(needs.egress_endpoints)} programs are clients already: end one of them")
+        options.append(f"egress={free}")
+    return options
+
+
+def _is_free(endpoint: str) -> bool:
+    host, _, port = endpoint.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, int(port)))
+        except OSError:
+            return False
+    return True
+
+
 class BridgeClients:
     """The bridge of one load and its sessions. Implements `Clients`."""
 
@@ -57,9 +81,7 @@ class BridgeClients:
 
     def open_session(self) -> Session:
         """Connected when the cluster has let it in."""
-        resolve = self._needs.resolver.resolve
-        dialled = {member: resolve(endpoint, 0) for member, endpoint in self._needs.endpoints.items()}
-        endpoints = ",".join(f"{member}={address}" for member, address in dialled.items())
+        endpoints = ",".join(f"{member}={endpoint}" for member, endpoint in self._needs.endpoints.items())
         return BridgeSession(self._needs.network, self._address, endpoints)
 
     def close(self) -> None:

@@ -21,7 +21,9 @@ NEW_LEADER_TIMEOUT_NS: Final = 10 * S
 
 @dataclass(frozen=True, slots=True)
 class ClientNeeds:
-    """What sessions with a cluster are made with. `resolver` is how clients dial the ingress endpoints, by member."""
+    """What sessions with a cluster are made with. `resolver` is how clients dial the ingress endpoints, by member;
+    `egress_endpoints` are those where answers reach them that they are dialled for, anywhere when there are none.
+    """
 
     run_id: str
     folder: Path
@@ -31,6 +33,7 @@ class ClientNeeds:
     resolver: Resolver
     random: Random
     credentials: CredentialsSupplier
+    egress_endpoints: Sequence[str] = ()
 
 
 class Clients(Protocol):

@@ -1,15 +1,25 @@
 """Sessions through a bridge: what is said to it, and what a session makes of what it says."""
 
+import socket
 import struct
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import given, strategies as st
 
 from support.memory_network import MemoryNetwork
+from upheaval.errors import EnvironmentFault
 from upheaval.records import SessionCause
-from upheaval.system.aeron_clients import BridgeSession
+from upheaval.runtimes.ports import cluster_ports, egress_ports, member_ports
+from upheaval.system.aeron_clients import BridgeSession, bridge_options
+from upheaval.system.clients import ClientNeeds
 from upheaval.workload import session_end
+from upheaval_node.credentials import NoCredentials
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
+from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer, Connection
 from upheaval_node.types import Now
 
@@ -169,3 +179,30 @@ def test_a_session_that_never_opened_has_no_end() -> None:
     bridge.settle()
     assert session.is_closed
     assert session_end(session, 5) is None
+
+
+def needs(egress_endpoints: Sequence[str]) -> ClientNeeds:
+    endpoints, resolver = {0: "a:1", 1: "b:1"}, StaticResolver({"b:1": "proxy:9"})
+    credentials = NoCredentials()
+    return ClientNeeds("7f", Path(), MemoryNetwork(), endpoints, resolver, Random(1), credentials, egress_endpoints)
+
+
+def test_a_bridge_is_told_what_to_dial_and_where_answers_reach_it() -> None:
+    names = ["a:1=a:1", "b:1=proxy:9"]
+    assert bridge_options(needs(())) == names
+    with ExitStack() as held:
+        taken = [held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2)]
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        places = ["{}:{}".format(*each.getsockname()) for each in taken]
+        taken[1].close()
+        assert bridge_options(needs(places)) == [*names, f"egress={places[1]}"]
+        with pytest.raises(EnvironmentFault, match=r"^1 programs are clients already: end one of them$"):
+            bridge_options(needs(places[:1]))
+
+
+def test_places_for_answers_are_ports_of_the_cluster_that_nothing_else_uses() -> None:
+    base_port = 20000
+    assert len(egress_ports(base_port)) == 3
+    assert not set(egress_ports(base_port)) & set(cluster_ports(base_port, 2))
+    assert max(egress_ports(base_port)) < member_ports(base_port, 1)[0] - 1

@@ -110,9 +110,10 @@ def test_a_killed_member_waits_for_its_marks(tmp_path: Path) -> None:
     assert system.start_delay_s(tmp_path) <= 10.5
 
 
-def test_faults_of_links_are_refused_before_anything_is_started(tmp_path: Path) -> None:
-    scenario = load_scenario("leader-isolated-blackhole").on_system("aeron")
-    with pytest.raises(UsageError, match="speaks datagrams: faults of links cannot be used with it"):
+@pytest.mark.parametrize(("name", "kind"), [("leader-isolated-reset", "reset"), ("connections-time-out", "timeout")])
+def test_what_ends_connections_is_refused_before_anything_is_started(name: str, kind: str, tmp_path: Path) -> None:
+    scenario = load_scenario(name).on_system("aeron")
+    with pytest.raises(UsageError, match=f"datagrams: the fault {kind}, which ends connections, cannot be used with"):
         LiveStage(scenario, "process", 1, tmp_path)
     assert list(tmp_path.iterdir()) == []
 

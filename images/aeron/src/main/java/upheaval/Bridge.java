@@ -10,31 +10,48 @@ import java.net.StandardSocketOptions;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * Clients of a cluster for programs without Java: {@code upheaval.Bridge AERON_DIR}. Prints {@code BRIDGE port} when it
- * listens on that port of the loopback address, and ends when its standard input ends. One connection is one session;
- * {@link Frames} are the form of what is said on it, {@link BridgeSession} its meaning.
+ * Clients of a cluster for programs without Java: {@code upheaval.Bridge AERON_DIR [ENDPOINT=DIALLED]...
+ * [egress=ENDPOINT]}. Prints {@code BRIDGE port} when it listens on that port of the loopback address, and ends when its
+ * standard input ends. One connection is one session; {@link Frames} are the form of what is said on it, {@link
+ * BridgeSession} its meaning.
  */
 public final class Bridge {
+    private static final String EGRESS = "egress";
+
     private final ServerSocketChannel server;
     private final Aeron aeron;
+    private final String egressEndpoint;
     private final List<BridgeSession> sessions = new ArrayList<>();
     private volatile boolean isEnding;
 
-    private Bridge(final ServerSocketChannel server, final Aeron aeron) {
+    private int sessionsSoFar;
+
+    private Bridge(final ServerSocketChannel server, final Aeron aeron, final String egressEndpoint) {
         this.server = server;
         this.aeron = aeron;
+        this.egressEndpoint = egressEndpoint;
     }
 
     /** Runs until standard input ends, or until a signal. */
     public static void main(final String[] arguments) throws Exception {
-        if (arguments.length != 1) {
-            System.err.println("usage: upheaval.Bridge AERON_DIR");
+        final Map<String, String> names = new HashMap<>();
+        boolean isUnderstood = arguments.length > 0;
+        for (int index = 1; index < arguments.length; index++) {
+            final String[] parts = arguments[index].split("=", 2);
+            isUnderstood &= parts.length == 2;
+            names.put(parts[0], parts[parts.length - 1]);
+        }
+        if (!isUnderstood) {
+            System.err.println("usage: upheaval.Bridge AERON_DIR [ENDPOINT=DIALLED]... [egress=ENDPOINT]");
             System.exit(Status.USAGE.code);
         }
+        final String egressEndpoint = names.remove(EGRESS);
         final MediaDriver.Context driver = new MediaDriver.Context()
             .aeronDirectoryName(arguments[0])
             .threadingMode(ThreadingMode.SHARED)
@@ -42,10 +59,11 @@ public final class Bridge {
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(true)
             .warnIfDirectoryExists(false);
+        new Names(names).install(driver);
         try (MediaDriver running = MediaDriver.launch(driver);
             Aeron aeron = Aeron.connect(new Aeron.Context().aeronDirectoryName(running.aeronDirectoryName()));
             ServerSocketChannel server = listen()) {
-            final Bridge bridge = new Bridge(server, aeron);
+            final Bridge bridge = new Bridge(server, aeron, egressEndpoint);
             Signals.take(name -> bridge.isEnding = true);
             bridge.endWithInput();
             System.out.println("BRIDGE " + ((InetSocketAddress)server.getLocalAddress()).getPort());
@@ -82,7 +100,7 @@ public final class Bridge {
         }
         socket.configureBlocking(false);
         socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
-        sessions.add(new BridgeSession(aeron, socket));
+        sessions.add(new BridgeSession(aeron, socket, egressEndpoint, sessionsSoFar++));
         return 1;
     }
 

@@ -18,7 +18,8 @@ import org.agrona.concurrent.UnsafeBuffer;
 /** One connection to the bridge, which is one session of an {@link AeronCluster} client. */
 final class BridgeSession implements EgressListener {
     private static final String INGRESS_CHANNEL = "aeron:udp?term-length=2m";
-    private static final String EGRESS_CHANNEL = "aeron:udp?endpoint=127.0.0.1:0";
+    private static final String ANY_PORT = "127.0.0.1:0";
+    private static final int FIRST_EGRESS_STREAM_ID = 102;
     private static final long MESSAGE_TIMEOUT_NS = TimeUnit.SECONDS.toNanos(5);
     private static final long KEEP_ALIVE_INTERVAL_NS = TimeUnit.MILLISECONDS.toNanos(500);
     /** So long a message waits for room or for a leader; then it is given back. */
@@ -30,6 +31,8 @@ final class BridgeSession implements EgressListener {
     private final Aeron aeron;
     private final SocketChannel socket;
     private final Frames frames;
+    private final String egressChannel;
+    private final int egressStreamId;
     private AeronCluster.AsyncConnect connecting;
     private AeronCluster cluster;
     private long keepAliveNs;
@@ -38,9 +41,12 @@ final class BridgeSession implements EgressListener {
     private boolean isAsked;
     private boolean isClosed;
 
-    BridgeSession(final Aeron aeron, final SocketChannel socket) {
+    /** Sessions may share an egress endpoint, null for one of their own: each has a stream of its own by its number. */
+    BridgeSession(final Aeron aeron, final SocketChannel socket, final String egressEndpoint, final int number) {
         this.aeron = aeron;
         this.socket = socket;
+        egressChannel = "aeron:udp?endpoint=" + (egressEndpoint == null ? ANY_PORT : egressEndpoint);
+        egressStreamId = FIRST_EGRESS_STREAM_ID + number;
         frames = new Frames(socket);
     }
 
@@ -119,7 +125,8 @@ final class BridgeSession implements EgressListener {
             .ownsAeronClient(false)
             .ingressChannel(INGRESS_CHANNEL)
             .ingressEndpoints(ingressEndpoints)
-            .egressChannel(EGRESS_CHANNEL)
+            .egressChannel(egressChannel)
+            .egressStreamId(egressStreamId)
             .egressListener(this)
             .messageTimeoutNs(MESSAGE_TIMEOUT_NS)
             .errorHandler(error -> frames.text('E', Errors.text(error))));
