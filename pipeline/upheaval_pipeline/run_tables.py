@@ -4,6 +4,7 @@ Both have the same columns, so that what judges or measures a run does not know 
 """
 
 import json
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -29,7 +30,7 @@ from upheaval.errors import UsageError
 from upheaval.records import ControlRecord, FieldError, Manifest, RunFolder, jsonfields, parse_control, parse_manifest
 from upheaval_pipeline import sources, tables
 
-_NOTHING_TAKEN = TakenSnapshots((), -1, may_miss=True)
+_NOTHING_TAKEN = TakenSnapshots((), -1, sys.maxsize)
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def _parse_aside(lake: str, run: str, text: str | None) -> Aside:
         clocks = tuple(LeaderClock(**clock) for clock in told["clocks"])
         clients = jsonfields.decode(ClientTimes, told["clients"])
         positions = jsonfields.decode(TracedPositions, told["positions"])
-        taken = jsonfields.decode(TakenSnapshots, told["taken"], ("positions", "start", "may_miss"))
+        taken = jsonfields.decode(TakenSnapshots, told["taken"], ("positions", "start", "sure_from"))
     except KeyError:
         raise _too_old(lake, run) from None
     controls = tuple(map(parse_control, told["controls"]))

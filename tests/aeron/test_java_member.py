@@ -178,7 +178,8 @@ def test_a_member_whose_service_cannot_read_its_snapshot_ends(tmp_path: Path) ->
         raised = member.last("service-raised")
         assert raised["callback"] == "onStart"
         assert "is not one of a ledger" in raised["error"]
-        assert member.last("process-end")["reason"].startswith("module: ")
+        # The service says why; its module, which misses it, may be heard first.
+        assert member.last("process-end")["reason"].startswith(("service-0: ", "module: "))
 
 
 def test_a_member_whose_port_is_taken_ends_and_says_so(tmp_path: Path) -> None:
@@ -289,14 +290,19 @@ def test_a_bridge_gives_back_what_no_cluster_takes(tmp_path: Path) -> None:
             assert session.session_id != other.session_id
             session.tell(b"X")
             assert session.hear() == (b"D", b"closed by the client")
-            session.tell(b"O", _LONG.pack(77) + b"rest")
-            assert session.hear() == (b"N", _LONG.pack(77))
+            session.tell(b"O", b"first")
+            session.tell(b"O", b"second")
+            assert session.hear() == (b"N", _LONG.pack(1))
+            assert session.hear() == (b"N", _LONG.pack(2))
             other.tell(b"O", bytes(1 << 20))
             kind, text = other.hear()
             assert kind == b"E"
             assert b"max" in text
-            assert other.hear() == (b"N", bytes(8))
+            assert other.hear() == (b"N", _LONG.pack(1))
             assert other.ask(Request(5, Operation.ECHO, "", b"still here")).value == b"still here"
+            other.tell(b"O", bytes(1 << 20))
+            assert other.hear()[0] == b"E"
+            assert other.hear() == (b"N", _LONG.pack(3))
             other.tell(b"?")
             assert other.hear() == (b"", b"")
         lost = BridgeSession(bridge.port)

@@ -6,6 +6,7 @@ says is judged elsewhere.
 """
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -158,37 +159,46 @@ def _ordered_snapshots(run: RunFolder, member_id: int) -> dict[int, str]:
 class TakenSnapshots:
     """At which positions a recording log names a snapshot, of a member or a standby.
 
-    What was restored reaches up to `start`. `may_miss` is whether every member was started again, or may have lost or
-    not got done what it took: then a snapshot that the log asks for may be nobody's.
+    What was restored reaches up to `start`. What the log asks for beyond `sure_from` some member must have taken: one
+    that never ended takes all, one that was started again what lies beyond its newest: it replays the log from there.
+    No position lies beyond it where every member may have lost, or failed at, what it took.
     """
 
     positions: tuple[int, ...]
     start: int
-    may_miss: bool
+    sure_from: int
 
 
 def taken_snapshots(run: RunFolder, manifest: Manifest, traces: Sequence[TraceFacts]) -> TakenSnapshots:
     """From the recording logs, and what the traces of all members say."""
-    members = [run.member(member_id) for member_id in range(manifest.members)]
+    members = {member_id: named_snapshots(run.member(member_id).recording_log) for member_id in range(manifest.members)}
     standbys = [path for path in companion_folders(run.path) if path.name.startswith(STANDBY)]
-    files = [each.recording_log for each in members] + [path / layout.RECORDING_LOG for path in standbys]
-    positions = sorted({position for file in files for position in named_snapshots(file)})
+    companions = [named_snapshots(path / layout.RECORDING_LOG) for path in standbys]
+    positions = sorted({position for named in (*members.values(), *companions) for position in named})
     origin = read_origin(run.path)
     lossy = losses_of(run, manifest).members
-    may_miss = all(facts.member_id in lossy or _may_have_missed(facts) for facts in traces)
-    return TakenSnapshots(tuple(positions), -1 if origin is None else origin.position, may_miss)
+    sure = [
+        max(members[facts.member_id], default=-1) if _was_started_again(facts) else -1
+        for facts in traces
+        if facts.member_id not in lossy and not _has_failed(facts)
+    ]
+    return TakenSnapshots(tuple(positions), -1 if origin is None else origin.position, min(sure, default=sys.maxsize))
 
 
-def _may_have_missed(facts: TraceFacts) -> bool:
-    has_failed = any("snapshot" in error.kind for error in facts.errors)
-    return has_failed or any(life.next_ns is not None for life in facts.lives)
+def _has_failed(facts: TraceFacts) -> bool:
+    return any("snapshot" in error.kind for error in facts.errors)
+
+
+def _was_started_again(facts: TraceFacts) -> bool:
+    return any(life.next_ns is not None for life in facts.lives)
 
 
 def check_asked_snapshots(asked: Iterable[int], manifest: Manifest, taken: TakenSnapshots) -> list[Finding]:
     """A finding when the log of a run that converged asks for a snapshot that nobody has."""
+    begin = max(taken.start, taken.sure_from)
     end = min((final.commit_position for final in finals_of(manifest)), default=-1)
     for position in sorted(asked):
-        if taken.may_miss or not taken.start < position <= end or position in taken.positions:
+        if not begin < position <= end or position in taken.positions:
             continue
         detail = f"no {layout.RECORDING_LOG} has a snapshot at position {position}, where the log asks for one"
         return [_missing(detail, position=position).finding(Promise.EVIDENCE_COMPLETE)]

@@ -252,6 +252,12 @@ ABSENT = (
         scenario=ORDERED,
     ),
     _absent(only_the_log_asks_for_snapshots, "no cluster/recording.log", "the log asks for one", scenario=BACKED_UP),
+    _absent(
+        only_the_log_asks_for_snapshots,
+        "no cluster/recording.log",
+        "the log asks for one",
+        scenario="snapshot-and-restart",  # every member was started again
+    ),
     _absent(only_the_commands_tell_of_snapshots, "member-0/cluster/recording.log", "controls.jsonl", scenario=ORDERED),
 )
 UNEXPLAINED = (

@@ -9,7 +9,6 @@ import io.aeron.logbuffer.Header;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import org.agrona.CloseHelper;
 import org.agrona.DirectBuffer;
@@ -18,7 +17,6 @@ import org.agrona.concurrent.UnsafeBuffer;
 /** One connection to the bridge, which is one session of an {@link AeronCluster} client. */
 final class BridgeSession implements EgressListener {
     private static final String INGRESS_CHANNEL = "aeron:udp?term-length=2m";
-    private static final String ANY_PORT = "127.0.0.1:0";
     private static final int FIRST_EGRESS_STREAM_ID = 102;
     private static final long MESSAGE_TIMEOUT_NS = TimeUnit.SECONDS.toNanos(5);
     private static final long KEEP_ALIVE_INTERVAL_NS = TimeUnit.MILLISECONDS.toNanos(500);
@@ -29,10 +27,10 @@ final class BridgeSession implements EgressListener {
     private static final int FRAMES_A_CYCLE = 64;
 
     private final Aeron aeron;
-    private final SocketChannel socket;
-    private final Frames frames;
     private final String egressChannel;
     private final int egressStreamId;
+    private final SocketChannel socket;
+    private final Frames frames;
     private AeronCluster.AsyncConnect connecting;
     private AeronCluster cluster;
     private long keepAliveNs;
@@ -40,13 +38,15 @@ final class BridgeSession implements EgressListener {
     private boolean isOffering;
     private boolean isAsked;
     private boolean isClosed;
+    /** How many messages the client has offered that are done with. */
+    private long offered;
 
-    /** Sessions may share an egress endpoint, null for one of their own: each has a stream of its own by its number. */
-    BridgeSession(final Aeron aeron, final SocketChannel socket, final String egressEndpoint, final int number) {
+    /** Sessions with the same egress have streams of their own, by their numbers. */
+    BridgeSession(final Aeron aeron, final String egress, final int number, final SocketChannel socket) {
         this.aeron = aeron;
-        this.socket = socket;
-        egressChannel = "aeron:udp?endpoint=" + (egressEndpoint == null ? ANY_PORT : egressEndpoint);
+        egressChannel = "aeron:udp?endpoint=" + (egress.contains(":") ? egress : egress + ":0");
         egressStreamId = FIRST_EGRESS_STREAM_ID + number;
+        this.socket = socket;
         frames = new Frames(socket);
     }
 
@@ -146,9 +146,9 @@ final class BridgeSession implements EgressListener {
             }
         }
         isOffering = false;
+        offered++;
         if (result < 0) {
-            final byte[] name = Arrays.copyOfRange(frame, 1, Math.min(frame.length, 1 + Long.BYTES));
-            frames.begin('N', name.length).put(name);
+            frames.begin('N', Long.BYTES).putLong(offered);
         }
         return true;
     }
