@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.scenario import load_scenario
@@ -115,13 +114,4 @@ def test_what_ends_connections_is_refused_before_anything_is_started(name: str, 
     scenario = load_scenario(name).on_system("aeron")
     with pytest.raises(UsageError, match=f"datagrams: the fault {kind}, which ends connections, cannot be used with"):
         LiveStage(scenario, "process", 1, tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_locust_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["load", "--system", "aeron", "--dir", "c"]) == 2
-    assert "speaks datagrams: locust cannot be used with it" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
