@@ -8,6 +8,7 @@ from upheaval_node.errors import TerminationError, UsageError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import MOCKED_OFFER, CloseReason, ClusterRole, ClusterTimeUnit
 from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 
@@ -228,6 +229,14 @@ def test_a_log_that_ends_makes_the_service_a_follower() -> None:
     side.run_for(20)
     assert side.container.log_state is LogState.NONE
     assert side.container.view.role is ClusterRole.FOLLOWER
+
+
+def test_the_role_of_the_service_is_in_the_trace() -> None:
+    side = joined(ClusterRole.LEADER)
+    side.join(ClusterRole.FOLLOWER)
+    events = zip(side.records.events, side.records.fields, strict=True)
+    told = [(fields["service_id"], fields["role"]) for event, fields in events if event == TraceKind.SERVICE_ROLE]
+    assert told == [(0, "LEADER"), (0, "FOLLOWER")]
 
 
 def test_an_ack_is_given_on_request_when_the_position_is_reached() -> None:
