@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from unit.service.module_side import LOG_CHANNEL, ModuleSide, new_term, session_close, session_open
+from upheaval_node import counters as counter_types
 from upheaval_node.errors import TerminationError, UsageError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import MOCKED_OFFER, CloseReason, ClusterRole, ClusterTimeUnit
@@ -278,6 +279,17 @@ def test_a_commit_counter_that_vanishes_ends_the_container_as_expected() -> None
     side.commit.close()
     assert side.run_to_termination().expected
     assert side.recorder.named("terminate") == [("terminate", 0)]
+
+
+def test_a_module_that_ends_before_the_recovery_ends_the_container_as_expected() -> None:
+    side = ModuleSide()
+    key = counter_types.cluster_key(0)
+    commit = side.counters.allocate(counter_types.COMMIT_POSITION, key, "commit", 0)
+    side.run_for(10)
+    assert state(side) is ContainerState.AWAIT_RECOVERY_STATE
+    commit.close()
+    assert side.run_to_termination().expected
+    assert side.recorder.calls == []
 
 
 def test_closing_tells_the_service_once() -> None:
