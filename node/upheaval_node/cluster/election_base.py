@@ -287,6 +287,8 @@ class ElectionBase:
 
     def _name_term(self, now: Now, term: TermId, base: Position, end: Position, timestamp: int | None = None) -> None:
         """Write the term into the recording log; what this member says of its log stays as it is."""
+        # Differs from Aeron (docs/protocol.md, E20): the last term keeps the end that it has.
+        self._context.recording_log.extend_last_term(term, base)
         self._context.recording_log.ensure_coherent(
             self._log.recording_id,
             self._initial_term_id,

@@ -212,6 +212,15 @@ class RecordingLog:
         if not self.is_unknown(TermId(first_term_id - 1)):
             self.commit_log_position(TermId(first_term_id - 1), position)
 
+    def extend_last_term(self, next_term_id: TermId, base: Position) -> None:
+        """Before `next_term_id` is named: entries up to its base are of the last term, though it was closed before.
+
+        It was, when the member closed it to name a term of its own and ended before that was written.
+        """
+        last = self.find_last_term()
+        if last is not None and last.leadership_term_id < next_term_id and NULL_POSITION != last.log_position < base:
+            self.commit_log_position(last.leadership_term_id, base)
+
     def append_snapshot(
         self,
         recording_id: int,

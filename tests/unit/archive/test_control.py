@@ -538,3 +538,9 @@ def test_connects_with_unusable_channels_and_too_many_of_them_are_survived() -> 
         offer(world, publication, am.SCHEMA.encode(message))
     world.settle()
     assert world.call(member.client.list_recordings(0, 1)) is not None
+
+
+def test_the_codes_are_those_of_aeron_archive() -> None:
+    """Source: io.aeron.archive.client.ArchiveException."""
+    assert [code.value for code in ErrorCode] == list(range(17))
+    assert ErrorCode.REPLICATION_CONNECTION_FAILURE == 14

@@ -10,6 +10,7 @@ from support.media_world import offer
 from support.memory_storage import MemoryStorage
 from upheaval_node.archive.codes import ErrorCode
 from upheaval_node.archive.reader import read_recordings
+from upheaval_node.archive.segments import segment_file_name
 from upheaval_node.counters import COMMIT_POSITION
 from upheaval_node.media.api import Publication
 from upheaval_node.protocol.archive_messages import RecordingSignal
@@ -64,6 +65,20 @@ def test_a_recording_starts_moves_and_stops_with_its_stream() -> None:
     assert world.call(member.client.stop_position(0)) == publication.position
     assert world.call(member.client.recording_position(0)) == -1
     assert world.call(member.client.max_recorded_position(0)) == publication.position
+
+
+def test_files_under_the_id_of_a_new_recording_are_leftovers() -> None:
+    """A power cut took the entry of a recording, and its files stayed, also before where the new one begins."""
+    world = ArchiveWorld()
+    member = world.member()
+    length = SETTINGS.segment_length
+    for base in (0, length, 2 * length):
+        member.storage.put(f"archive/{segment_file_name(0, base)}", b"x" * 4096)
+    publication, _ = started(world, member, resumed_channel(5, length, 1))
+    offer(world, publication, *texts(3))
+    world.settle()
+    assert world.call(member.client.start_position(0)) == length
+    assert [name for name in member.storage.names("archive") if name.endswith(".rec")] == [segment_file_name(0, length)]
 
 
 def test_a_recording_ends_with_its_publication_and_auto_stop_ends_the_subscription() -> None:

@@ -166,6 +166,14 @@ def test_a_frame_that_reaches_beyond_the_limit_waits() -> None:
     assert reader.read_block(160, 192, 1 << 20).data == b""
 
 
+def test_a_frame_that_does_not_fit_into_the_block_is_for_the_next_one() -> None:
+    storage = MemoryStorage()
+    entry = recording()
+    write(storage, entry, [(frame(0, b"x" * 100), 160), (frame(160, b"y" * 100), 320)])
+    block = SegmentReader(storage, "archive", entry).read_block(0, 320, 256)
+    assert (len(block.data), block.end) == (160, 160)
+
+
 def test_zeros_before_the_limit_are_damage() -> None:
     storage = MemoryStorage()
     entry = recording()

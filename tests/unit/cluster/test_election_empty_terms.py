@@ -115,3 +115,23 @@ def test_a_term_without_length_holds_no_position(position: int, last: int, expec
     log = recording_log((0, 0), (1, 1024), (2, 1024), (3, 1024))
     found = log.find_term_at(Position(position), TermId(last))
     assert (None if found is None else found.leadership_term_id) == expected
+
+
+@pytest.mark.parametrize("at", [1536, 2048])
+def test_a_term_that_was_closed_before_the_next_was_named_goes_on_to_it(at: int) -> None:
+    """A full disk ended the member when it had closed term 1, and before it had named one of its own."""
+    script = ElectionScript(f"""
+        member term=1 base=1024 at={at}
+        wait 0
+        is CANVASS
+    """)
+    script.around.recording_log.commit_log_position(TermId(1), Position(1536))
+    script.say("""
+        0 leads term=4 base=2048 log-term=1 next=4 next-base=2048
+        0 committed term=4 at=2048
+        wait 10
+        wait 10
+        0 leads term=4 base=2048 log-term=1 next=4 next-base=2048
+        wait 10
+    """)
+    assert script.terms == [(0, 0, 1024), (1, 1024, 2048), (2, 2048, 2048), (3, 2048, 2048), (4, 2048, -1)]

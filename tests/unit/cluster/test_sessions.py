@@ -10,7 +10,7 @@ from upheaval_node.cluster.sessions import SCANS_PER_TIMEOUT
 from upheaval_node.media.api import Image, Message, Subscription
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32
-from upheaval_node.types import NULL_VALUE, Now, S
+from upheaval_node.types import MS, NULL_VALUE, Now, S
 
 
 class Refuse(AcceptEveryone):
@@ -31,6 +31,13 @@ class ChallengeOnce(AcceptEveryone):
     def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:
         if self.answers:
             proxy.authenticate(b"me")
+
+
+class ChallengeSlowly(ChallengeOnce):
+    """Takes answers, and decides on none."""
+
+    def on_challenged_session(self, now: Now, proxy: SessionProxy) -> None:
+        pass
 
 
 class ClientSide:
@@ -132,6 +139,34 @@ def test_a_challenged_client_opens_after_its_answer() -> None:
     (entry, _), *_ = world.read_log()
     assert isinstance(entry, cm.SessionOpenEvent)
     assert (entry.correlation_id, entry.encoded_principal) == (9, b"me")
+
+
+def test_the_time_of_a_challenged_client_begins_anew_with_its_answer() -> None:
+    """Who authenticates it may take as long as a session may be silent."""
+    world = PartsWorld(authenticator=ChallengeSlowly())
+    client = ClientSide(world)
+    client.connect()
+    (challenge,) = client.events()
+    assert isinstance(challenge, cm.Challenge)
+    timeout_ms = world.context.settings.timeouts.session_ns // MS
+    client.tick(timeout_ms // 4)
+    world.sessions.on_challenge_response(world.now, cm.ChallengeResponse(9, challenge.cluster_session_id, b"me"))
+    client.tick(timeout_ms // 4)
+    assert [session.id for session in world.sessions.pending] == [challenge.cluster_session_id]
+    client.tick(timeout_ms // 4)
+    assert not world.sessions.pending
+
+
+@pytest.mark.parametrize("is_leader", [True, False])
+def test_as_many_clients_that_are_sent_away_hear_it_as_may_wait_for_it(is_leader: bool) -> None:
+    world = PartsWorld()
+    if not is_leader:
+        world.leader.active_log = None
+    client = ClientSide(world)
+    for correlation_id in range(100):
+        request = cm.SessionConnectRequest(correlation_id, 102, 1 << 16, response_channel=client.channel)
+        world.sessions.on_connect_request(world.now, request, client.image)
+    assert len(world.sessions.answering) == 64
 
 
 def test_channels_that_reach_into_the_member_are_refused() -> None:

@@ -7,7 +7,7 @@ import pytest
 from support.cluster_world import ClusterWorld, KeepingService, Member
 from unit.cluster.test_snapshots import snapshot_count, take_snapshot, toggle
 from upheaval_node import counters as counter_types
-from upheaval_node.cluster.module_state import ControlToggle
+from upheaval_node.cluster.module_state import ControlToggle, ModuleState
 from upheaval_node.counters import cluster_key
 from upheaval_node.settings import profile_settings
 from upheaval_node.snapshot_durations import duration_text
@@ -86,3 +86,17 @@ def test_labels_name_the_threshold_in_whole_units() -> None:
     world.members[0].counters.for_each(lambda _counter, _type, _key, label: labels.append(label))
     assert "Total max snapshot duration exceeded count: threshold=100ms - clusterId=0" in labels
     assert "Clustered service max snapshot duration in ns - clusterId=0 serviceId=1" in labels
+
+
+def test_a_snapshot_that_was_undone_is_not_timed_any_more() -> None:
+    world = started()
+    leader = world.await_leader()
+    leader.network.cut_off()
+    toggle(leader, ControlToggle.SNAPSHOT)
+    world.until(lambda: leader.module.state is ModuleState.SNAPSHOT)
+    world.until(lambda: world.leader() not in (None, leader))
+    leader.network.rejoin()
+    world.until(lambda: leader.is_follower)
+    take_snapshot(world)
+    assert snapshot_count(leader) == 1
+    assert durations(leader) == (0, 0)

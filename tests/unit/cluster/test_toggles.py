@@ -1,7 +1,7 @@
 """The cluster control toggle on leaders, followers and in elections, and what it does to every member."""
 
 from support.cluster_world import ClusterWorld, Member
-from upheaval_node.cluster.module_state import ControlToggle, ModuleState
+from upheaval_node.cluster.module_state import ControlToggle, ModuleState, NodeToggle
 from upheaval_node.counters import CONTROL_TOGGLE, Counter, cluster_key
 from upheaval_node.protocol import cluster_messages as cm
 
@@ -105,3 +105,15 @@ def test_an_action_of_another_term_is_not_acted_on() -> None:
     )
     module._state.on_log_entry(world.now, stale, module.commit_position)
     assert module.state is ModuleState.ACTIVE
+
+
+def test_the_values_of_toggles_are_those_of_aeron_cluster() -> None:
+    """Tools of Aeron store them. Source: ClusterControl.ToggleState, NodeControl.ToggleState."""
+    assert [(each.name, each.value) for each in NodeToggle] == [
+        ("INACTIVE", 0),
+        ("NEUTRAL", 1),
+        ("REPLICATE_STANDBY_SNAPSHOT", 2),
+        ("VALIDATE_RECORDING_LOG", 3),
+    ]
+    assert [each.value for each in ControlToggle] == list(range(8))
+    assert [ControlToggle.SNAPSHOT, ControlToggle.ABORT] == [4, 6]

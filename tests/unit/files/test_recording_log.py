@@ -57,6 +57,18 @@ def test_file_of_a_real_cluster_is_read() -> None:
     ]
 
 
+@pytest.mark.parametrize("changed", [None, 16, 48, 56, 60])
+def test_the_length_of_a_snapshots_recording_counts_while_nobody_has_changed_the_entry(changed: int | None) -> None:
+    storage, log = new_log()
+    log.append_snapshot(5, 1, 0, 3776, 99, 0, recorded_length=1984)
+    if changed is not None:
+        content = bytearray(storage.content(RECORDING_LOG))
+        content[changed] ^= 1
+        storage.put(RECORDING_LOG, bytes(content))
+    (entry,) = reloaded(storage).entries
+    assert entry.recorded_length == (1984 if changed is None else NULL_VALUE)
+
+
 def test_file_of_a_real_cluster_is_written() -> None:
     storage, log = new_log()
     log.append_term(0, 0, 0, 1795175423916)

@@ -52,12 +52,15 @@ class Records:
     def __init__(self) -> None:
         self.errors: list[tuple[str, str]] = []
         self.events: list[str] = []
+        self.fields: list[dict[str, int | str | bool | None]] = []
+        """Of each event."""
 
     def report(self, now: Now, kind: str, text: str) -> None:
         self.errors.append((kind, text))
 
     def emit(self, now: Now, event: str, **fields: int | str | bool | None) -> None:
         self.events.append(event)
+        self.fields.append(fields)
 
 
 class Recorder(ClusteredService):

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from unit.service.module_side import LOG_CHANNEL, ModuleSide, new_term, session_close, session_open
+from upheaval_node import counters as counter_types
 from upheaval_node.errors import TerminationError, UsageError
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.service.api import MOCKED_OFFER, CloseReason, ClusterRole, ClusterTimeUnit
 from upheaval_node.service.states import LEGAL_LOG_MOVES, LEGAL_MOVES, ContainerState, LogState
+from upheaval_node.trace_kinds import TraceKind
 from upheaval_node.types import Now
 
 
@@ -230,6 +232,14 @@ def test_a_log_that_ends_makes_the_service_a_follower() -> None:
     assert side.container.view.role is ClusterRole.FOLLOWER
 
 
+def test_the_role_of_the_service_is_in_the_trace() -> None:
+    side = joined(ClusterRole.LEADER)
+    side.join(ClusterRole.FOLLOWER)
+    events = zip(side.records.events, side.records.fields, strict=True)
+    told = [(fields["service_id"], fields["role"]) for event, fields in events if event == TraceKind.SERVICE_ROLE]
+    assert told == [(0, "LEADER"), (0, "FOLLOWER")]
+
+
 def test_an_ack_is_given_on_request_when_the_position_is_reached() -> None:
     side = joined()
     end = side.append_messages(4, [b"one"])
@@ -269,6 +279,17 @@ def test_a_commit_counter_that_vanishes_ends_the_container_as_expected() -> None
     side.commit.close()
     assert side.run_to_termination().expected
     assert side.recorder.named("terminate") == [("terminate", 0)]
+
+
+def test_a_module_that_ends_before_the_recovery_ends_the_container_as_expected() -> None:
+    side = ModuleSide()
+    key = counter_types.cluster_key(0)
+    commit = side.counters.allocate(counter_types.COMMIT_POSITION, key, "commit", 0)
+    side.run_for(10)
+    assert state(side) is ContainerState.AWAIT_RECOVERY_STATE
+    commit.close()
+    assert side.run_to_termination().expected
+    assert side.recorder.calls == []
 
 
 def test_closing_tells_the_service_once() -> None:

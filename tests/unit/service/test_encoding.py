@@ -88,3 +88,8 @@ def test_absent_and_empty_are_not_the_same() -> None:
 def test_what_no_service_would_take_is_refused_where_it_is_made(request_: Request) -> None:
     with pytest.raises(UsageError):
         encode_request(request_)
+
+
+def test_the_longest_key_and_the_longest_value_are_taken() -> None:
+    request = Request(1, Operation.WRITE, "k" * MAX_KEY_LENGTH, bytes(MAX_VALUE_LENGTH))
+    assert decode_request(encode_request(request)) == request

@@ -86,6 +86,16 @@ def test_what_is_no_transfer_changes_nothing(ledger: Ledger, source: str, target
     assert ledger.accounts == {}
 
 
+def test_there_are_as_many_accounts_as_fit_into_an_answer(ledger: Ledger) -> None:
+    ledger.accounts = {f"account-{number}": 0 for number in range(9_998)}
+    assert transfer(ledger, 1, "a", "b", 1).status is Status.OK
+    assert transfer(ledger, 2, "a", "c", 1).status is Status.ERROR
+    assert len(ledger.accounts) == 10_000
+    balances = decode_response(ledger.execute(encode_request(Request(3, Operation.BALANCES)), 256))
+    assert balances.values is not None
+    assert len(balances.values[1:]) == 10_000  # the first is what is in flight
+
+
 def test_a_client_cannot_make_money(ledger: Ledger) -> None:
     transfer(ledger, 1, "a", "b", 30)
     forged = encode_request(Request(2, Operation.CREDIT, "b", struct.pack("<q", 1000)))

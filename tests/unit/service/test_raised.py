@@ -57,6 +57,7 @@ def test_the_first_of_a_place_has_its_traceback_and_counts_are_told_when_they_do
     assert "in half_done" in text
     assert "in on_session_message" in text
     assert 'raise ValueError("half done")' in text
+    assert f'File "{__name__.replace(".", "/")}.py"' in text
 
 
 def test_an_error_that_the_node_raises_for_a_service_is_found_in_the_code_of_the_service() -> None:
