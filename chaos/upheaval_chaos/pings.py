@@ -1,8 +1,11 @@
-"""What a connection along a link says, so that the member at its end answers and is not disturbed.
+"""What a connection along a link says, or a datagram, so that the member at its end answers and is not disturbed.
 
 On channels where a member listens for any publisher, a stream is announced and its status awaited, then the stream is
 ended. On the others, where a member takes only the stream that it expects, it gets a frame that is none, ends the
-connection and reports one malformed frame. This module knows bytes, no sockets.
+connection and reports one malformed frame.
+
+By datagrams, a heartbeat of a stream that nobody has announced is answered by a status that asks for a setup. On the
+other channels a `PROBE` is answered by the proxy, when it has come out there. This module knows bytes, no sockets.
 """
 
 import struct
@@ -11,9 +14,17 @@ from dataclasses import dataclass
 from random import SystemRandom
 from typing import Final
 
+from upheaval_chaos.datagram_proxy import PROBE
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node.protocol.constants import ARCHIVE_CONTROL_STREAM_ID, CONSENSUS_STREAM_ID, INGRESS_STREAM_ID
-from upheaval_node.protocol.frames import FLAGS_EOS_HEARTBEAT, TYPE_DATA, DataHeader, Setup, StatusMessage
+from upheaval_node.protocol.frames import (
+    FLAGS_EOS_HEARTBEAT,
+    FLAGS_UNFRAGMENTED,
+    TYPE_DATA,
+    DataHeader,
+    Setup,
+    StatusMessage,
+)
 
 _STREAMS: Final[Mapping[str, int]] = {
     INGRESS: INGRESS_STREAM_ID,
@@ -27,16 +38,21 @@ _NO_FRAME: Final = struct.pack("<iBBH", 8, 0, 0, 0x7F0F).ljust(_FRAME_LENGTH, b"
 _OF_LINK: Final = CHANNELS[0]
 # The status of a stream that nobody sends: passed over by whoever gets it.
 _PADDING: Final = StatusMessage(0, 1, 0, 0, 0, 0).pack().ljust(2 * _FRAME_LENGTH, b"\0")
+_PADDING_DATAGRAM: Final = 16 * _PADDING
 
 
 @dataclass(frozen=True, slots=True)
 class PingText:
-    """What is said first, and what after the answer. Without an answer, the end of the connection is one."""
+    """What is said first, and what after the answer. Without an answer, the end of the connection is one.
+
+    An answer to a datagram has `mark` at the place of a session's id.
+    """
 
     hello: bytes
     farewell: bytes = b""
     padding: bytes = b""
     repeats: int = 0
+    mark: bytes = b""
 
     @property
     def opening(self) -> bytes:
@@ -59,6 +75,18 @@ def ping_text(channel: str, extra_length: int = 0) -> PingText:
     setup = Setup(0, session_id, stream_id, 0, 0, _TERM_LENGTH, _MTU).pack()
     end = DataHeader(0, FLAGS_EOS_HEARTBEAT, TYPE_DATA, 0, session_id, stream_id, 0, 0).pack()
     return PingText(_whole(setup), end, _PADDING, repeats)
+
+
+def datagram_ping_text(channel: str, extra_length: int = 0) -> PingText:
+    """The same for datagrams: each padding is one, and so is the hello."""
+    repeats = -(-extra_length // len(_PADDING_DATAGRAM))
+    stream_id, session_id = _STREAMS.get(channel), SystemRandom().randrange(1 << 30)
+    mark = struct.pack("<i", session_id)
+    if stream_id is None:
+        hello = (PROBE + mark).ljust(_FRAME_LENGTH, b"\0")
+    else:
+        hello = DataHeader(0, FLAGS_UNFRAGMENTED, TYPE_DATA, 0, session_id, stream_id, 0, 0).pack()
+    return PingText(hello, padding=_PADDING_DATAGRAM, repeats=repeats, mark=mark)
 
 
 def _whole(frame: bytes) -> bytes:

@@ -1,7 +1,7 @@
 """A TCP proxy with toxics: every connection to its listen address is carried to its upstream, byte by byte.
 
-Runs in an asyncio loop that somebody else turns. Counts what came in and what went out, for each stream, over the life
-of the proxy. Behaves as Toxiproxy does, but for one thing: an end of stream closes one direction, not both.
+Runs in an asyncio loop that somebody else turns. Behaves as Toxiproxy does, but for one thing: an end of stream closes
+one direction, not both.
 """
 
 import asyncio
@@ -9,11 +9,11 @@ import contextlib
 import socket
 import struct
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from random import Random
 from typing import Final
 
-from upheaval_chaos.toxics import DOWNSTREAM, STREAMS, UPSTREAM, Toxic
+from upheaval_chaos.any_proxy import AnyProxy
+from upheaval_chaos.toxics import DOWNSTREAM, TYPES, UPSTREAM, Toxic
 
 _READ_LENGTH: Final = 64 * 1024
 # Chunks that wait for their latency or bandwidth; then the sender is held back.
@@ -23,24 +23,13 @@ _PIECES_A_SECOND: Final = 20
 _RESET_ON_CLOSE: Final = struct.pack("ii", 1, 0)
 
 
-@dataclass(slots=True)
-class Traffic:
-    """Bytes of one stream of a proxy: read from its sender, written to its receiver."""
+class Proxy(AnyProxy):
+    """One proxy of connections."""
 
-    received: int = 0
-    sent: int = 0
-
-
-class Proxy:
-    """One proxy. `listen` is the address as it is, with the port that was chosen for port 0."""
+    types = TYPES
 
     def __init__(self, name: str, listen: str, upstream: str, random: Random) -> None:
-        self.name = name
-        self.listen = listen
-        self.upstream = upstream
-        self.toxics: dict[str, Toxic] = {}
-        self.traffic = {stream: Traffic() for stream in STREAMS}
-        self.random = random
+        super().__init__(name, listen, upstream, random)
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
 
@@ -75,20 +64,6 @@ class Proxy:
         toxic = self.toxics.pop(name)
         if toxic.type == "timeout":
             await self._end([connection for connection in self._connections if connection.met(toxic)])
-
-    def toxics_of(self, stream: str, kind: str) -> list[Toxic]:
-        """The toxics of one type on one stream, in the order in which they were first put."""
-        return [toxic for toxic in self.toxics.values() if toxic.stream == stream and toxic.type == kind]
-
-    def to_fields(self) -> dict[str, object]:
-        """As Toxiproxy's API shows a proxy."""
-        return {
-            "name": self.name,
-            "listen": self.listen,
-            "upstream": self.upstream,
-            "enabled": self.enabled,
-            "toxics": [toxic.to_fields() for toxic in self.toxics.values()],
-        }
 
     @staticmethod
     async def _end(connections: "Iterable[_Connection]") -> None:

@@ -1,15 +1,18 @@
 """Toxiproxy's HTTP API in front of the proxies of this process, so that any of its clients drives them.
 
-JSON in and out, one request a connection. This module carries no bytes of proxied connections.
+JSON in and out, one request a connection. A proxy with the field `protocol` of `udp` is one of datagrams, and has their
+toxics. This module carries no bytes of what is proxied.
 """
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from random import Random
 from typing import Final
 
+from upheaval_chaos.any_proxy import AnyProxy
+from upheaval_chaos.datagram_proxy import DatagramProxy
 from upheaval_chaos.proxy import Proxy
 from upheaval_chaos.toxics import STREAMS, ToxicError, toxic_from_fields
 
@@ -18,6 +21,8 @@ VERSION: Final = "2.12.0"
 _BODY_MAX: Final = 1 << 20
 _HEADERS_MAX: Final = 100
 _REQUEST_TIMEOUT_S: Final = 10.0
+_KINDS: Final[Mapping[str, Callable[[str, str, str, Random], AnyProxy]]] = {"tcp": Proxy, "udp": DatagramProxy}
+_COUNTED: Final = [(what, unit) for unit in ("bytes", "datagrams") for what in ("received", "sent")]
 
 Reply = tuple[HTTPStatus, object]
 
@@ -34,7 +39,7 @@ class ProxyApi:
     """All proxies, and the requests that make, change and end them."""
 
     def __init__(self, random: Random) -> None:
-        self.proxies: dict[str, Proxy] = {}
+        self.proxies: dict[str, AnyProxy] = {}
         self._random = random
 
     async def serve(self, host: str) -> asyncio.Server:
@@ -86,7 +91,7 @@ class ProxyApi:
                 return await self._handle_toxics(method, self._proxy(name), rest, body)
         raise _Refused(HTTPStatus.NOT_FOUND, f"unknown {method} {path}")
 
-    async def _handle_proxy(self, method: str, proxy: Proxy, body: bytes) -> Reply:
+    async def _handle_proxy(self, method: str, proxy: AnyProxy, body: bytes) -> Reply:
         if method == "DELETE":
             await proxy.disable()
             del self.proxies[proxy.name]
@@ -97,12 +102,12 @@ class ProxyApi:
             raise _Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{method} of a proxy")
         return HTTPStatus.OK, proxy.to_fields()
 
-    async def _handle_toxics(self, method: str, proxy: Proxy, rest: list[str], body: bytes) -> Reply:
+    async def _handle_toxics(self, method: str, proxy: AnyProxy, rest: list[str], body: bytes) -> Reply:
         try:
             if not rest:
                 if method == "GET":
                     return HTTPStatus.OK, [toxic.to_fields() for toxic in proxy.toxics.values()]
-                toxic = toxic_from_fields(_object(body))
+                toxic = toxic_from_fields(_object(body), types=proxy.types)
                 if toxic.name in proxy.toxics:
                     raise _Refused(HTTPStatus.CONFLICT, f"toxic {toxic.name!r} already exists")
                 proxy.put_toxic(toxic)
@@ -114,7 +119,7 @@ class ProxyApi:
                 await proxy.remove_toxic(known.name)
                 return HTTPStatus.NO_CONTENT, None
             if method in ("POST", "PATCH"):
-                known = toxic_from_fields(_object(body), known)
+                known = toxic_from_fields(_object(body), known, proxy.types)
                 proxy.put_toxic(known)
             return HTTPStatus.OK, known.to_fields()
         except ToxicError as error:
@@ -122,25 +127,28 @@ class ProxyApi:
 
     # --- proxies ---
 
-    def _proxy(self, name: str) -> Proxy:
+    def _proxy(self, name: str) -> AnyProxy:
         if name not in self.proxies:
             raise _Refused(HTTPStatus.NOT_FOUND, f"proxy {name!r} not found")
         return self.proxies[name]
 
-    async def _create(self, fields: Mapping[str, object]) -> Proxy:
+    async def _create(self, fields: Mapping[str, object]) -> AnyProxy:
         name, upstream = fields.get("name"), fields.get("upstream")
         if not isinstance(name, str) or not name or not isinstance(upstream, str) or not upstream:
             raise _Refused(HTTPStatus.BAD_REQUEST, "a proxy needs a name and an upstream")
         if name in self.proxies:
             raise _Refused(HTTPStatus.CONFLICT, f"proxy {name!r} already exists")
         listen = fields.get("listen") or "127.0.0.1:0"
-        proxy = Proxy(name, _address(listen), _address(upstream), self._random)
+        make = _KINDS.get(str(fields.get("protocol") or "tcp"))
+        if make is None:
+            raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {fields['protocol']!r}: use {', '.join(_KINDS)}")
+        proxy = make(name, _address(listen), _address(upstream), self._random)
         if fields.get("enabled", True):
             await _enable(proxy)
         self.proxies[name] = proxy
         return proxy
 
-    async def _update(self, proxy: Proxy, fields: Mapping[str, object]) -> None:
+    async def _update(self, proxy: AnyProxy, fields: Mapping[str, object]) -> None:
         listen, upstream = fields.get("listen", proxy.listen), fields.get("upstream", proxy.upstream)
         enabled = bool(fields.get("enabled", proxy.enabled))
         if (listen, upstream) != (proxy.listen, proxy.upstream):
@@ -173,20 +181,20 @@ class ProxyApi:
             await _enable(proxy)
 
     def _metrics(self) -> str:
-        """In Prometheus' text format, with Toxiproxy's names."""
+        """In Prometheus' text format, with Toxiproxy's names; it has no datagrams."""
         lines = []
-        for what in ("received", "sent"):
-            lines.append(f"# TYPE toxiproxy_proxy_{what}_bytes_total counter")
+        for what, unit in _COUNTED:
+            lines.append(f"# TYPE toxiproxy_proxy_{what}_{unit}_total counter")
             for proxy in self.proxies.values():
                 for stream in STREAMS:
                     labels = f'direction="{stream}",listener="{proxy.listen}",proxy="{proxy.name}"'
                     labels += f',upstream="{proxy.upstream}"'
-                    count = getattr(proxy.traffic[stream], what)
-                    lines.append(f"toxiproxy_proxy_{what}_bytes_total{{{labels}}} {count}")
+                    count = getattr(proxy.traffic[stream], what if unit == "bytes" else f"{unit}_{what}")
+                    lines.append(f"toxiproxy_proxy_{what}_{unit}_total{{{labels}}} {count}")
         return "\n".join(lines) + "\n"
 
 
-async def _enable(proxy: Proxy) -> None:
+async def _enable(proxy: AnyProxy) -> None:
     try:
         await proxy.enable()
     except OSError as error:

@@ -1,11 +1,11 @@
 """Links as streams of proxies, and what is done to them as toxics.
 
-Each directed pair of ends has a proxy for each channel, through which its source dials its target. The bytes of A reach
-B upstream through the proxies by which A dials B, and downstream through those by which B dials A. This module knows
-Toxiproxy's API; it knows no cluster and not where proxies are.
+Each directed pair of ends has a proxy for each leg of a channel, through which its source dials its target. The bytes
+of A reach B upstream through the proxies by which A dials B, and downstream through those by which B dials A. This
+module knows Toxiproxy's API; it knows no cluster and not where proxies are.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,10 +16,23 @@ from upheaval_chaos.toxiproxy import ToxiproxyApi
 
 _KILO: Final = 1000
 
+STREAM_LEGS: Final[Mapping[str, Sequence[str]]] = {channel: (channel,) for channel in (*CHANNELS, INGRESS)}
+"""Where streams are dialled for each channel: answers come on the connection of the request."""
+REPLICATION: Final = "replication"
+"""Where a member of a system of datagrams takes an archive's answers and what it replicates."""
+EGRESS: Final = ("egress-1", "egress-2", "egress-3")
+"""Where clients of such a system take answers, each program of clients at another place."""
+DATAGRAM_LEGS: Final[Mapping[str, Sequence[str]]] = {
+    **STREAM_LEGS,
+    "archive": ("archive", REPLICATION),
+    INGRESS: (INGRESS, *EGRESS),
+}
+"""The same for datagrams: whoever answers dials, too."""
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class ProxyPlace:
-    """One proxy: who dials whom through it, on which channel."""
+    """One proxy: who dials whom through it, on which leg of a channel."""
 
     source: int
     target: int
@@ -28,8 +41,8 @@ class ProxyPlace:
     @property
     def name(self) -> str:
         """How the proxy is called in Toxiproxy, as `0-to-1-log` or `clients-to-2-ingress`."""
-        source = "clients" if self.source == CLIENTS else str(self.source)
-        return f"{source}-to-{self.target}-{self.channel}"
+        source, target = ("clients" if end == CLIENTS else str(end) for end in (self.source, self.target))
+        return f"{source}-to-{target}-{self.channel}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -43,23 +56,20 @@ class Stream:
         return f"{self.proxy.name} {self.direction}"
 
 
-def all_proxies(members: int) -> Iterator[ProxyPlace]:
+def all_proxies(members: int, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> Iterator[ProxyPlace]:
     """What a cluster needs so that every link of it goes through a proxy."""
-    for target in range(members):
-        yield ProxyPlace(CLIENTS, target, INGRESS)
-        for source in range(members):
-            if source != target:
-                for channel in CHANNELS:
-                    yield ProxyPlace(source, target, channel)
+    ends = (CLIENTS, *range(members))
+    for link in (Link(source, target) for target in ends for source in ends if source != target):
+        yield from (stream.proxy for stream in streams_of(link, legs) if stream.direction == UPSTREAM)
 
 
-def streams_of(link: Link) -> Iterator[Stream]:
-    """Every stream that carries the bytes of a link. Nobody dials clients."""
-    for channel in link.channels:
-        if link.target != CLIENTS:
-            yield Stream(ProxyPlace(link.source, link.target, channel), UPSTREAM)
-        if link.source != CLIENTS:
-            yield Stream(ProxyPlace(link.target, link.source, channel), DOWNSTREAM)
+def streams_of(link: Link, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> Iterator[Stream]:
+    """Every stream that carries the bytes of a link. Nobody dials clients, but those who answer them by datagrams."""
+    for leg in (leg for channel in link.channels for leg in legs[channel]):
+        if (link.target == CLIENTS) == (leg in EGRESS):
+            yield Stream(ProxyPlace(link.source, link.target, leg), UPSTREAM)
+        if (link.source == CLIENTS) == (leg in EGRESS):
+            yield Stream(ProxyPlace(link.target, link.source, leg), DOWNSTREAM)
 
 
 @dataclass(slots=True)
@@ -72,13 +82,16 @@ class _Held:
 class ToxicInjector:
     """Implements `target.LinkInjector`. A toxic that two faults want is there until both are gone."""
 
-    def __init__(self, api_of: Callable[[ProxyPlace], ToxiproxyApi]) -> None:
+    def __init__(
+        self, api_of: Callable[[ProxyPlace], ToxiproxyApi], legs: Mapping[str, Sequence[str]] = STREAM_LEGS
+    ) -> None:
         self._api_of = api_of
+        self._legs = legs
         self._held: dict[tuple[Stream, str], _Held] = {}
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Raises `UsageError` where a toxic of the same type and another size is there already."""
-        wanted = list(_toxics(links, effect))
+        wanted = list(_toxics(self._streams(links), effect))
         for stream, kind, attributes in wanted:
             held = self._held.get((stream, kind))
             if held is not None and held.attributes != attributes:
@@ -94,7 +107,7 @@ class ToxicInjector:
 
     def lift(self, links: Sequence[Link], effect: LinkEffect) -> None:
         """Links that have no such toxic are passed over."""
-        for stream, kind, _ in _toxics(links, effect):
+        for stream, kind, _ in _toxics(self._streams(links), effect):
             held = self._held.get((stream, kind))
             if held is None:
                 continue
@@ -104,13 +117,16 @@ class ToxicInjector:
                 if held.is_there:
                     self._api_of(stream.proxy).remove_toxic(stream.proxy.name, kind, stream.direction)
 
+    def _streams(self, links: Sequence[Link]) -> Iterable[Stream]:
+        return dict.fromkeys(stream for link in links for stream in streams_of(link, self._legs))
 
-def _toxics(links: Sequence[Link], effect: LinkEffect) -> Iterator[tuple[Stream, str, Mapping[str, int]]]:
+
+def _toxics(streams: Iterable[Stream], effect: LinkEffect) -> Iterator[tuple[Stream, str, Mapping[str, int]]]:
     if effect.means is not Means.PROXY:
         raise UsageError("the links of this cluster go through proxies: leave out by=packets")
     if effect.bytes_per_second % _KILO:
         raise UsageError(f"bytes-per-second {effect.bytes_per_second}: proxies limit in steps of {_KILO}")
-    for stream in dict.fromkeys(stream for link in links for stream in streams_of(link)):
+    for stream in streams:
         match effect.kind:
             case LinkFaultKind.BLACKHOLE:
                 yield stream, "timeout", {"timeout": 0}

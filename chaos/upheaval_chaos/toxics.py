@@ -1,9 +1,9 @@
-"""Toxics: what a proxy does to one direction of its connections. Names and attributes are those of Toxiproxy.
+"""Toxics: what a proxy does to one direction of what it carries. Names and attributes are those of Toxiproxy.
 
-Values only; `proxy` carries them out.
+Values only; `proxy` carries them out on connections, `datagram_proxy` on datagrams.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -11,13 +11,23 @@ UPSTREAM: Final = "upstream"
 DOWNSTREAM: Final = "downstream"
 STREAMS: Final = (UPSTREAM, DOWNSTREAM)
 
-# Attributes by type; all are numbers, 0 when they are not given.
-TYPES: Final[Mapping[str, tuple[str, ...]]] = {
+TYPES: Final[Mapping[str, Sequence[str]]] = {
     "timeout": ("timeout",),
     "reset_peer": ("timeout",),
     "latency": ("latency", "jitter"),
     "bandwidth": ("rate",),
 }
+"""Of connections: attributes by type; all are numbers, 0 when they are not given."""
+_OF_SOME: Final = ("frame_type", "stream_id")
+DATAGRAM_TYPES: Final[Mapping[str, Sequence[str]]] = {
+    "timeout": ("timeout", *_OF_SOME),
+    "latency": ("latency", "jitter", *_OF_SOME),
+    "bandwidth": ("rate", *_OF_SOME),
+    "duplicate": _OF_SOME,
+}
+"""Of datagrams: each is done to that share of them that `toxicity` says, and only to those of an Aeron frame type (data
+and padding are one) and of a stream where these are not 0.
+"""
 
 
 class ToxicError(Exception):
@@ -27,7 +37,9 @@ class ToxicError(Exception):
 @dataclass(frozen=True, slots=True)
 class Toxic:
     """`timeout`: nothing passes, and `timeout` ms after the last byte (0: never) the connection ends. `reset_peer`: RST
-    after `timeout` ms. `latency`: `latency` plus or minus `jitter` ms. `bandwidth`: `rate` kB a second."""
+    after `timeout` ms. `latency`: `latency` plus or minus `jitter` ms. `bandwidth`: `rate` kB a second. `duplicate`: a
+    datagram comes twice.
+    """
 
     name: str
     type: str
@@ -46,15 +58,20 @@ class Toxic:
             "type": self.type,
             "stream": self.stream,
             "toxicity": self.toxicity,
-            "attributes": {name: self.get(name) for name in TYPES[self.type]},
+            "attributes": dict(self.attributes),
         }
 
 
-def toxic_from_fields(fields: Mapping[str, object], known: Toxic | None = None) -> Toxic:
-    """The toxic that a JSON object states; what it leaves out is as in `known`. Raises `ToxicError`."""
+def toxic_from_fields(
+    fields: Mapping[str, object], known: Toxic | None = None, types: Mapping[str, Sequence[str]] = TYPES
+) -> Toxic:
+    """The toxic of one of these types that a JSON object states; what it leaves out is as in `known`.
+
+    Raises `ToxicError`.
+    """
     kind = known.type if known else fields.get("type")
-    if not isinstance(kind, str) or kind not in TYPES:
-        raise ToxicError(f"invalid toxic type {kind!r}: this proxy has {', '.join(TYPES)}")
+    if not isinstance(kind, str) or kind not in types:
+        raise ToxicError(f"invalid toxic type {kind!r}: this proxy has {', '.join(types)}")
     stream = known.stream if known else fields.get("stream") or DOWNSTREAM
     if stream not in STREAMS or not isinstance(stream, str):
         raise ToxicError(f"stream was invalid, can be either upstream or downstream, not {stream!r}")
@@ -64,10 +81,10 @@ def toxic_from_fields(fields: Mapping[str, object], known: Toxic | None = None) 
     given = fields.get("attributes") or {}
     if not isinstance(given, Mapping):
         raise ToxicError("attributes must be an object")
-    attributes = dict(known.attributes) if known else {}
+    attributes = dict(known.attributes) if known else dict.fromkeys(types[kind], 0)
     for name, value in given.items():
-        if name not in TYPES[kind]:
-            raise ToxicError(f"a {kind} toxic has no attribute {name!r}: use {', '.join(TYPES[kind])}")
+        if name not in types[kind]:
+            raise ToxicError(f"a {kind} toxic has no attribute {name!r}: use {', '.join(types[kind])}")
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise ToxicError(f"attribute {name!r} must be a number that is not negative, not {value!r}")
         attributes[name] = value

@@ -27,9 +27,11 @@ class ToxiproxyApi(ABC):
     def __init__(self, address: str) -> None:
         self.address = address
 
-    def create(self, name: str, upstream: str, listen: str = "127.0.0.1:0") -> str:
-        """Make a proxy; returns where it listens."""
+    def create(self, name: str, upstream: str, listen: str = "127.0.0.1:0", protocol: str = "tcp") -> str:
+        """Make a proxy; returns where it listens. Only the proxies of this process have another protocol: `udp`."""
         fields = {"name": name, "upstream": upstream, "listen": listen, "enabled": True}
+        if protocol != "tcp":
+            fields["protocol"] = protocol
         return str(json.loads(self._call("POST", "/proxies", fields))["listen"])
 
     def populate(self, proxies: Mapping[str, tuple[str, str]]) -> None:
@@ -40,10 +42,12 @@ class ToxiproxyApi(ABC):
         ]
         self._call("POST", "/populate", fields)
 
-    def add_toxic(self, proxy: str, kind: str, stream: str, attributes: Mapping[str, int]) -> None:
+    def add_toxic(
+        self, proxy: str, kind: str, stream: str, attributes: Mapping[str, int], toxicity: float = 1.0
+    ) -> None:
         """The toxic is named after its type and stream."""
         fields = {"name": f"{kind}_{stream}", "type": kind, "stream": stream, "attributes": dict(attributes)}
-        self._call("POST", f"/proxies/{proxy}/toxics", {**fields, "toxicity": 1.0})
+        self._call("POST", f"/proxies/{proxy}/toxics", {**fields, "toxicity": toxicity})
 
     def remove_toxic(self, proxy: str, kind: str, stream: str) -> None:
         """Take away what `add_toxic` put there."""

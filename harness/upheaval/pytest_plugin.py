@@ -257,8 +257,8 @@ def _cluster_options(item: pytest.Item) -> dict[str, Any]:
     from upheaval.records import OWN_SYSTEM
     from upheaval.system import system_named
 
-    has_streams = system_named(options.get("system", OWN_SYSTEM)).has_streams
-    options.setdefault("links", has_streams and "chaos" in getattr(item, "fixturenames", ()))
+    can_break = options["runtime"] == "process" or system_named(options.get("system", OWN_SYSTEM)).has_streams
+    options.setdefault("links", can_break and "chaos" in getattr(item, "fixturenames", ()))
     return options
 
 

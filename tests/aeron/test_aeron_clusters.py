@@ -1,10 +1,12 @@
 """Clusters of real members of Aeron, as processes: made, used, broken, ended and judged like those of our node."""
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
 
+from upheaval.checkers.recordings import snapshot_entries
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.cli.main import main
@@ -12,8 +14,11 @@ from upheaval.cluster import end_run
 from upheaval.records import RunFolder
 from upheaval.runtimes.opening import open_cluster
 from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.testing.cluster import Cluster
 from upheaval.waits import wait_until
 from upheaval.workload import WorkloadSettings
+from upheaval_node.service.services.encoding import Operation, Request, Status, decode_response, encode_request
+from upheaval_node.trace_kinds import TraceKind
 
 SCENARIO = """title A leader is killed and returns, and all end and start again from a snapshot
 cluster service=ledger
@@ -56,7 +61,10 @@ def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys:
         with open_cluster(folder) as cluster:
             with ProcessLoad(cluster, WorkloadSettings(rate=300, slots=8)) as load:
                 load.wait_until_acknowledged(150, 60)
+            assert main(["client", *place, "register", "write", "by-hand", "5"]) == 0
             capsys.readouterr()
+            assert main(["client", *place, "register", "read", "by-hand"]) == 0
+            assert capsys.readouterr().out == "5\n"
             assert main(["status", *place, "--json"]) == 0
             assert "LEADER" in json.dumps(json.loads(capsys.readouterr().out))
             victim = cluster.wait_until_leader()
@@ -75,3 +83,49 @@ def test_a_cluster_is_made_used_broken_and_ended_by_hand(tmp_path: Path, capsys:
         assert main(["down", *place]) == 0
     assert verify_run(folder).verdict is Verdict.VALID, verify_run(folder).findings
     assert shared_memory(folder) == []
+
+
+@pytest.mark.heavy
+def test_clients_of_a_test_ask_a_cluster_that_is_aborted(tmp_path: Path) -> None:
+    with Cluster(system="aeron", members=1, folder=tmp_path / "run") as cluster:
+        cluster.workload.start(rate=200)
+        with cluster.client() as client, cluster.client() as other:
+            answer = decode_response(client.request(encode_request(Request(1 << 60, Operation.WRITE, "mine", b"1"))))
+            assert answer.status is Status.OK
+            read = encode_request(Request((1 << 60) + 1, Operation.READ, "mine"))
+            assert decode_response(other.request(read)).value == b"1"
+        cluster.workload.wait_for(120)
+        cluster.workload.stop()
+        cluster.abort()
+    told = [each.fields for each in cluster.run.member(0).read_trace() if each.event == TraceKind.CLUSTER_END]
+    assert [each["services"] for each in told] == [1]
+    assert snapshot_entries(cluster.run.member(0).recording_log) == []
+    assert shared_memory(tmp_path / "run") == []
+
+
+@pytest.mark.nightly
+def test_users_of_locust_survive_a_leader(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run"
+    killed = threading.Thread(target=kill_the_leader_under_load, args=(run,))
+    killed.start()
+    status = main(["load", "--system", "aeron", "--users", "8", "--duration", "20s", "--dir", str(run), "--json"])
+    killed.join()
+    told = json.loads(capsys.readouterr().out)
+    assert (status, told["verdict"]) == (0, "valid")
+    assert told["history"]["ok"] > 100
+    assert any(fault.name for fault in RunFolder(run).read_faults())
+    assert shared_memory(run) == []
+
+
+def kill_the_leader_under_load(run: Path) -> None:
+    history = run / "history.jsonl"
+    wait_until(
+        lambda: history.exists() and history.stat().st_size > 10_000,
+        timeout_s=120,
+        describe=lambda: "the users ask nothing",
+    )
+    with open_cluster(run) as cluster:
+        leader = cluster.wait_until_leader()
+        cluster.kill(leader)
+        cluster.wait_until_leader(other_than=leader)
+        cluster.start(leader)

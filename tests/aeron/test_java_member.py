@@ -290,14 +290,19 @@ def test_a_bridge_gives_back_what_no_cluster_takes(tmp_path: Path) -> None:
             assert session.session_id != other.session_id
             session.tell(b"X")
             assert session.hear() == (b"D", b"closed by the client")
-            session.tell(b"O", _LONG.pack(77) + b"rest")
-            assert session.hear() == (b"N", _LONG.pack(77))
+            session.tell(b"O", b"first")
+            session.tell(b"O", b"second")
+            assert session.hear() == (b"N", _LONG.pack(1))
+            assert session.hear() == (b"N", _LONG.pack(2))
             other.tell(b"O", bytes(1 << 20))
             kind, text = other.hear()
             assert kind == b"E"
             assert b"max" in text
-            assert other.hear() == (b"N", bytes(8))
+            assert other.hear() == (b"N", _LONG.pack(1))
             assert other.ask(Request(5, Operation.ECHO, "", b"still here")).value == b"still here"
+            other.tell(b"O", bytes(1 << 20))
+            assert other.hear()[0] == b"E"
+            assert other.hear() == (b"N", _LONG.pack(3))
             other.tell(b"?")
             assert other.hear() == (b"", b"")
         lost = BridgeSession(bridge.port)

@@ -206,9 +206,8 @@ class Bridge:
         self.aeron = aeron_directory(folder / "bridge")
         self._log = folder / "bridge.log"
         with self._log.open("ab") as log:
-            self.process = subprocess.Popen(
-                program("Bridge", str(self.aeron)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log
-            )
+            command = program("Bridge", str(self.aeron), "127.0.0.1")
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         assert self.process.stdout is not None
         said = self.process.stdout.readline().split()
         assert said[:1] == [b"BRIDGE"], (said, self._log.read_text())

@@ -1,6 +1,7 @@
 """`upheaval client`: one operation by hand. It goes into the history of the folder like that of any other client."""
 
 import argparse
+import contextlib
 import json
 import random
 import time
@@ -19,8 +20,8 @@ from upheaval.records import (
 )
 from upheaval.runtimes.opening import open_cluster
 from upheaval.security import CLIENT, files_of
-from upheaval.system import require_streams
-from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
+from upheaval.system import WaitingClients
+from upheaval_node.client.driver import NotSent, OutcomeUnknown
 from upheaval_node.client.driving import ClientOptions
 from upheaval_node.client.operations import is_response_to
 from upheaval_node.errors import TimeoutExpired
@@ -30,13 +31,10 @@ from upheaval_node.ports import Buffer
 _FIRST_ID: Final = 1 << 60
 _ID_BITS: Final = 60
 
-_Way = tuple[dict[int, str], ClientOptions]
-
 
 def client(options: argparse.Namespace) -> int:
     """Do one operation and print its result. Raises `UsageError` when the cluster does not run."""
     with open_cluster(options.dir) as cluster:
-        require_streams(cluster.system, "`upheaval client`")
         function, value = _operation(options)
         if not cluster.is_running():
             raise UsageError(
@@ -44,12 +42,11 @@ def client(options: argparse.Namespace) -> int:
             )
         given: ClientOptions = {
             "client_name": "upheaval client",
-            "resolver": cluster.resolver(),
             "tls": cluster.client_tls() if options.tls is None else files_of(options.tls, CLIENT),
             "credentials_file": options.credentials or "",
         }
-        way = (cluster.ingress_endpoints(), given)
-        result = _run(cluster.run, way, function, options.key, value, options.timeout)
+        with contextlib.closing(cluster.system.waiting_clients(cluster.way_in(), given)) as clients:
+            result = _run(cluster.run, clients, function, options.key, value, options.timeout)
     print(_shown(function, result))
     return 0
 
@@ -79,7 +76,7 @@ def _value(text: str) -> Json:
     return number if str(number) == text else text
 
 
-def _run(run: RunFolder, way: _Way, function: Function, key: str, value: Json, timeout_s: float) -> Json:
+def _run(run: RunFolder, clients: WaitingClients, function: Function, key: str, value: Json, timeout_s: float) -> Json:
     """Do the operation, trying again only while nothing was sent."""
     operation_id = _FIRST_ID + random.SystemRandom().getrandbits(_ID_BITS)
     payload = encode_operation(operation_id, function, key, value)
@@ -92,7 +89,7 @@ def _run(run: RunFolder, way: _Way, function: Function, key: str, value: Json, t
     session: int | None = None
     error = ""
     try:
-        response, session = _request(way, operation_id, payload, deadline)
+        response, session = _request(clients, operation_id, payload, deadline)
         complete_ns = time.monotonic_ns()
         _, position, result, error = decode_result(response)
         outcome = Outcome.OK
@@ -120,17 +117,17 @@ def _run(run: RunFolder, way: _Way, function: Function, key: str, value: Json, t
     return result
 
 
-def _request(way: _Way, operation_id: int, payload: bytes, deadline: float) -> tuple[Buffer, int]:
+def _request(clients: WaitingClients, operation_id: int, payload: bytes, deadline: float) -> tuple[Buffer, int]:
     """Send once; the answer, and whichever session took it. Raises `NotSent`, or `UnknownOutcome` once it was sent."""
-    endpoints, given = way
     while True:
         left = deadline - time.monotonic()
         if left <= 0:
             raise NotSent("no leader took the operation in time: it has no effect (see `upheaval status`)")
         try:
-            with BlockingClient(endpoints, left, **given) as session:
-                response = session.request(payload, lambda received: is_response_to(operation_id, received))
-                return response, session.session_id
+            with contextlib.closing(clients.new_client(left)) as client:
+                client.reconnect()
+                response = client.request(payload, lambda received: is_response_to(operation_id, received))
+                return response, client.session_id
         except OutcomeUnknown as error:
             raise UnknownOutcome(str(error)) from error
         except NotSent:

@@ -29,7 +29,7 @@ from upheaval.runtimes import cluster_file
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import PROCESS, create_cluster, open_cluster
 from upheaval.security import CLIENT, policy as security
-from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, require_streams, system_named
+from upheaval.system import CLUSTER_OF_THREE, ClusterSpec, system_named
 from upheaval.workload import IDS_A_LOAD, WORKBENCH_SERVICE
 from upheaval_node.settings import profile_settings
 
@@ -51,7 +51,6 @@ def load(options: argparse.Namespace) -> int:
         is_ours = not cluster_file.has_cluster(folder)
         with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
             if not is_ours:
-                require_streams(cluster.system, "locust")
                 _require_same(cluster, options)
             settings = _settings(cluster, options, page)
             _write_workload(cluster, options, settings)
@@ -105,7 +104,6 @@ def _page(options: argparse.Namespace) -> Iterator[socket.socket | None]:
 
 
 def _fresh(folder: Path, options: argparse.Namespace) -> AnyCluster:
-    require_streams(system_named(options.system or CLUSTER_OF_THREE.system), "locust")
     limit = max(SESSIONS_A_USER * options.users + SPARE_SESSIONS, _default_limit("test"))
     service = options.service or CLUSTER_OF_THREE.service
     spec = ClusterSpec(
@@ -154,11 +152,10 @@ def _say_limit(cluster: AnyCluster, options: argparse.Namespace) -> None:
 
 
 def _settings(cluster: AnyCluster, options: argparse.Namespace, page: socket.socket | None) -> LoadSettings:
-    endpoints, resolver = cluster.ingress_endpoints(), cluster.resolver()
-    dialled = {endpoint: resolver.resolve(endpoint, 0) for endpoint in endpoints.values()}
+    way = cluster.way_in()
     return LoadSettings(
-        endpoints=",".join(f"{member}={endpoint}" for member, endpoint in endpoints.items()),
-        addresses={endpoint: address for endpoint, address in dialled.items() if address != endpoint},
+        endpoints=",".join(f"{member}={endpoint}" for member, endpoint in way.endpoints.items()),
+        addresses=way.dialled,
         history=str(cluster.run.history_file),
         users=options.users,
         duration_s=options.duration,
@@ -172,6 +169,9 @@ def _settings(cluster: AnyCluster, options: argparse.Namespace, page: socket.soc
         page=None if page is None else page.fileno(),
         tls=security.fields_of(cluster.config.tls, CLIENT),
         credentials_file=options.credentials or "",
+        system=cluster.config.system,
+        run_id=cluster.config.run_id,
+        host=way.host,
     )
 
 

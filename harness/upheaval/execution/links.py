@@ -1,25 +1,36 @@
 """Proxied links of a cluster of processes: the proxies lie in this process, on loopback.
 
 Member A dials B through the proxies of A and B only, because A's configuration names them for B's endpoints; clients
-dial members through proxies of their own. The injector sets toxics over Toxiproxy's API; the observer reads the bytes
-that the proxies wrote, and make connections of their own.
+dial members through proxies of their own. Where members speak datagrams, the proxies are of datagrams, and members dial
+clients, too. The injector sets toxics over Toxiproxy's API; the observer reads the bytes that the proxies wrote, and
+makes connections of its own, or sends datagrams.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 
 from upheaval.errors import UsageError
 from upheaval.runtimes.live import AnyCluster, Links
 from upheaval.runtimes.opening import DOCKER
-from upheaval.runtimes.ports import HOST, member_ports
+from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_port
 from upheaval.runtimes.process import ProcessCluster
-from upheaval.system import require_streams
-from upheaval_chaos import connections
+from upheaval.system import SystemUnderTest, require_streams
+from upheaval_chaos import connections, datagrams
+from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.pings import PingText
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CLIENTS, Answer, Link, Means, Ping
-from upheaval_chaos.toxic_links import ProxyPlace, ToxicInjector, all_proxies, streams_of
+from upheaval_chaos.target import CLIENTS, Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
+from upheaval_chaos.toxic_links import (
+    DATAGRAM_LEGS,
+    EGRESS,
+    REPLICATION,
+    STREAM_LEGS,
+    ProxyPlace,
+    ToxicInjector,
+    all_proxies,
+    streams_of,
+)
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
 
@@ -33,11 +44,11 @@ def open_links(cluster: AnyCluster, seed: int, means: Means = Means.PROXY) -> No
 
 
 def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
-    require_streams(cluster.system, "faults of links")
     if isinstance(cluster, ProcessCluster) and means is Means.PACKETS:
         raise UsageError("processes on one machine have no packets of their own to filter: leave out by=packets")
     if isinstance(cluster, ProcessCluster):
-        return ProxiedLinks(cluster, seed)
+        return ProxiedLinks(cluster, seed) if cluster.system.has_streams else DatagramLinks(cluster, seed)
+    require_streams(cluster.system, "faults of links in containers")
     from upheaval.runtimes.docker.cluster import DockerCluster
     from upheaval.runtimes.docker.links import DockerLinks
     from upheaval.runtimes.docker.packet_links import PacketLinks
@@ -45,6 +56,17 @@ def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
     if not isinstance(cluster, DockerCluster):
         raise UsageError(f"the links of a cluster of the {cluster.runtime} runtime cannot be proxied")
     return PacketLinks(cluster) if means is Means.PACKETS else DockerLinks(cluster)
+
+
+def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault]) -> None:
+    """Raises `UsageError` for a fault that has no meaning for what members of the system speak."""
+    for fault in faults:
+        _require_meaning(system, fault.kind)
+
+
+def _require_meaning(system: SystemUnderTest, kind: LinkFaultKind) -> None:
+    if kind in (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT):
+        require_streams(system, f"the fault {kind}, which ends connections,")
 
 
 def require_link_images(runtime: str, means: Means) -> None:
@@ -61,16 +83,18 @@ def require_link_images(runtime: str, means: Means) -> None:
 class ProxiedLinks(ToxicInjector):
     """Implements `Links` for processes."""
 
-    def __init__(self, cluster: AnyCluster, seed: int) -> None:
+    protocol = "tcp"
+
+    def __init__(self, cluster: ProcessCluster, seed: int, legs: Mapping[str, Sequence[str]] = STREAM_LEGS) -> None:
         self._cluster = cluster
         self._stack = ExitStack()
         server = self._stack.enter_context(ProxyServer(seed))
         self._api = connect_toxiproxy(server.address)
-        super().__init__(lambda _: self._api)
+        super().__init__(lambda _: self._api, legs)
         members = cluster.config.members
         self._listen = {
-            place: self._api.create(place.name, self._endpoint(place.target, place.channel))
-            for place in all_proxies(members)
+            place: self._api.create(place.name, self._endpoint(place.target, place.channel), protocol=self.protocol)
+            for place in all_proxies(members, legs)
         }
         for source in (*range(members), CLIENTS):
             cluster.dial_through(source, self._names(source))
@@ -84,14 +108,13 @@ class ProxiedLinks(ToxicInjector):
     def delivered_by_stream(self, link: Link) -> Mapping[str, int]:
         """Bytes that each proxy of the link has written to the receiver."""
         sent = self._api.sent_bytes()
-        return {str(stream): sent.get((stream.proxy.name, stream.direction), 0) for stream in streams_of(link)}
+        streams = streams_of(link, self._legs)
+        return {str(stream): sent.get((stream.proxy.name, stream.direction), 0) for stream in streams}
 
     def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
         """Dials through the proxy that the source would dial through; what no member has heard counts as refused."""
         channel, text = self._cluster.system.ping(link.channels, extra_length)
-        place = ProxyPlace(link.source, link.target, channel)
-        if place not in self._listen:
-            raise UsageError(f"no connection uses {link}")
+        place = self._place(link, channel)
         stream = (place.name, UPSTREAM)
         before = self._api.sent_bytes().get(stream, 0)
         ping = ping_address(self._listen[place], text, timeout_s)
@@ -99,6 +122,12 @@ class ProxiedLinks(ToxicInjector):
             # It ended, but not because a member had heard it.
             return replace(ping, answer=Answer.REFUSED)
         return ping
+
+    def _place(self, link: Link, leg: str) -> ProxyPlace:
+        place = ProxyPlace(link.source, link.target, leg)
+        if place not in self._listen:
+            raise UsageError(f"no connection uses {link}")
+        return place
 
     # --- set-up ---
 
@@ -110,9 +139,35 @@ class ProxiedLinks(ToxicInjector):
             if place.source == source
         }
 
-    def _endpoint(self, member_id: int, channel: str) -> str:
-        port = member_ports(self._cluster.config.base_port, member_id)[self._cluster.system.channels.index(channel)]
-        return f"{HOST}:{port}"
+    def _endpoint(self, end: int, leg: str) -> str:
+        base_port = self._cluster.config.base_port
+        if leg == REPLICATION:
+            return f"{HOST}:{metrics_port(base_port, end)}"
+        if leg in EGRESS:
+            return f"{HOST}:{egress_ports(base_port)[EGRESS.index(leg)]}"
+        return f"{HOST}:{member_ports(base_port, end)[self._cluster.system.channels.index(leg)]}"
+
+
+class DatagramLinks(ProxiedLinks):
+    """The same where members and clients send each other datagrams."""
+
+    protocol = "udp"
+
+    def __init__(self, cluster: ProcessCluster, seed: int) -> None:
+        super().__init__(cluster, seed, DATAGRAM_LEGS)
+        cluster.egress_endpoints = [self._endpoint(CLIENTS, leg) for leg in EGRESS]
+
+    def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:
+        """Raises `UsageError` for what ends connections."""
+        _require_meaning(self._cluster.system, effect.kind)
+        super().impose(links, effect)
+
+    def ping(self, link: Link, timeout_s: float, extra_length: int = 0) -> Ping:
+        """Sends datagrams where the source would."""
+        system, channels = self._cluster.system, link.channels
+        channel, _ = system.ping(channels)
+        address = self._listen[self._place(link, channel)]
+        return datagrams.ping(address, lambda: system.ping(channels, extra_length)[1], timeout_s)
 
 
 def ping_address(address: str, text: PingText, timeout_s: float) -> Ping:

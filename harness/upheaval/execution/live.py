@@ -6,14 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from upheaval.errors import UsageError
-from upheaval.execution.links import open_links, require_link_images
+from upheaval.execution.links import open_links, require_link_faults, require_link_images
 from upheaval.execution.stage import require_tasks_passed
 from upheaval.records import RunFolder
 from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.scenario import Scenario
-from upheaval.system import require_streams, system_named
+from upheaval.system import system_named
 from upheaval.workload import Load, LoadCounts, LoadMaker
 from upheaval_chaos.record import FaultRecord
 
@@ -38,8 +38,7 @@ class LiveStage:
         self._planned_faults, self._planned_commands = scenario.planned_faults, scenario.planned_commands
         self._seed = seed
         self._means = next((fault.means for fault in scenario.link_faults), None)
-        if self._means is not None:
-            require_streams(system_named(self._spec.system), "faults of links")
+        require_link_faults(system_named(self._spec.system), scenario.link_faults)
         self._cluster: AnyCluster | None = None
         self._load: ProcessLoad | None = None
         self._stack = ExitStack()

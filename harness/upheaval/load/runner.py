@@ -90,6 +90,7 @@ class Load:
         finally:
             telling.kill()
             self._runner.quit()
+            self._context.close()
             self._close_history()
         if self._fault is not None:
             raise self._fault

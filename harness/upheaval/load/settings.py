@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from upheaval.records import Json, jsonfields
+from upheaval.records import OWN_SYSTEM, Json, jsonfields
 
 # The names of the messages.
 READY: Final = "ready"
@@ -35,7 +35,7 @@ class LoadSettings:
     they need any. `addresses` says where to dial for an endpoint that is none on this machine. With `page`, the
     descriptor of a listening socket, locust's page is served there and starts the load; users, spawn rate and duration
     are then what its form shows first, and the time from the first start to the end of all. Without a duration nothing
-    but the end of standard input ends it.
+    but the end of standard input ends it. `system`, `run_id` and `host` are the cluster's, see `upheaval.system.WayIn`.
     """
 
     endpoints: str
@@ -52,6 +52,9 @@ class LoadSettings:
     page: int | None = None
     tls: Mapping[str, str] = field(default_factory=dict)
     credentials_file: str = ""
+    system: str = OWN_SYSTEM
+    run_id: str = ""
+    host: str = ""
 
     def to_json(self) -> str:
         """One line, for the command line of the users' process."""

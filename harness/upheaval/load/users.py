@@ -8,6 +8,7 @@ import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Any, ClassVar, Final, Protocol
 
@@ -27,9 +28,12 @@ from upheaval.records import (
     decode_result,
     encode_operation,
 )
+from upheaval.system import WaitingClients, WayIn, system_named
 from upheaval.workload import APPENDS_A_LIST, LedgerDraw, Session, TimersDraw, session_end
 from upheaval_node.client.connect import ClusterError
-from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
+from upheaval_node.client.driver import NotSent, OutcomeUnknown
+from upheaval_node.client.driving import ClientOptions
+from upheaval_node.client.ingress import parse_ingress_endpoints
 from upheaval_node.client.operations import is_response_to
 from upheaval_node.errors import DecodeError, NodeError, UsageError
 from upheaval_node.media.resolver import StaticResolver
@@ -84,6 +88,7 @@ class LoadContext:
         self.values = itertools.count(settings.first_id)
         self.users = itertools.count()
         self.appended = [0] * KEYS
+        self._clients: WaitingClients | None = None
         self.in_flight = 0
         self.is_over = False
         """No user begins another operation. Locust itself may end a user right after it has begun one."""
@@ -94,15 +99,30 @@ class LoadContext:
 
     def new_client(self) -> UserClient:
         """Not connected yet."""
+        if self._clients is None:
+            self._clients = self._make_clients()
+        return self._clients.new_client(self.settings.timeout_s)
+
+    def close(self) -> None:
+        """End what the clients used, after them."""
+        if self._clients is not None:
+            self._clients.close()
+
+    def _make_clients(self) -> WaitingClients:
         settings = self.settings
-        return BlockingClient(
-            settings.endpoints,
-            settings.timeout_s,
-            client_name="locust",
-            resolver=StaticResolver(settings.addresses),
-            tls=tls_files(settings.tls),
-            credentials_file=settings.credentials_file,
+        way = WayIn(
+            settings.run_id,
+            Path(settings.history).parent,
+            parse_ingress_endpoints(settings.endpoints),
+            StaticResolver(settings.addresses),
+            settings.host,
         )
+        options: ClientOptions = {
+            "client_name": "locust",
+            "tls": tls_files(settings.tls),
+            "credentials_file": settings.credentials_file,
+        }
+        return system_named(settings.system).waiting_clients(way, options)
 
 
 @dataclass(slots=True)

@@ -44,6 +44,7 @@ from upheaval.system import (
     ControlStatus,
     MemberStatus,
     SystemUnderTest,
+    WayIn,
     require_streams,
     system_named,
     with_leaders,
@@ -168,6 +169,8 @@ class LiveCluster(Conditions, Generic[Member_co]):
         self.members = members
         self.acknowledged: Callable[[], int] = lambda: 0
         """How many operations of the load were acknowledged, as whoever runs the load has it."""
+        self.egress_endpoints: Sequence[str] = ()
+        """Where clients take answers that members dial them for; any place will do when there are none."""
         self._links: Links | None = None
 
     # --- handles ---
@@ -190,6 +193,16 @@ class LiveCluster(Conditions, Generic[Member_co]):
     @abstractmethod
     def resolver(self) -> Resolver:
         """How clients on this machine dial the ingress endpoints."""
+
+    @property
+    def client_host(self) -> str:
+        """This machine, as the members reach it."""
+        return ports.HOST
+
+    def way_in(self) -> WayIn:
+        """How clients on this machine reach the members."""
+        places = self.ingress_endpoints(), self.resolver(), self.client_host, self.egress_endpoints
+        return WayIn(self.config.run_id, self.folder, *places)
 
     def note_policy(self) -> None:
         """Write down who is to be let in by now, for the verdict."""

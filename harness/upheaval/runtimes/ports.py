@@ -17,7 +17,7 @@ from upheaval.errors import EnvironmentFault, UsageError
 
 HOST: Final = "127.0.0.1"
 
-# ingress, consensus, log, catch-up, archive, metrics; the rest of the ten is room for what comes later and the claim.
+# ingress, consensus, log, catch-up, archive, metrics; three for egress, of the first member; the claim.
 PORTS_A_MEMBER: Final = 10
 PORTS_USED: Final = 5
 
@@ -46,6 +46,12 @@ def member_ports(base_port: int, member_id: int) -> list[int]:
 def metrics_port(base_port: int, member_id: int) -> int:
     """The port of a member's metrics and health, after those that are in the members string."""
     return member_ports(base_port, member_id)[-1] + 1
+
+
+def egress_ports(base_port: int) -> list[int]:
+    """Where clients take the answers of members that dial them, each program of clients at another one."""
+    first = metrics_port(base_port, 0) + 1
+    return list(range(first, base_port + _CLAIM))
 
 
 def highest_base_port(members: int) -> int:

@@ -7,6 +7,7 @@ only; what is asked for and how outcomes are settled is the workload's.
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from random import SystemRandom
 from types import TracebackType
 from typing import Final
@@ -44,24 +45,15 @@ class ProcessLoad:
         credentials_file: str = "",
         make: LoadMaker = Load,
     ) -> None:
-        endpoints = cluster.ingress_endpoints()
+        way = cluster.way_in()
         self._history = cluster.run.history_writer()
         self._loop = Loop()
         tls = cluster.client_tls()
         self._network = SelectorNetwork(self._loop, client_identity(tls, lambda _: None))
-        dialled = cluster.resolver()
         if tls is not None:
-            names = {endpoint: member_name(member_id) for member_id, endpoint in endpoints.items()}
-            dialled = NamingResolver(dialled, names, MEMBER)
-        needs = ClientNeeds(
-            cluster.config.run_id,
-            cluster.folder,
-            self._network,
-            endpoints,
-            dialled,
-            SystemRandom(),
-            credentials_supplier(credentials_file),
-        )
+            names = {endpoint: member_name(member_id) for member_id, endpoint in way.endpoints.items()}
+            way = replace(way, resolver=NamingResolver(way.resolver, names, MEMBER))
+        needs = ClientNeeds(way, self._network, SystemRandom(), credentials_supplier(credentials_file))
         self._clients = cluster.system.clients(needs)
         self._load = make(
             settings,

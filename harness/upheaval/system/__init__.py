@@ -3,7 +3,13 @@
 One system under test is one object of `under_test`; nothing else in the harness knows what a member is made of.
 """
 
-from upheaval.system.clients import ClientNeeds as ClientNeeds, Clients as Clients
+from upheaval.system.clients import (
+    ClientNeeds as ClientNeeds,
+    Clients as Clients,
+    WaitingClient as WaitingClient,
+    WaitingClients as WaitingClients,
+    WayIn as WayIn,
+)
 from upheaval.system.cluster_spec import CLUSTER_OF_THREE as CLUSTER_OF_THREE, ClusterSpec as ClusterSpec
 from upheaval.system.companion_status import (
     companion_from_counters as companion_from_counters,

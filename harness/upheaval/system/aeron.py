@@ -6,6 +6,7 @@ which our node's have the layout of. This module starts and ends nothing.
 """
 
 import contextlib
+import itertools
 import mmap
 import os
 import shutil
@@ -16,9 +17,10 @@ from typing import Final
 
 from upheaval.errors import UsageError
 from upheaval.records import TOGETHER, MemberFolder
-from upheaval.system.aeron_clients import BridgeClients
+from upheaval.system.aeron_clients import Bridge, BridgeClients, egress_of
 from upheaval.system.aeron_programs import USUAL_VERSION, java_command, require_version
-from upheaval.system.clients import ClientNeeds, Clients
+from upheaval.system.aeron_waiting import BridgeWaitingClients
+from upheaval.system.clients import ClientNeeds, Clients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, give_command, read_control
 from upheaval.system.member_status import log_recording_id, read_counters, status_from_counters
@@ -26,8 +28,9 @@ from upheaval.system.process_table import process_of
 from upheaval.system.status import MemberStatus
 from upheaval.system.under_test import MemberPlan, traced_exit_status
 from upheaval.workload import SERVICES
-from upheaval_chaos.pings import PingText
+from upheaval_chaos.pings import PingText, channel_of_ping, datagram_ping_text
 from upheaval_chaos.target import CHANNELS, INGRESS
+from upheaval_node.client.driving import ClientOptions
 from upheaval_node.counters import Counters
 from upheaval_node.errors import NodeError
 from upheaval_node.files import cnc, layout, mark_file
@@ -41,6 +44,8 @@ _DIRECTORY: Final = "aeron.dir"
 _SHARED_MEMORY: Final = Path("/dev/shm")
 _MARGIN_MS: Final = 500
 _ESCAPED: Final = "\\:=#! "
+_BRIDGES: Final = itertools.count()
+"""Those of one process have a directory in shared memory each."""
 
 
 class AeronSystem:
@@ -108,9 +113,10 @@ class AeronSystem:
             shutil.copyfile(directory / kept.name, kept)
         shutil.rmtree(directory, ignore_errors=True)
 
-    def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:  # noqa: ARG002
-        """Raises `UsageError`: nobody answers a connection."""
-        raise UsageError(f"system {self.text} speaks datagrams: a ping cannot be used with it")
+    def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
+        """See `upheaval_chaos.pings`."""
+        channel = channel_of_ping(channels)
+        return channel, datagram_ping_text(channel, extra_length)
 
     def traced_exit_status(self, member: MemberFolder, pid: int) -> int | None:
         """From the last event of the process."""
@@ -159,8 +165,20 @@ class AeronSystem:
 
     def clients(self, needs: ClientNeeds) -> Clients:
         """Through a bridge of their own."""
-        directory = _shared_directory(needs.run_id, f"client-{os.getpid()}")
-        return BridgeClients(needs, java_command(self.version, "upheaval.Bridge", str(directory)))
+        return BridgeClients(needs, self._bridge(needs.way))
+
+    def waiting_clients(self, way: WayIn, options: ClientOptions) -> WaitingClients:
+        """Through a bridge that they share. Raises `UsageError` for certificates and credentials."""
+        for what, name in (("TLS", "tls"), ("credentials", "credentials_file")):
+            if options.get(name):
+                raise UsageError(f"system {self.text} has no {what}")
+        return BridgeWaitingClients(way, self._bridge(way))
+
+    def _bridge(self, way: WayIn) -> Bridge:
+        directory = _shared_directory(way.run_id, f"client-{os.getpid()}-{next(_BRIDGES)}")
+        names = [f"{endpoint}={address}" for endpoint, address in way.dialled.items()]
+        command = java_command(self.version, "upheaval.Bridge", str(directory), egress_of(way), *names)
+        return Bridge(command, way.folder)
 
 
 def _properties(plan: MemberPlan) -> Mapping[str, str]:

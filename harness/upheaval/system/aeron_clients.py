@@ -1,21 +1,23 @@
 """Sessions with a cluster of Aeron's, through a bridge: a process of `upheaval.Bridge`, each one a connection to it.
 
 Frames both ways: a little-endian int32 with the length of the rest, one byte with the kind, the body. A message counts
-as offered when the bridge has it: one that it could not hand on (`N`) gets no answer, and its outcome stays unknown.
+as offered when the bridge has it; one that the bridge could not hand on (`N`) is given back, and is in no log.
 """
 
 import contextlib
 import os
 import select
+import socket
 import struct
 import subprocess
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO, Final
 
 from upheaval.errors import EnvironmentFault
-from upheaval.system.clients import ClientNeeds
+from upheaval.system.clients import ClientNeeds, WayIn
 from upheaval.workload import Session
 from upheaval_node.errors import NodeError, TimeoutExpired
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
@@ -28,39 +30,30 @@ _START_TIMEOUT_S: Final = 60.0
 _END_TIMEOUT_S: Final = 5.0
 _HEAD: Final = struct.Struct("<iB")
 _LEADER: Final = struct.Struct("<qiq")
+_NUMBER: Final = struct.Struct("<q")
 _BODY_OFFSET: Final = 4
 _UNSENT_MAX: Final = 1 << 16
 """Bytes that wait for the bridge to take them; more are not offered."""
 _CONNECT, _OFFER, _CLOSE = b"COX"
-_TOLD_LEADER, _ANSWER, _ERROR, _END = b"LRED"
+_TOLD_LEADER, _ANSWER, _ERROR, _END, _GIVEN_BACK = b"LREDN"
 
 
-class BridgeClients:
-    """The bridge of one load and its sessions. Implements `Clients`."""
+class Bridge:
+    """The process of a bridge. `address` is where it listens."""
 
-    agents: Sequence[Agent] = ()
-
-    def __init__(self, needs: ClientNeeds, command: Sequence[str]) -> None:
-        """Start the bridge and wait until it listens. Raises `EnvironmentFault` when it does not."""
-        self._needs = needs
-        log = needs.folder / LOG_FILE
-        with log.open("ab") as said:
-            # In a session of its own: what interrupts the load must not end the bridge before its sessions.
+    def __init__(self, command: Sequence[str], folder: Path) -> None:
+        """Start it and wait until it listens. Raises `EnvironmentFault` when it does not."""
+        self._log = folder / LOG_FILE
+        with self._log.open("ab") as said:
+            # In a session of its own: what interrupts its clients must not end the bridge before their sessions.
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=said, start_new_session=True
             )
         try:
-            self._address = f"127.0.0.1:{self._port()}"
+            self.address = f"127.0.0.1:{self._port()}"
         except BaseException:
             self.close()
             raise
-
-    def open_session(self) -> Session:
-        """Connected when the cluster has let it in."""
-        resolve = self._needs.resolver.resolve
-        dialled = {member: resolve(endpoint, 0) for member, endpoint in self._needs.endpoints.items()}
-        endpoints = ",".join(f"{member}={address}" for member, address in dialled.items())
-        return BridgeSession(self._needs.network, self._address, endpoints)
 
     def close(self) -> None:
         """End the bridge with its input; by force when that is not enough."""
@@ -79,9 +72,51 @@ class BridgeClients:
         line = _line(self._process.stdout, _START_TIMEOUT_S)
         if not line.startswith(_READY):
             why = f"status {self._process.wait()}" if not line and self._process.poll() is not None else f"{line!r}"
-            where = self._needs.folder / LOG_FILE
-            raise EnvironmentFault(f"the bridge for clients does not start: {why} (see {where})")
+            raise EnvironmentFault(f"the bridge for clients does not start: {why} (see {self._log})")
         return int(line[len(_READY) :])
+
+
+class BridgeClients:
+    """Sessions of a load through a bridge of their own. Implements `Clients`."""
+
+    agents: Sequence[Agent] = ()
+
+    def __init__(self, needs: ClientNeeds, bridge: Bridge) -> None:
+        self._needs = needs
+        self._bridge = bridge
+
+    def open_session(self) -> Session:
+        """Connected when the cluster has let it in."""
+        return BridgeSession(self._needs.network, self._bridge.address, endpoints_text(self._needs.way))
+
+    def close(self) -> None:
+        """End the bridge."""
+        self._bridge.close()
+
+
+def endpoints_text(way: WayIn) -> str:
+    """What a bridge is told to connect to."""
+    return ",".join(f"{member}={endpoint}" for member, endpoint in way.endpoints.items())
+
+
+def egress_of(way: WayIn) -> str:
+    """Where members answer to a bridge. Raises `EnvironmentFault` when all places for that are taken."""
+    if not way.egress_endpoints:
+        return way.host
+    free = next((endpoint for endpoint in way.egress_endpoints if _is_free(endpoint)), None)
+    if free is None:
+        raise EnvironmentFault(f"{len(way.egress_endpoints)} programs are clients already: end one of them")
+    return free
+
+
+def _is_free(endpoint: str) -> bool:
+    host, _, port = endpoint.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.bind((host, int(port)))
+        except OSError:
+            return False
+    return True
 
 
 def _line(pipe: IO[bytes], timeout_s: float) -> bytes:
@@ -98,7 +133,7 @@ def _line(pipe: IO[bytes], timeout_s: float) -> bytes:
 
 
 class BridgeSession:
-    """One session. Implements `workload.Session` and `ports.ConnectionHandler`."""
+    """One session. Implements `workload.SessionThatGivesBack` and `ports.ConnectionHandler`."""
 
     def __init__(self, network: Network, address: str, endpoints: str) -> None:
         self.is_connected = False
@@ -111,6 +146,8 @@ class BridgeSession:
         self._unsent = bytearray()
         self._received = bytearray()
         self._answers: deque[bytes] = deque()
+        self._offered = 0
+        self._given_back: list[int] = []
         self._work = 0
         self._told = ""
         self._write(_CONNECT, endpoints.encode())
@@ -137,14 +174,20 @@ class BridgeSession:
         return count
 
     def offer(self, *parts: Buffer) -> int:
-        """Hand one message to the bridge."""
+        """Hand one message to the bridge; the how-manyth of this session it is."""
         if not self.is_connected:
             return NOT_CONNECTED
         if len(self._unsent) > _UNSENT_MAX:
             return BACK_PRESSURED
         self._write(_OFFER, b"".join(parts))
         self._flush()
-        return 1
+        self._offered += 1
+        return self._offered
+
+    def given_back(self) -> Sequence[int]:
+        """What `offer` returned for messages that were not taken; each is told once."""
+        told, self._given_back = self._given_back, []
+        return told
 
     def close(self) -> None:
         """Let the bridge close the session with the cluster."""
@@ -196,6 +239,8 @@ class BridgeSession:
             if not self.is_connected:
                 self.opened_term_id = self.leadership_term_id
             self.is_connected = True
+        elif kind == _GIVEN_BACK:
+            self._given_back.append(*_NUMBER.unpack(body))
         elif kind == _ERROR:
             self._told = body.decode("utf-8", "replace")
         elif kind == _END:

@@ -102,34 +102,51 @@ def wait_until_gone(processes: Iterable[FoundProcess], run_id: str, timeout_s: f
 
 
 def _is_ending(pid: int) -> bool:
-    """Whether it has given up its memory, and with it its environment, but is no zombie yet: its files come last."""
+    """Whether it has given up its memory, and with it its environment, but is no zombie yet with all its threads: its
+    files come last, and its exit status.
+    """
     try:
         has_memory = bool((_PROC / str(pid) / "environ").read_bytes())
     except ProcessLookupError:
         has_memory = False
     except OSError:
         return False
-    return not has_memory and _state(pid) not in (None, "Z", "X")
+    state = _state(pid)
+    return not has_memory and state is not None and (state not in ("Z", "X") or len(_threads(pid)) > 1)
+
+
+def _threads(pid: int) -> list[Path]:
+    """What the kernel tells of each thread of a process; nothing when it is gone."""
+    try:
+        return list((_PROC / str(pid) / "task").iterdir())
+    except OSError:
+        return []
 
 
 def is_stopped(pid: int) -> bool | None:
-    """Whether the kernel holds the process stopped; None when it is gone."""
-    state = _state(pid)
-    return None if state is None else state == "T"
+    """Whether the kernel holds every thread of the process stopped; None when it is gone."""
+    states = [state for state in map(_state_in, _threads(pid)) if state is not None]
+    return all(state == "T" for state in states) if states else None
 
 
 def _state(pid: int) -> str | None:
     """The state of the main thread, as proc(5) has it; None when it is gone."""
+    return _state_in(_PROC / str(pid))
+
+
+def _state_in(folder: Path) -> str | None:
     try:
-        stat = (_PROC / str(pid) / "stat").read_text(encoding="ascii", errors="replace")
+        stat = (folder / "stat").read_text(encoding="ascii", errors="replace")
     except OSError:
         return None
     return stat.rpartition(")")[2].split()[0]
 
 
 def context_switches(pid: int) -> int:
-    """How often the kernel let the main thread go or took its core away; 0 when it is gone."""
-    with contextlib.suppress(OSError):
-        lines = (_PROC / str(pid) / "status").read_text(encoding="ascii", errors="replace").splitlines()
-        return sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
-    return 0
+    """How often the kernel let a thread of it go or took its core away; 0 when it is gone."""
+    count = 0
+    for thread in _threads(pid):
+        with contextlib.suppress(OSError):
+            lines = (thread / "status").read_text(encoding="ascii", errors="replace").splitlines()
+            count += sum(int(line.split()[1]) for line in lines if "ctxt_switches:" in line)
+    return count

@@ -14,7 +14,7 @@ from typing import Final, Protocol, runtime_checkable
 
 from upheaval.errors import UsageError
 from upheaval.records import OWN_SYSTEM, TOGETHER, FieldError, Json, MemberFolder, jsonfields
-from upheaval.system.clients import ClientNeeds, Clients, NodeClients
+from upheaval.system.clients import ClientNeeds, Clients, NodeClients, NodeWaitingClients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, read_control
 from upheaval.system.member_status import read_member_status
@@ -23,6 +23,7 @@ from upheaval_chaos.pings import PingText, channel_of_ping, ping_text
 from upheaval_chaos.planted.bug import bug_named
 from upheaval_chaos.target import CHANNELS, INGRESS
 from upheaval_node import __version__
+from upheaval_node.client.driving import ClientOptions
 from upheaval_node.errors import NodeError
 from upheaval_node.files import layout
 from upheaval_node.runtime import control
@@ -85,6 +86,11 @@ class SystemUnderTest(Protocol):
 
     def clients(self, needs: ClientNeeds) -> Clients:
         """What the sessions of a load are made of. Raises `HarnessError` when that cannot be had."""
+
+    def waiting_clients(self, way: WayIn, options: ClientOptions) -> WaitingClients:
+        """Clients whose calls wait, with those options of theirs that are for every system: name, certificate,
+        credentials. Raises `HarnessError` when they cannot be had.
+        """
 
     def ping(self, channels: Sequence[str], extra_length: int = 0) -> tuple[str, PingText]:
         """On which of the channels that a link consists of to try it, and what to say there to a member, so that it
@@ -239,6 +245,10 @@ class UpheavalNode:
     def clients(self, needs: ClientNeeds) -> Clients:
         """Those of this repository."""
         return NodeClients(needs)
+
+    def waiting_clients(self, way: WayIn, options: ClientOptions) -> WaitingClients:
+        """Those of this repository."""
+        return NodeWaitingClients(way, options)
 
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:
         """The node's own program, or the one of planted bugs."""

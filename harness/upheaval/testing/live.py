@@ -1,7 +1,6 @@
 """A test's cluster of real members: processes on loopback, or containers."""
 
 import time
-from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +11,14 @@ from upheaval.operations.restore import Source, next_id, restore, spec_of
 from upheaval.records import HistoryWriter, Operation, RunFolder
 from upheaval.runtimes.opening import create_cluster
 from upheaval.runtimes.process_load import ProcessLoad
-from upheaval.system import ClusterSpec, require_streams
+from upheaval.system import ClusterSpec, WaitingClient, WaitingClients
 from upheaval.testing.calls import CallLog, Client
 from upheaval.waits import wait_until
 from upheaval.workload import WorkloadSettings
 from upheaval_chaos.record import FaultRecord
-from upheaval_node.client.driver import BlockingClient, NotSent, OutcomeUnknown
+from upheaval_node.client.driver import NotSent, OutcomeUnknown
+from upheaval_node.client.driving import ClientOptions
 from upheaval_node.errors import NodeError
-from upheaval_node.media.resolver import Resolver
-from upheaval_node.tls_files import TlsFiles
 
 
 class LiveBackend:
@@ -47,6 +45,7 @@ class LiveBackend:
         self._history: HistoryWriter | None = None
         self._calls = CallLog(self._add_call, time.monotonic_ns, self._first_id)
         self._load: ProcessLoad | None = None
+        self._clients: WaitingClients | None = None
         self._has_calls = ":" in cluster.config.service
         cluster.acknowledged = lambda: self._calls.acknowledged + (0 if self._load is None else self._load.counts.ok)
         if links:
@@ -92,10 +91,11 @@ class LiveBackend:
 
     def client(self, timeout_s: float) -> Client:
         """Its calls go into the history where the service is one's own."""
-        require_streams(self.target.system, "a client of a test")
-        endpoints, resolver = self.target.ingress_endpoints(), self.target.resolver()
-        calls = self._calls if self._has_calls else None
-        return LiveClient(endpoints, resolver, timeout_s, calls, self.target.client_tls())
+        if self._clients is None:
+            target = self.target
+            options: ClientOptions = {"client_name": "upheaval test", "tls": target.client_tls()}
+            self._clients = target.system.waiting_clients(target.way_in(), options)
+        return LiveClient(self._clients.new_client(timeout_s), self._calls if self._has_calls else None)
 
     def load(self, settings: WorkloadSettings) -> ProcessLoad:
         """Written into the manifest, and started in a thread of its own."""
@@ -110,6 +110,8 @@ class LiveBackend:
         with ExitStack() as stack:
             if self._history is not None:
                 stack.callback(self._history.close)
+            if self._clients is not None:
+                stack.callback(self._clients.close)
             self.target.down()
 
     def _add_call(self, operation: Operation) -> None:
@@ -123,16 +125,9 @@ class LiveBackend:
 class LiveClient(Client):
     """Requests over real sockets; opens another session when the last one is of no use."""
 
-    def __init__(
-        self,
-        endpoints: Mapping[int, str],
-        resolver: Resolver,
-        timeout_s: float,
-        calls: CallLog | None,
-        tls: TlsFiles | None = None,
-    ) -> None:
+    def __init__(self, client: WaitingClient, calls: CallLog | None) -> None:
         super().__init__(calls)
-        self._client = BlockingClient(endpoints, timeout_s, client_name="upheaval test", resolver=resolver, tls=tls)
+        self._client = client
         self._is_opened = False
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from upheaval.workload.load import (
     LoadMaker as LoadMaker,
     OperationDraw as OperationDraw,
     Session as Session,
+    SessionThatGivesBack as SessionThatGivesBack,
     WorkloadSettings as WorkloadSettings,
     make_draw as make_draw,
     session_end as session_end,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from random import Random
-from typing import Final, Protocol
+from typing import Final, Protocol, runtime_checkable
 
 from upheaval.errors import UsageError
 from upheaval.records import (
@@ -82,6 +82,14 @@ class Session(Protocol):
 
     def close(self) -> None:
         """Tell the cluster, if that is possible, and end."""
+
+
+@runtime_checkable
+class SessionThatGivesBack(Session, Protocol):
+    """A session that may take a message and tell later that nobody had it."""
+
+    def given_back(self) -> Sequence[int]:
+        """What `offer` returned for messages that are in no log and will be in none; each is told once."""
 
 
 def session_end(session: Session, ended_ns: int) -> SessionEnd | None:
@@ -196,14 +204,17 @@ class _Pending:
     slot: _Slot
     sent_term: int | None = None
     session: int | None = None
+    offered: int = 0
+    """What its offer returned."""
 
 
 @dataclass(slots=True)
 class _Lane:
-    """One session and the slots that use it."""
+    """One session and the slots that use it. `giver` is the session again, where it gives messages back."""
 
     slots: list[_Slot]
     session: Session | None = None
+    giver: SessionThatGivesBack | None = None
     retry_ns: int = 0
     free: deque[_Slot] = field(default_factory=deque)
     unsent: deque[_Pending] = field(default_factory=deque)
@@ -362,9 +373,12 @@ class Load:
             if now.ns < lane.retry_ns:
                 return 0
             lane.session = self._open_session()
+            lane.giver = lane.session if isinstance(lane.session, SessionThatGivesBack) else None
         session = lane.session
         work = session.do_work(now)
         work += session.poll(lambda _, payload: self._on_response(lane, payload), POLL_LIMIT)
+        if lane.giver is not None:
+            work += self._take_back(lane, lane.giver.given_back())
         if session.is_closed:
             self._give_up(lane, lambda _: True)
             self._end_session(lane)
@@ -396,7 +410,8 @@ class Load:
             if not lane.unsent:
                 lane.unsent.append(self._invoke(lane.free.popleft()))
             pending = lane.unsent[0]
-            if session.offer(pending.payload) <= 0:
+            pending.offered = session.offer(pending.payload)
+            if pending.offered <= 0:
                 break
             lane.unsent.popleft()
             pending.sent_term = session.leadership_term_id
@@ -440,6 +455,18 @@ class Load:
             self._settle(pending, Outcome.FAIL, None, None, None)
             lane.free.append(pending.slot)
         return len(given_up) + len(never_sent)
+
+    def _take_back(self, lane: _Lane, offered: Sequence[int]) -> int:
+        """Settle what its session gives back: nobody has it."""
+        if not offered:
+            return 0
+        found = [pending for pending in lane.outstanding.values() if pending.offered in offered]
+        for pending in found:
+            del lane.outstanding[pending.id]
+            pending.session = None
+            self._settle(pending, Outcome.FAIL, None, None, None)
+            lane.free.append(pending.slot)
+        return len(found)
 
     def _settle(
         self, pending: _Pending, outcome: Outcome, result: Json, complete_ns: int | None, position: int | None

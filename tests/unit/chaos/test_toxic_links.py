@@ -1,14 +1,25 @@
-"""What is imposed on links is lifted again, also when only some of it could be: on the proxies of this process."""
+"""Every stream of every proxy belongs to one link; what is imposed on links is lifted again, also when only some of it
+could be: on the proxies of this process.
+"""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
 from upheaval_chaos.errors import EnvironmentFault
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import CHANNELS, Link, LinkEffect, LinkFaultKind
-from upheaval_chaos.toxic_links import ProxyPlace, ToxicInjector
+from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, Link, LinkEffect, LinkFaultKind
+from upheaval_chaos.toxic_links import (
+    DATAGRAM_LEGS,
+    STREAM_LEGS,
+    ProxyPlace,
+    Stream,
+    ToxicInjector,
+    all_proxies,
+    streams_of,
+)
+from upheaval_chaos.toxics import STREAMS, UPSTREAM
 from upheaval_chaos.toxiproxy import StandardToxiproxy
 
 CUT = LinkEffect(LinkFaultKind.BLACKHOLE)
@@ -52,3 +63,29 @@ def test_lifting_what_was_never_imposed_leaves_what_another_fault_holds(api: Sta
     assert toxics(api) == set()
     links.impose([THERE], CUT)
     assert toxics(api) == held
+
+
+@pytest.mark.parametrize("legs", [STREAM_LEGS, DATAGRAM_LEGS])
+def test_every_stream_belongs_to_one_link(legs: Mapping[str, Sequence[str]]) -> None:
+    ends = (CLIENTS, 0, 1, 2)
+    found = [
+        stream
+        for source in ends
+        for target in ends
+        if source != target
+        for stream in streams_of(Link(source, target), legs)
+    ]
+    assert len(set(found)) == len(found)
+    assert set(found) == {Stream(place, way) for place in all_proxies(3, legs) for way in STREAMS}
+
+
+def test_who_dials_for_an_answer_in_datagrams() -> None:
+    """An archive's answers are dialled, and those of a leader to its clients."""
+
+    def upstream(link: Link) -> set[str]:
+        return {each.proxy.name for each in streams_of(link, DATAGRAM_LEGS) if each.direction == UPSTREAM}
+
+    assert upstream(Link(0, 1, "archive")) == {"0-to-1-archive", "0-to-1-replication"}
+    assert upstream(Link(CLIENTS, 1)) == {f"clients-to-1-{INGRESS}"}
+    assert upstream(Link(1, CLIENTS)) == {f"1-to-clients-egress-{number}" for number in (1, 2, 3)}
+    assert {place.name for place in all_proxies(1)} == {"clients-to-0-ingress"}

@@ -1,15 +1,23 @@
 """Sessions through a bridge: what is said to it, and what a session makes of what it says."""
 
+import socket
 import struct
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from hypothesis import given, strategies as st
 
 from support.memory_network import MemoryNetwork
-from upheaval.records import SessionCause
-from upheaval.system.aeron_clients import BridgeSession
-from upheaval.workload import session_end
+from upheaval.errors import EnvironmentFault
+from upheaval.records import Operation, Outcome, SessionCause, decode_operation
+from upheaval.runtimes.ports import cluster_ports, egress_ports, member_ports
+from upheaval.system.aeron_clients import BridgeSession, egress_of
+from upheaval.system.clients import WayIn
+from upheaval.workload import Load, WorkloadSettings, session_end
 from upheaval_node.media.api import BACK_PRESSURED, NOT_CONNECTED
+from upheaval_node.media.resolver import StaticResolver
 from upheaval_node.ports import Buffer, Connection
 from upheaval_node.types import Now
 
@@ -120,13 +128,53 @@ def test_a_bridge_that_takes_nothing_makes_the_load_wait() -> None:
     assert session.offer(b"more") > 0
 
 
-def test_what_was_not_handed_on_is_no_answer() -> None:
+def test_what_was_not_handed_on_is_given_back_once_and_is_no_answer() -> None:
     bridge, session = opened()
     bridge.tell_leader(0, 0, 1)
-    bridge.say("N", bytes(8))
+    bridge.settle()
+    numbers = [session.offer(each) for each in (b"same", b"same", b"same")]
+    assert len(set(numbers)) == 3
+    bridge.say("N", struct.pack("<q", 2))
     bridge.settle()
     assert session.is_connected
     assert heard(session) == []
+    assert list(session.given_back()) == [numbers[1]]
+    assert list(session.given_back()) == []
+
+
+def test_a_load_counts_what_is_given_back_as_failed_and_the_rest_as_unknown() -> None:
+    network = MemoryNetwork()
+    bridge = Bridge(network)
+    history: list[Operation] = []
+    load = Load(
+        WorkloadSettings(slots=3, sessions=1),
+        open_session=lambda: BridgeSession(network, BRIDGE, "0=a:1"),
+        record=history.append,
+        record_end=lambda _: None,
+        clock_ns=lambda: 5,
+    )
+    load.do_work(NOW)
+    bridge.settle()
+    bridge.tell_leader(0, 0, 7)
+    bridge.settle()
+    load.do_work(NOW)
+    load.stop()
+    bridge.settle()
+    ids = [decode_operation(body)[0] for kind, body in bridge.frames if kind == "O"]
+    assert len(ids) == 3
+    bridge.say("N", struct.pack("<q", 2))
+    bridge.settle()
+    load.do_work(NOW)
+    bridge.say("D", b"closed by the cluster")
+    bridge.settle()
+    load.do_work(NOW)
+    outcomes = {each.id: (each.outcome, each.session) for each in history}
+    assert outcomes == {
+        ids[0]: (Outcome.UNKNOWN, 7),
+        ids[1]: (Outcome.FAIL, None),
+        ids[2]: (Outcome.UNKNOWN, 7),
+    }
+    assert (load.counts.ok, load.counts.fail, load.counts.unknown) == (0, 1, 2)
 
 
 def test_the_load_closes_a_session() -> None:
@@ -169,3 +217,27 @@ def test_a_session_that_never_opened_has_no_end() -> None:
     bridge.settle()
     assert session.is_closed
     assert session_end(session, 5) is None
+
+
+def way_in(egress_endpoints: Sequence[str]) -> WayIn:
+    return WayIn("7f", Path(), {0: "a:1"}, StaticResolver(), "here", egress_endpoints)
+
+
+def test_each_bridge_takes_answers_at_a_place_that_no_other_has() -> None:
+    assert egress_of(way_in(())) == "here"
+    with ExitStack() as held:
+        taken = [held.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) for _ in range(2)]
+        for each in taken:
+            each.bind(("127.0.0.1", 0))
+        places = ["{}:{}".format(*each.getsockname()) for each in taken]
+        taken[1].close()
+        assert egress_of(way_in(places)) == places[1]
+        with pytest.raises(EnvironmentFault, match=r"^1 programs are clients already: end one of them$"):
+            egress_of(way_in(places[:1]))
+
+
+def test_places_for_answers_are_ports_of_the_cluster_that_nothing_else_uses() -> None:
+    base_port = 20000
+    assert len(egress_ports(base_port)) == 3
+    assert not set(egress_ports(base_port)) & set(cluster_ports(base_port, 2))
+    assert max(egress_ports(base_port)) < member_ports(base_port, 1)[0] - 1

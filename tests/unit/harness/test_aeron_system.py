@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from upheaval.cli.main import main
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.scenario import load_scenario
@@ -110,17 +109,9 @@ def test_a_killed_member_waits_for_its_marks(tmp_path: Path) -> None:
     assert system.start_delay_s(tmp_path) <= 10.5
 
 
-def test_faults_of_links_are_refused_before_anything_is_started(tmp_path: Path) -> None:
-    scenario = load_scenario("leader-isolated-blackhole").on_system("aeron")
-    with pytest.raises(UsageError, match="speaks datagrams: faults of links cannot be used with it"):
+@pytest.mark.parametrize(("name", "kind"), [("leader-isolated-reset", "reset"), ("connections-time-out", "timeout")])
+def test_what_ends_connections_is_refused_before_anything_is_started(name: str, kind: str, tmp_path: Path) -> None:
+    scenario = load_scenario(name).on_system("aeron")
+    with pytest.raises(UsageError, match=f"datagrams: the fault {kind}, which ends connections, cannot be used with"):
         LiveStage(scenario, "process", 1, tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_locust_is_refused_before_anything_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["load", "--system", "aeron", "--dir", "c"]) == 2
-    assert "speaks datagrams: locust cannot be used with it" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

@@ -10,29 +10,35 @@ import java.net.StandardSocketOptions;
 import java.nio.channels.ServerSocketChannel;
 import java.nio.channels.SocketChannel;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import org.agrona.concurrent.IdleStrategy;
 
 /**
- * Clients of a cluster for programs without Java: {@code upheaval.Bridge AERON_DIR}. Prints {@code BRIDGE port} when it
- * listens on that port of the loopback address, and ends when its standard input ends. One connection is one session;
- * {@link Frames} are the form of what is said on it, {@link BridgeSession} its meaning.
+ * Clients of a cluster for programs without Java: {@code upheaval.Bridge AERON_DIR EGRESS [ENDPOINT=DIALLED...]}. Members
+ * answer to that host, or host and port, which is this machine as they know it, and an endpoint of theirs is dialled where
+ * it says so. Prints {@code BRIDGE port} when it listens on that port of the loopback address, and ends when its standard input ends.
+ * One connection is one session; {@link Frames} are the form of what is said on it, {@link BridgeSession} its meaning.
  */
 public final class Bridge {
     private final ServerSocketChannel server;
     private final Aeron aeron;
+    private final String egress;
     private final List<BridgeSession> sessions = new ArrayList<>();
+    private int sessionsSoFar;
     private volatile boolean isEnding;
 
-    private Bridge(final ServerSocketChannel server, final Aeron aeron) {
+    private Bridge(final ServerSocketChannel server, final Aeron aeron, final String egress) {
         this.server = server;
         this.aeron = aeron;
+        this.egress = egress;
     }
 
     /** Runs until standard input ends, or until a signal. */
     public static void main(final String[] arguments) throws Exception {
-        if (arguments.length != 1) {
-            System.err.println("usage: upheaval.Bridge AERON_DIR");
+        if (arguments.length < 2) {
+            System.err.println("usage: upheaval.Bridge AERON_DIR EGRESS [ENDPOINT=DIALLED...]");
             System.exit(Status.USAGE.code);
         }
         final MediaDriver.Context driver = new MediaDriver.Context()
@@ -42,10 +48,11 @@ public final class Bridge {
             .dirDeleteOnStart(true)
             .dirDeleteOnShutdown(true)
             .warnIfDirectoryExists(false);
+        new Names(names(arguments)).install(driver);
         try (MediaDriver running = MediaDriver.launch(driver);
             Aeron aeron = Aeron.connect(new Aeron.Context().aeronDirectoryName(running.aeronDirectoryName()));
             ServerSocketChannel server = listen()) {
-            final Bridge bridge = new Bridge(server, aeron);
+            final Bridge bridge = new Bridge(server, aeron, arguments[1]);
             Signals.take(name -> bridge.isEnding = true);
             bridge.endWithInput();
             System.out.println("BRIDGE " + ((InetSocketAddress)server.getLocalAddress()).getPort());
@@ -53,6 +60,19 @@ public final class Bridge {
             bridge.run();
         }
         System.exit(Status.OK.code);
+    }
+
+    private static Map<String, String> names(final String[] arguments) {
+        final Map<String, String> names = new HashMap<>();
+        for (int index = 2; index < arguments.length; index++) {
+            final String[] parts = arguments[index].split("=", 2);
+            if (parts.length < 2) {
+                System.err.println("bridge: expected ENDPOINT=DIALLED, got '" + arguments[index] + "'");
+                System.exit(Status.USAGE.code);
+            }
+            names.put(parts[0], parts[1]);
+        }
+        return names;
     }
 
     private static ServerSocketChannel listen() throws IOException {
@@ -82,7 +102,7 @@ public final class Bridge {
         }
         socket.configureBlocking(false);
         socket.setOption(StandardSocketOptions.TCP_NODELAY, true);
-        sessions.add(new BridgeSession(aeron, socket));
+        sessions.add(new BridgeSession(aeron, egress, sessionsSoFar++, socket));
         return 1;
     }
 

@@ -9,7 +9,6 @@ import io.aeron.logbuffer.Header;
 import java.io.IOException;
 import java.nio.channels.SocketChannel;
 import java.nio.charset.StandardCharsets;
-import java.util.Arrays;
 import java.util.concurrent.TimeUnit;
 import org.agrona.CloseHelper;
 import org.agrona.DirectBuffer;
@@ -18,7 +17,7 @@ import org.agrona.concurrent.UnsafeBuffer;
 /** One connection to the bridge, which is one session of an {@link AeronCluster} client. */
 final class BridgeSession implements EgressListener {
     private static final String INGRESS_CHANNEL = "aeron:udp?term-length=2m";
-    private static final String EGRESS_CHANNEL = "aeron:udp?endpoint=127.0.0.1:0";
+    private static final int FIRST_EGRESS_STREAM_ID = 102;
     private static final long MESSAGE_TIMEOUT_NS = TimeUnit.SECONDS.toNanos(5);
     private static final long KEEP_ALIVE_INTERVAL_NS = TimeUnit.MILLISECONDS.toNanos(500);
     /** So long a message waits for room or for a leader; then it is given back. */
@@ -28,6 +27,8 @@ final class BridgeSession implements EgressListener {
     private static final int FRAMES_A_CYCLE = 64;
 
     private final Aeron aeron;
+    private final String egressChannel;
+    private final int egressStreamId;
     private final SocketChannel socket;
     private final Frames frames;
     private AeronCluster.AsyncConnect connecting;
@@ -37,9 +38,14 @@ final class BridgeSession implements EgressListener {
     private boolean isOffering;
     private boolean isAsked;
     private boolean isClosed;
+    /** How many messages the client has offered that are done with. */
+    private long offered;
 
-    BridgeSession(final Aeron aeron, final SocketChannel socket) {
+    /** Sessions with the same egress have streams of their own, by their numbers. */
+    BridgeSession(final Aeron aeron, final String egress, final int number, final SocketChannel socket) {
         this.aeron = aeron;
+        egressChannel = "aeron:udp?endpoint=" + (egress.contains(":") ? egress : egress + ":0");
+        egressStreamId = FIRST_EGRESS_STREAM_ID + number;
         this.socket = socket;
         frames = new Frames(socket);
     }
@@ -119,7 +125,8 @@ final class BridgeSession implements EgressListener {
             .ownsAeronClient(false)
             .ingressChannel(INGRESS_CHANNEL)
             .ingressEndpoints(ingressEndpoints)
-            .egressChannel(EGRESS_CHANNEL)
+            .egressChannel(egressChannel)
+            .egressStreamId(egressStreamId)
             .egressListener(this)
             .messageTimeoutNs(MESSAGE_TIMEOUT_NS)
             .errorHandler(error -> frames.text('E', Errors.text(error))));
@@ -139,9 +146,9 @@ final class BridgeSession implements EgressListener {
             }
         }
         isOffering = false;
+        offered++;
         if (result < 0) {
-            final byte[] name = Arrays.copyOfRange(frame, 1, Math.min(frame.length, 1 + Long.BYTES));
-            frames.begin('N', name.length).put(name);
+            frames.begin('N', Long.BYTES).putLong(offered);
         }
         return true;
     }
