@@ -13,7 +13,7 @@ SEED ?= 1
 COUNT ?= 20
 AERON ?= 1.51.0
 
-.PHONY: help setup setup-dev setup-all aeron-jar aeron-member demo check test nightly sim mutants load-test aeron-test spark-test docker-test bench clean
+.PHONY: help setup setup-dev setup-all aeron-jar aeron-member demo check test nightly sim track-record mutants load-test aeron-test spark-test docker-test bench clean
 
 help: ## Show the verbs
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ nightly: setup-all aeron-jar check ## Everything, with the long forms of the tes
 
 sim: $(VENV)/.runtime ## A campaign on the simulated runtime: SEEDS=1..100 WORKERS=2
 	@$(BIN)/upheaval campaign --seeds $(SEEDS) --workers $(WORKERS)
+
+track-record: $(VENV)/.runtime ## Run known bugs of Aeron on versions with and without them; writes $(RUNS)/track-record.md
+	@mkdir -p $(RUNS) && $(BIN)/upheaval track-record --write $(RUNS)/track-record.md
 
 mutants: $(VENV)/.dev ## Mutation testing of the node: SEED=1 COUNT=20; goes on with $(RUNS)/mutants.jsonl
 	@$(BIN)/python tools/mutants.py --seed $(SEED) --count $(COUNT) --out $(RUNS)/mutants.jsonl

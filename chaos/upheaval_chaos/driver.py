@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
-from upheaval_chaos.faults import Fault, Injection, fault_of
+from upheaval_chaos.faults import Fault, Injection, fault_of, sparing
 from upheaval_chaos.host_faults import IN_CHANGE
 from upheaval_chaos.record import FaultRecord, Proof
 from upheaval_chaos.target import Target
@@ -153,7 +153,7 @@ class FaultDriver:
             raise UsageError(f"fault {name!r} is there already: heal it first")
         asked_ns, operations = self._target.now_ns(), self._target.acknowledged()
         self.last_event_ns = asked_ns
-        injection = fault.aim(self._target, tries=not is_drawn)
+        injection = sparing(fault, self.victim).aim(self._target, tries=not is_drawn)
         if injection.is_exclusive:
             self._require_alone(injection)
         began_ns = self._target.now_ns()

@@ -6,9 +6,9 @@ healing goes on.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from typing import Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from upheaval_chaos.errors import UnknownOutcome, UsageError
 from upheaval_chaos.record import FaultRecord, Proof
@@ -21,6 +21,8 @@ COMES_BACK_S: Final = 20.0
 SETTLES_S: Final = 0.2
 # A running member takes many turns in this time, because of its heartbeats.
 PAUSE_SHOWS_S: Final = 0.4
+OTHER_THAN: Final = "!"
+"""Between whom a fault hits and the name of one whose victim it spares."""
 LAST_OWN_STATUS: Final = 128
 """Of a process that ended by itself: a signal gives a negative status, or one above this in a container."""
 
@@ -90,6 +92,9 @@ class Fault(Protocol):
         With `tries` links are tried by connections of the probe's own, which takes time; without, what is sent anyway
         is watched.
         """
+
+
+FaultT = TypeVar("FaultT", bound=Fault)
 
 
 def proof_of(look: Callable[[], str]) -> Proof:
@@ -179,6 +184,10 @@ class Members:
 
     selector: Selector | None = None
     member_id: int = -1
+    other_than: str = ""
+    """The name of an earlier fault, whose victim is not among them."""
+    spared: int = -1
+    """That victim, once it is known."""
 
     def select(self, roster: Roster) -> list[int]:
         """The members' ids now.
@@ -187,10 +196,11 @@ class Members:
         """
         if self.selector is Selector.CLIENTS:
             return [CLIENTS]
-        everyone = list(roster.member_ids)
+        everyone = [member_id for member_id in roster.member_ids if member_id != self.spared]
         if self.selector is None:
-            if self.member_id not in everyone:
-                raise UsageError(f"there is no member {self.member_id}: this cluster has {len(everyone)} members")
+            if self.member_id not in roster.member_ids:
+                known = len(roster.member_ids)
+                raise UsageError(f"there is no member {self.member_id}: this cluster has {known} members")
             return [self.member_id]
         if self.selector is Selector.ALL:
             return everyone
@@ -209,8 +219,13 @@ class Members:
             raise UsageError("a cluster of one member has no followers")
         return followers[:1] if self.selector is Selector.FOLLOWER else followers
 
+    def sparing(self, victim: Callable[[str], int]) -> "Members":
+        """With the victim of the fault that it names, by the name of the fault."""
+        return replace(self, spared=victim(self.other_than)) if self.other_than else self
+
     def __str__(self) -> str:
-        return f"member-{self.member_id}" if self.selector is None else self.selector.value
+        who = f"member-{self.member_id}" if self.selector is None else self.selector.value
+        return f"{who}{OTHER_THAN}{self.other_than}" if self.other_than else who
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +238,21 @@ class Group:
         """Each member once, in the order of the parts."""
         return list(dict.fromkeys(member_id for part in self.parts for member_id in part.select(roster)))
 
+    def sparing(self, victim: Callable[[str], int]) -> "Group":
+        """Each part with the victim of the fault that it names."""
+        return Group(tuple(part.sparing(victim) for part in self.parts))
+
     def __str__(self) -> str:
         return ",".join(map(str, self.parts))
+
+
+def sparing(fault: FaultT, victim: Callable[[str], int]) -> FaultT:
+    """The same fault, with the victims of those that the members it hits are other than."""
+    told: Any = fault
+    named = {each.name: getattr(fault, each.name) for each in fields(told)}
+    changed = {name: who.sparing(victim) for name, who in named.items() if isinstance(who, Members | Group)}
+    found: FaultT = replace(told, **changed)
+    return found
 
 
 def who_of(ends: Sequence[int]) -> str:

@@ -1,13 +1,17 @@
 """Every bad run is found, by the promise that it breaks and with a message that says where."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from support.bad_runs import BAD_RUNS, BadRun, copy_of_good_run
+from support.bad_runs.binding import a_vote_is_for_a_term_that_nobody_knows
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
+from upheaval.checkers.verdict import Verdict
+from upheaval.records import RunFolder
 
 FROM_FOLDERS_ALONE = (
     Promise.VOTES_KEPT,
@@ -39,3 +43,13 @@ def test_it_is_found(bad: BadRun, tmp_path: Path) -> None:
     finding = report.finding(bad.promise)
     assert finding.verdict is bad.verdict, report.findings
     assert [word for word in bad.says if word not in finding.detail] == [], finding.detail
+
+
+def test_members_of_a_system_that_traces_no_votes_may_have_voted_in_any_term(tmp_path: Path) -> None:
+    copy_of_good_run("snapshot-and-restart", tmp_path)
+    a_vote_is_for_a_term_that_nobody_knows(tmp_path)
+    assert verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND).verdict is Verdict.INVALID
+    run = RunFolder(tmp_path)
+    run.write_manifest(replace(run.read_manifest(), system="aeron:1.51.0"))
+    finding = verify_run(tmp_path).finding(Promise.EVIDENCE_BOUND)
+    assert finding.verdict is Verdict.VALID, finding.detail

@@ -25,6 +25,7 @@ from upheaval.checkers.recordings import (
 )
 from upheaval.checkers.verdict import Broken, Finding, Verdict
 from upheaval.records import (
+    OWN_SYSTEM,
     FieldError,
     Json,
     Manifest,
@@ -85,7 +86,8 @@ def _check_member(run: RunFolder, manifest: Manifest, member_id: int, *, is_loss
     if is_lossy:
         return files
     files += _check_marks(folder, member_id, told)
-    files += _check_node_state(folder, told)
+    if manifest.system == OWN_SYSTEM:
+        files += _check_node_state(folder, told)
     return files + _check_recordings(folder, is_at_end=manifest.converge is not None and manifest.converge.reached)
 
 

@@ -204,21 +204,38 @@ def requests_difference(content: Content, others: Content, other: str) -> str:
     return _difference(_requests(content), _requests(others), f"{other} has")
 
 
+def members_difference(content: Content, others: Content, other: str) -> str:
+    """What the module of one member holds otherwise than that of another one at the same position, by its name."""
+    return _difference(_shared(content), _shared(others), f"{other} has")
+
+
 def app_version(content: Content) -> int:
     """Of the application that recorded it."""
     return next(each.app_version for each in content if isinstance(each, cm.SnapshotMarker))
 
 
 def _requests(content: Content) -> Content:
-    """Without what each member has of its own: how much of its buffer is used, and the term that its service was in."""
+    """What its services have asked for."""
+    kinds = (cm.PendingMessageTracker, PendingMessage, cm.Timer)
+    return [each for each in _shared(content) if isinstance(each, kinds)]
+
+
+def _shared(content: Content) -> Content:
+    """Without what each member has of its own: how much of its buffer is used, the term that its service was in, the
+    minor version of its application, and that it decided to close a session when it led.
+    """
     found: list[Message] = []
     for each in content:
         match each:
-            case cm.PendingMessageTracker():
+            case cm.PendingMessageTracker() | cm.ConsensusModule():
                 found.append(replace(each, pending_message_capacity=0))
             case PendingMessage():
                 found.append(replace(each, leadership_term_id=0))
-            case cm.Timer():
+            case cm.SnapshotMarker():
+                found.append(replace(each, app_version=each.app_version >> 16))
+            case cm.ClusterSession():
+                found.append(replace(each, close_reason=NULL_INT32))
+            case _:
                 found.append(each)
     return found
 

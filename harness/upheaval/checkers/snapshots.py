@@ -174,8 +174,11 @@ def _states_agree(
         if right is not None:
             where = f"; {first_divergence(service, log, expected.get(agreed), right, wrong.state, wrong.owner)}"
         detail = f"service {service_id} at position {position}: {told}{where}"
-        differ = Finding(Promise.STATES_AGREE, Verdict.INVALID, detail, members=_members(group), position=position)
-        return own.explained(differ) if is_own and own is not None else differ
+        broken = Finding(Promise.STATES_AGREE, Verdict.INVALID, detail, members=_members(group), position=position)
+        return own.explained(broken) if is_own and own is not None else broken
+    differ = _modules_differ(found.modules)
+    if differ is not None:
+        return differ
     if found.unreadable:
         return Finding(Promise.STATES_AGREE, Verdict.UNKNOWN, f"a snapshot cannot be read: {found.unreadable}")
     compared = [(where, group) for where, group in sorted(groups.items()) if len(group) > 1]
@@ -184,6 +187,19 @@ def _states_agree(
     (position, service_id), group = compared[-1]
     last = f"the last one {group[0].hash[:_SHOWN_DIGITS]} of service {service_id} at position {position}"
     return Finding(Promise.STATES_AGREE, Verdict.VALID, f"{len(compared)} states of {len(group)} members each, {last}")
+
+
+def _modules_differ(modules: Iterable[ModuleSnapshot]) -> Finding | None:
+    """The finding on the first position at which two members' modules hold different things."""
+    first: dict[int, ModuleSnapshot] = {}
+    for module in sorted(modules, key=lambda each: each.position):
+        other = first.setdefault(module.position, module)
+        broken = snapshot_fields.members_difference(module.content, other.content, other.owner)
+        if broken:
+            members = _members([other, module])
+            what = f"{_where(module)} {broken}"
+            return Finding(Promise.STATES_AGREE, Verdict.INVALID, what, members=members, position=module.position)
+    return None
 
 
 def _compared(group: Sequence[ServiceSnapshot]) -> str:

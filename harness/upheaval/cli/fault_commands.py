@@ -1,4 +1,6 @@
-"""The options of the commands that break clusters: `demo`, `run`, `replay`, `campaign`, `kill`, and two lists."""
+"""The options of the commands that break clusters: `demo`, `run`, `replay`, `track-record`, `campaign`, `kill`, and two
+lists.
+"""
 
 import argparse
 from pathlib import Path
@@ -11,6 +13,7 @@ from upheaval.cli.parsing import (
     RUNTIMES,
     SYNC_LEVELS,
     Commands,
+    above_zero,
     add_cluster,
     add_json,
     add_member,
@@ -54,6 +57,7 @@ def add_commands(commands: Commands) -> None:
         "planted", "list the bugs that a test build can have", lazy("upheaval.cli.planted:planted", as_json="json")
     )
     add_json(planted)
+    _add_track_record(commands)
     kill = commands.add(
         "kill",
         "SIGKILL a member, or one component of it",
@@ -62,6 +66,19 @@ def add_commands(commands: Commands) -> None:
     add_cluster(kill)
     kill.add_argument("--component", choices=COMPONENTS, help="only this one, of a member with --components split")
     add_member(kill)
+
+
+def _add_track_record(commands: Commands) -> None:
+    record = commands.add(
+        "track-record",
+        "run known bugs of Aeron, on a version that has each and on versions that have not",
+        lazy("upheaval.cli.track_record:track_record"),
+    )
+    record.add_argument("issues", nargs="*", type=above_zero, metavar="ISSUE", help="issues of Aeron's (default: all)")
+    record.add_argument("--tries", type=above_zero, default=3, metavar="N", help="runs on each version (default 3)")
+    record.add_argument("--dir", type=Path, metavar="FOLDER", help="where the run folders go (default: ./runs)")
+    record.add_argument("--write", type=Path, metavar="FILE", help="write the table as a page, too")
+    add_json(record)
 
 
 def _add_demo(commands: Commands) -> None:

@@ -16,6 +16,8 @@ from upheaval.records import ADMIN_COMMANDS, BACKUP, ENDINGS, MEMBERS_MAX, SOURC
 from upheaval.scenario.values import (
     LIBRARY,
     SUFFIX,
+    Begin,
+    End,
     GiveCommand,
     Heal,
     Inject,
@@ -32,7 +34,7 @@ from upheaval.scenario.values import (
 )
 from upheaval.system import COMPONENTS, ClusterSpec
 from upheaval.workload import SERVICES, WORKBENCH_SERVICE, WorkloadSettings
-from upheaval_chaos.faults import Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
+from upheaval_chaos.faults import OTHER_THAN, Fault, Group, MemberFault, MemberFaultKind, Members, Selector, Who
 from upheaval_chaos.host_faults import HOST_OPTIONS, HostFault, HostFaultKind
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.target import LinkFaultKind, Means
@@ -41,10 +43,13 @@ from upheaval_node.suggestions import did_you_mean
 DEFAULT_WORKLOAD: Final = WorkloadSettings(slots=8, sessions=2, rate=200, keys=4)
 BOTH_WAYS: Final = "<->"
 ONE_WAY: Final = "->"
+OTHERS: Final = LIBRARY / "known"
+"""Where the scenarios of known bugs are, of systems that are not ours."""
 _WORD: Final = re.compile(r"\S+")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 _LARGEST: Final = 1_000_000_000
 _DIGITS: Final = 10
+_SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL)
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 
 T = TypeVar("T")
@@ -178,8 +183,10 @@ class _Parser:
             "cluster": self._read_cluster,
             "workload": self._read_workload,
             "wait": self._read_wait,
-            "inject": self._read_inject,
+            "inject": self._read_fault,
             "heal": self._read_heal,
+            "begin": self._read_fault,
+            "end": self._read_heal,
             "promise": self._read_promise,
             **dict.fromkeys(ADMIN_COMMANDS, self._read_command),
             BACKUP: self._read_backup,
@@ -221,7 +228,7 @@ class _Parser:
     def _read_cluster(self, line: _Line) -> None:
         if self._known:
             line.fail("the cluster stands above its faults")
-        options = line.take_options(("members", "components", "sync-level", "service"))
+        options = line.take_options(("members", "components", "sync-level", "service", "max-sessions"))
         members = line.number(options.get("members", "3"), "members")
         if members > MEMBERS_MAX:
             line.fail(f"a cluster has 1 to {MEMBERS_MAX} members, not {members}")
@@ -234,7 +241,8 @@ class _Parser:
             line.fail(f"service {service!r}: use one of {', '.join(SERVICES)}{did_you_mean(service, SERVICES)}")
         level = int(options.get("sync-level", "1"))
         components = options.get("components", "together")
-        self._cluster = ClusterSpec(members, components, sync_level=level, service=service)
+        sessions = line.number(options["max-sessions"], "max-sessions") if "max-sessions" in options else 0
+        self._cluster = ClusterSpec(members, components, sync_level=level, service=service, max_sessions=sessions)
 
     def _read_workload(self, line: _Line) -> None:
         options = line.take_options(("rate", "slots", "sessions", "keys"))
@@ -282,7 +290,7 @@ class _Parser:
         )
         return WaitMoment(operations, after_ms)
 
-    def _read_inject(self, line: _Line) -> None:
+    def _read_fault(self, line: _Line) -> None:
         name = line.take_name("name of the fault")
         if name in self._active:
             line.fail(f"fault {name!r} is there already: heal it first, or give this one another name")
@@ -296,7 +304,7 @@ class _Parser:
             fault = self._read_member_fault(line, MemberFaultKind(kind))
         self._active.add(name)
         self._known.add(name)
-        self._steps.append(Inject(name, fault))
+        self._steps.append(Inject(name, fault) if self._statement == "inject" else Begin(name, fault))
 
     def _read_member_fault(self, line: _Line, kind: MemberFaultKind) -> Fault:
         members = self._take_members(line)
@@ -350,7 +358,7 @@ class _Parser:
     def _read_heal(self, line: _Line) -> None:
         name = self._take_fault(line, self._active)
         self._active.discard(name)
-        self._steps.append(Heal(name))
+        self._steps.append(Heal(name) if self._statement == "heal" else End(name))
 
     def _read_command(self, line: _Line) -> None:
         command = self._statement
@@ -387,8 +395,13 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Group(tuple(parts))
 
     def _members(self, line: _Line, word: str, column: int) -> Members:
+        word, sign, other = word.partition(OTHER_THAN)
+        if sign:
+            self._require_fault(line, other, self._known)
+            if word not in _SPARING:
+                line.fail(f"{word}{sign}{other}: use one of {', '.join(_SPARING)} before {sign}", column)
         if word in list(Selector):
-            return Members(Selector(word))
+            return Members(Selector(word), other_than=other)
         prefix, _, digits = word.rpartition("-")
         if prefix != "member" or not digits.isascii() or not digits.isdigit() or len(digits) > _DIGITS:
             hint = did_you_mean(word, (*Selector, *(f"member-{each}" for each in range(self._cluster.members))))
@@ -398,7 +411,10 @@ class _Parser:
         return Members(member_id=int(digits))
 
     def _take_fault(self, line: _Line, names: set[str]) -> str:
-        name = line.take("name of a fault")
+        return self._require_fault(line, line.take("name of a fault"), names)
+
+    @staticmethod
+    def _require_fault(line: _Line, name: str, names: set[str]) -> str:
         if name not in names:
             known = f"there is {', '.join(sorted(names))}" if names else "there is none here"
             line.fail(f"no fault is called {name!r}: {known}{did_you_mean(name, names)}")
@@ -416,8 +432,10 @@ def scenario_names() -> list[str]:
 
 
 def load_scenario(name: str) -> Scenario:
-    """One of the library by its name, or any by the path of its file."""
+    """One of the library or of a known bug by its name, or any by the path of its file."""
     path = Path(name) if name.endswith(SUFFIX) else LIBRARY / f"{name}{SUFFIX}"
+    if not name.endswith(SUFFIX) and not path.is_file():
+        path = OTHERS / path.name
     if not path.is_file():
         known, hint = ", ".join(scenario_names()), did_you_mean(name, scenario_names())
         raise UsageError(f"unknown scenario {name!r}: use one of {known}, or the path of a {SUFFIX} file{hint}")

@@ -215,7 +215,7 @@ class Scenario:
     def link_faults(self) -> tuple[LinkFault, ...]:
         """The faults of links among its steps."""
         return tuple(
-            step.fault for step in self.steps if isinstance(step, Inject) and isinstance(step.fault, LinkFault)
+            step.fault for step in self.steps if isinstance(step, Inject | Begin) and isinstance(step.fault, LinkFault)
         )
 
     @property

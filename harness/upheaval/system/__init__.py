@@ -3,6 +3,7 @@
 One system under test is one object of `under_test`; nothing else in the harness knows what a member is made of.
 """
 
+from upheaval.system.aeron import AERON as AERON
 from upheaval.system.clients import (
     ClientNeeds as ClientNeeds,
     Clients as Clients,

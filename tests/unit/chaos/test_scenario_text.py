@@ -8,6 +8,8 @@ from upheaval.checkers.promises import Promise
 from upheaval.cli.main import main
 from upheaval.errors import UsageError
 from upheaval.scenario import (
+    Begin,
+    End,
     GiveCommand,
     Heal,
     Inject,
@@ -41,6 +43,8 @@ wait seconds 2
 inject c timeout leader,member-4 <-> followers timeout-ms=300 channel=log
 wait moment operations=200 after-ms=50
 inject d blackhole clients -> leader
+begin e kill follower!a
+end e
 promise linearizable
 promise one leader a term
 """
@@ -83,6 +87,8 @@ def test_every_statement_is_read() -> None:
         ),
         WaitMoment(200, 50),
         Inject("d", LinkFault(LinkFaultKind.BLACKHOLE, Members(Selector.CLIENTS), Members(Selector.LEADER))),
+        Begin("e", MemberFault(MemberFaultKind.KILL, Members(Selector.FOLLOWER, other_than="a"))),
+        End("e"),
     )
 
 
@@ -102,6 +108,9 @@ def test_every_statement_is_read() -> None:
         ("inject a kil leader", "1:10: unknown fault 'kil'"),
         ("inject a kill leeder", "1:15: unknown target 'leeder'"),
         ("inject a kill member-3", "1:15: unknown member-3"),
+        ("inject a kill follower!b", "1:15: no fault is called 'b'"),
+        ("begin a kil leader", "1:9: unknown fault 'kil'"),
+        ("end a", "1:5: no fault is called 'a'"),
         ("inject a kill leader component=archive", "1:22: members run their components together"),
         ("inject a blackhole leader => follower", "1:27: unknown direction '=>'"),
         ("inject a blackhole leader -> follower latency-ms=3", "1:1: blackhole has neither"),

@@ -119,9 +119,41 @@ def test_a_session_that_is_about_to_close_is_so_only_where_it_may_be(
     assert ("close_reason" not in found and not found) is is_right, found
 
 
-def found_in(log: EventLog, folder: Path) -> Finding:
+def found_in(log: EventLog, folder: Path, promise: Promise = Promise.SNAPSHOT_IS_REPLAY) -> Finding:
     log.write(folder)
-    return verify_run(folder).finding(Promise.SNAPSHOT_IS_REPLAY)
+    return verify_run(folder).finding(promise)
+
+
+def test_modules_of_members_agree_at_a_position(tmp_path: Path) -> None:
+    log = workbench_log()
+    assert found_in(log, tmp_path / "good", Promise.STATES_AGREE).verdict is Verdict.VALID
+    module = log.snapshots[1][-1].module
+    index = next(i for i, each in enumerate(module) if isinstance(cm.SCHEMA.decode(each), cm.ConsensusModule))
+    state = cm.SCHEMA.decode(module[index])
+    assert isinstance(state, cm.ConsensusModule)
+    module[index] = cm.SCHEMA.encode(replace(state, next_session_id=state.next_session_id + 1))
+    finding = found_in(log, tmp_path / "bad", Promise.STATES_AGREE)
+    assert finding.verdict is Verdict.INVALID
+    assert finding.members == (0, 1)
+    assert f"has next_session_id {state.next_session_id + 1} in the state of the module, member 0 has" in finding.detail
+
+
+def test_what_a_member_has_of_its_own_in_its_module_makes_no_difference() -> None:
+    content = snapshot_fields.module_content(workbench_log().snapshots[1][-1].module)
+    own: list[Any] = []
+    for each in content:
+        match each:
+            case cm.SnapshotMarker():
+                own.append(replace(each, app_version=each.app_version + 1))
+            case cm.ConsensusModule() | cm.PendingMessageTracker():
+                own.append(replace(each, pending_message_capacity=64))
+            case cm.ClusterSession():
+                own.append(replace(each, close_reason=cm.CloseReason.TIMEOUT))
+            case _:
+                own.append(each)
+    assert own != list(content)
+    assert snapshot_fields.members_difference(own, content, "member 0") == ""
+    assert snapshot_fields.members_difference(own[:-1], content, "member 0") != ""
 
 
 def test_members_have_the_same_timers_of_a_service_that_is_not_shipped(tmp_path: Path) -> None:

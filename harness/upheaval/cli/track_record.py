@@ -1,0 +1,95 @@
+"""`upheaval track-record`: runs known bugs of Aeron on a version that has each and on those that have not."""
+
+import argparse
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from upheaval.cli.new_folder import run_folder
+from upheaval.cli.run import perform
+from upheaval.cli.tables import table
+from upheaval.errors import UsageError
+from upheaval.execution.known_bugs import KnownBug, Tries, known_bugs, tries_of
+from upheaval.records import write_atomically
+from upheaval.scenario import PROCESS
+
+_COMMAND: Final = "upheaval track-record"
+_PAGE: Final = """\
+# Track record
+
+Known bugs of released versions of Aeron Cluster, each brought about by a scenario on members of a version that has it
+and of versions that have not. `{command} --write FILE` ran what the table says and wrote this page; clusters
+have three members, as processes on one machine. A bug is *found* in a run whose promise is invalid; a run is *valid*
+when every promise is. The others did not come to their end, because the machine starved the members; they count for
+nothing.
+
+| issue | what is wrong | what is done | Aeron | runs | found | valid | broken promise | command |
+|---|---|---|---|---|---|---|---|---|
+{rows}
+
+The issues are those of `aeron-io/aeron`. The scenarios lie in `harness/upheaval/scenarios/known`; one of them by
+itself is `upheaval run aeron-ISSUE --runtime process --system aeron:VERSION`. A bug that is not found in every run
+depends on which of two messages is first; then the rate is one of the machine, too.
+"""
+
+
+def track_record(options: argparse.Namespace) -> int:
+    """Run the bugs, print how often each was found, and write the page where that is asked for."""
+    if options.write is not None and options.issues:
+        raise UsageError("the page has all issues: leave out ISSUE or --write")
+    done = [
+        _run(bug, version, options.tries, options.dir) for bug in known_bugs(options.issues) for version in bug.versions
+    ]
+    if options.json:
+        print(json.dumps([_fields(each) for each in done], indent=2))
+    else:
+        print(table([["issue", "aeron", "runs", "found", "valid", "promise", "besides"], *map(_row, done)]))
+    if options.write is not None:
+        write_atomically(options.write, page(done))
+    return max(each.verdict for each in done).exit_status
+
+
+def page(done: Sequence[Tries]) -> str:
+    """docs/track-record.md."""
+    return _PAGE.format(command=_COMMAND, rows="\n".join(map(_line, done)))
+
+
+def _run(bug: KnownBug, version: str, tries: int, folder: Path | None) -> Tries:
+    reports = []
+    for number in range(1, tries + 1):
+        place = None if folder is None else folder / f"{bug.issue}-{version}-{number}"
+        scenario = bug.scenario(version)
+        with run_folder(place, f"{scenario.name}-{version}") as path:
+            reports.append(perform(scenario, PROCESS, number, path).report)
+    return tries_of(bug, version, reports)
+
+
+def _row(done: Tries) -> list[str]:
+    others = ", ".join(each.sentence for each in done.others) or done.unclear
+    numbers = map(str, (done.tries, done.caught, done.valid))
+    return [str(done.bug.issue), done.version, *numbers, done.bug.promise.sentence, others]
+
+
+def _fields(done: Tries) -> dict[str, object]:
+    return {
+        "issue": done.bug.issue,
+        "version": done.version,
+        "has_it": done.version == done.bug.bad,
+        "tries": done.tries,
+        "caught": done.caught,
+        "valid": done.valid,
+        "promise": done.bug.promise,
+        "others": list(done.others),
+        "unclear": done.unclear,
+        "verdict": done.verdict.text,
+    }
+
+
+def _line(done: Tries) -> str:
+    bug = done.bug
+    version = f"{done.version} ({'has it' if done.version == bug.bad else 'has it not'})"
+    promises = ", ".join(f"`{each}`" for each in ((bug.promise,) if done.caught else ()) + done.others) or "none"
+    command = f"`{_COMMAND} {bug.issue} --tries {done.tries}`"
+    cells = [bug.issue, bug.what, bug.fault, version, done.tries, done.caught, done.valid, promises, command]
+    return f"| {' | '.join(map(str, cells))} |"

@@ -1,0 +1,105 @@
+"""Known bugs of released versions of Aeron Cluster: what each is, how it is brought about, and what finds it.
+
+A try is one run of the bug's scenario on one version. This module counts what tries showed; it runs nothing.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from upheaval.checkers.promises import AnyPromise, Promise
+from upheaval.checkers.verdict import Report, Verdict
+from upheaval.errors import UsageError
+from upheaval.scenario import Scenario, load_scenario
+from upheaval.system import AERON
+
+
+@dataclass(frozen=True, slots=True)
+class KnownBug:
+    """An issue of Aeron's; `bad` is a version that has it, `good` are versions that have not."""
+
+    issue: int
+    what: str
+    fault: str
+    """What is done to a cluster, for people; the scenario does it."""
+    promise: Promise
+    """What is broken by it."""
+    bad: str
+    good: tuple[str, ...]
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """All that are tried."""
+        return (self.bad, *self.good)
+
+    @property
+    def scenario_name(self) -> str:
+        """As `upheaval run` takes it."""
+        return f"{AERON}-{self.issue}"
+
+    def scenario(self, version: str) -> Scenario:
+        """Its steps, on members of that version."""
+        return load_scenario(self.scenario_name).on_system(f"{AERON}:{version}")
+
+
+KNOWN_BUGS: Final = (
+    KnownBug(
+        1739,
+        "snapshots of the consensus module differ between members in their next session id",
+        "more clients connect than the cluster takes, while snapshots are taken",
+        Promise.STATES_AGREE,
+        "1.47.4",
+        ("1.49.3", "1.51.0"),
+    ),
+)
+
+
+def known_bugs(issues: Sequence[int]) -> tuple[KnownBug, ...]:
+    """Those of the issues, or all. Raises `UsageError` for an unknown issue."""
+    by_issue = {bug.issue: bug for bug in KNOWN_BUGS}
+    unknown = [issue for issue in issues if issue not in by_issue]
+    if unknown:
+        raise UsageError(f"unknown issue {unknown[0]}: use one of {', '.join(map(str, by_issue))}")
+    return tuple(by_issue[issue] for issue in dict.fromkeys(issues)) or KNOWN_BUGS
+
+
+@dataclass(frozen=True, slots=True)
+class Tries:
+    """What the tries of one bug on one version showed: how often its promise was broken, and all were valid.
+
+    `others` are the promises that were broken besides, `unclear` says of the last other try why it was neither.
+    """
+
+    bug: KnownBug
+    version: str
+    tries: int
+    caught: int
+    valid: int
+    others: tuple[AnyPromise, ...] = ()
+    unclear: str = ""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Valid when they are as the table says: caught in the bad version, all valid in a good one."""
+        if self.version == self.bug.bad:
+            return Verdict.VALID if self.caught else Verdict.UNKNOWN
+        if self.caught or self.others:
+            return Verdict.INVALID
+        return Verdict.VALID if self.valid == self.tries else Verdict.UNKNOWN
+
+
+def tries_of(bug: KnownBug, version: str, reports: Sequence[Report]) -> Tries:
+    """From the reports of the runs."""
+    broken = [[each.promise for each in one.findings if each.verdict is Verdict.INVALID] for one in reports]
+    others = dict.fromkeys(promise for found in broken for promise in found if promise != bug.promise)
+    unclear = [one for one in reports if one.verdict not in (Verdict.VALID, Verdict.INVALID)]
+    why = next((each for one in unclear[-1:] for each in one.findings if each.verdict is one.verdict), None)
+    return Tries(
+        bug,
+        version,
+        len(reports),
+        sum(bug.promise in found for found in broken),
+        sum(one.verdict is Verdict.VALID for one in reports),
+        tuple(others),
+        "" if why is None else f"{why.promise.sentence}: {why.detail}",
+    )

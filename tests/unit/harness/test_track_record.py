@@ -1,0 +1,98 @@
+"""The table of known bugs, what counts as caught, and the page."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.verdict import Finding, Report, Verdict
+from upheaval.cli.main import main
+from upheaval.cli.track_record import page
+from upheaval.execution.known_bugs import KNOWN_BUGS, KnownBug, tries_of
+from upheaval.scenario import scenario_names
+from upheaval.system.aeron_programs import SHA256
+
+ROOT = Path(__file__).resolve().parents[3]
+BUG = KNOWN_BUGS[0]
+FINE = Report("run", (Finding(Promise.RUN_CONVERGED, Verdict.VALID, "at 5"),))
+
+
+def report(promise: Promise, verdict: Verdict) -> Report:
+    return Report("run", (*FINE.findings, Finding(promise, verdict, "why")))
+
+
+CAUGHT = report(BUG.promise, Verdict.INVALID)
+OTHER = report(Promise.APPLIED_ONCE, Verdict.INVALID)
+UNCLEAR = report(Promise.ENOUGH_TRAFFIC, Verdict.UNKNOWN)
+
+
+@pytest.mark.parametrize("bug", KNOWN_BUGS, ids=lambda bug: str(bug.issue))
+def test_a_known_bug_has_steps_and_versions_that_can_be_had(bug: KnownBug) -> None:
+    assert set(bug.versions) <= set(SHA256)
+    assert bug.bad not in bug.good
+    for version in bug.versions:
+        scenario = bug.scenario(version)
+        assert scenario.cluster.system == f"aeron:{version}"
+        assert "process" in scenario.runtimes
+        assert not scenario.promises, "a version that has not the bug keeps every promise"
+
+
+def test_scenarios_of_known_bugs_are_not_listed_with_those_of_our_node() -> None:
+    assert not {bug.scenario_name for bug in KNOWN_BUGS} & set(scenario_names())
+
+
+@pytest.mark.parametrize(
+    ("version", "reports", "verdict"),
+    [
+        (BUG.bad, [CAUGHT, FINE, UNCLEAR], Verdict.VALID),
+        (BUG.bad, [FINE, FINE, FINE], Verdict.UNKNOWN),
+        (BUG.bad, [OTHER], Verdict.UNKNOWN),
+        (BUG.good[0], [FINE, FINE], Verdict.VALID),
+        (BUG.good[0], [FINE, UNCLEAR], Verdict.UNKNOWN),
+        (BUG.good[0], [FINE, CAUGHT], Verdict.INVALID),
+        (BUG.good[0], [UNCLEAR, OTHER], Verdict.INVALID),
+    ],
+)
+def test_what_tries_say_of_a_version(version: str, reports: list[Report], verdict: Verdict) -> None:
+    assert tries_of(BUG, version, reports).verdict is verdict
+
+
+def test_tries_are_counted_by_what_they_showed() -> None:
+    done = tries_of(BUG, BUG.bad, [CAUGHT, OTHER, FINE, UNCLEAR, UNCLEAR])
+    assert (done.tries, done.caught, done.valid) == (5, 1, 1)
+    assert done.others == (Promise.APPLIED_ONCE,)
+    assert done.unclear == f"{Promise.ENOUGH_TRAFFIC.sentence}: why"
+
+
+def test_the_page_has_a_row_for_each_version() -> None:
+    done = [tries_of(bug, version, [CAUGHT, FINE]) for bug in KNOWN_BUGS for version in bug.versions]
+    told = rows(page(done))
+    assert [(row[0], row[3].split()[0]) for row in told] == versions()
+    assert [row[4:7] for row in told[:2]] == [["2", "1", "1"], ["2", "1", "1"]]
+
+
+def test_the_page_of_the_repository_is_of_this_table() -> None:
+    told = rows((ROOT / "docs/track-record.md").read_text())
+    assert [(row[0], row[3].split()[0]) for row in told] == versions()
+    for row, known in zip(told, [bug for bug in KNOWN_BUGS for _ in bug.versions], strict=True):
+        assert row[1:3] == [known.what, known.fault]
+        tries, found, valid = map(int, row[4:7])
+        assert (found > 0) == row[3].endswith("(has it)"), row
+        assert found + valid <= tries
+
+
+def test_an_unknown_issue_and_a_page_of_some_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["track-record", "4"]) == 2
+    assert "unknown issue 4: use one of 1739" in capsys.readouterr().err
+    assert main(["track-record", "1739", "--write", "page.md"]) == 2
+    assert "leave out ISSUE or --write" in capsys.readouterr().err
+
+
+def versions() -> list[tuple[str, str]]:
+    return [(str(bug.issue), version) for bug in KNOWN_BUGS for version in bug.versions]
+
+
+def rows(text: str) -> list[list[str]]:
+    """The cells of the table's rows."""
+    return [re.split(r" \| ", line.strip("| ")) for line in text.splitlines() if re.match(r"\| \d", line)]
