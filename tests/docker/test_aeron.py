@@ -15,14 +15,17 @@ from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec
 from upheaval.workload import WorkloadSettings
 
+VERSION = "1.49.3"
+"""1.51.0 may lose what it acknowledged when leaders change often, which a slow machine is enough for."""
 WAIT_S = 90.0
 
 
 @pytest.mark.nightly
 def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, engine: Client) -> None:
-    images.build(engine, images.AERON, base=None, offline=True, say=print)
-    assert images.problems_of(engine, images.AERON) == []
-    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(system="aeron"))
+    image = images.image_named("aeron", VERSION)
+    images.build(engine, image, base=None, offline=True, say=print)
+    assert images.problems_of(engine, image) == []
+    cluster = DockerCluster.create(tmp_path / "run", ClusterSpec(system=f"aeron:{VERSION}"))
     try:
         cluster.up(WAIT_S)
         with ProcessLoad(cluster, WorkloadSettings(rate=200, slots=8)) as load:
