@@ -12,6 +12,7 @@ from functools import partial
 
 import pytest
 
+from upheaval.waits import wait_until
 from upheaval_chaos import datagrams
 from upheaval_chaos.errors import EnvironmentFault
 from upheaval_chaos.pings import PingText, datagram_ping_text
@@ -81,9 +82,11 @@ class Wire:
         return counts["received"], counts["sent"]
 
     def wait_until_in(self, count: int) -> None:
-        deadline = time.monotonic() + PATIENCE_S
-        while self.counts()[0] < count and time.monotonic() < deadline:
-            time.sleep(0.005)
+        wait_until(
+            lambda: self.counts()[0] >= count,
+            timeout_s=PATIENCE_S,
+            describe=lambda: f"{self.counts()[0]} of {count} came",
+        )
         assert self.counts()[0] == count
 
     def close(self) -> None:

@@ -1,0 +1,183 @@
+"""`python bench/datagrams.py`: what the forwarders of datagrams carry, what they add, and what Aeron does through them.
+
+Datagrams a second of the forwarders' own processor time; round trips of 64 bytes, directly and through one forwarder,
+in turn; and with `--seconds` operations a second of three members of Aeron with forwarders on every link beside
+without, in turn. Prints JSON, medians.
+"""
+
+import argparse
+import json
+import socket
+import statistics
+import struct
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from upheaval.execution.links import open_links
+from upheaval.runtimes.process import ProcessCluster
+from upheaval.runtimes.process_load import ProcessLoad
+from upheaval.system import ClusterSpec
+from upheaval.workload import WorkloadSettings
+from upheaval_chaos.proxy_server import ProxyServer
+from upheaval_chaos.toxiproxy import StandardToxiproxy
+from upheaval_node.protocol.frames import TYPE_DATA
+
+SIZES = (64, 1408, 8192)
+TOXICS: Mapping[str, tuple[str, Mapping[str, int], float] | None] = {
+    "plain": None,
+    "drop 1 %": ("timeout", {"timeout": 0}, 0.01),
+    "drop 1 % of data of one stream": ("timeout", {"timeout": 0, "frame_type": TYPE_DATA, "stream_id": 100}, 0.01),
+    "delay 1 ms": ("latency", {"latency": 1, "jitter": 0}, 1.0),
+}
+BURST = 64
+PINGS = 500
+NAME = "p"
+
+
+class Bench:
+    """One sender, one forwarder, one receiver."""
+
+    def __init__(self, server: ProxyServer) -> None:
+        self.api = StandardToxiproxy(server.address)
+        self.receiver = _socket()
+        self.listen = _address(self.api.create(NAME, "{}:{}".format(*self.receiver.getsockname()), protocol="udp"))
+        (thread,) = (each for each in threading.enumerate() if each.name == "proxies")
+        assert thread.ident is not None
+        self._clock = time.pthread_getcpuclockid(thread.ident)
+
+    def cpu_s(self) -> float:
+        """Processor time of the forwarders so far."""
+        return time.clock_gettime(self._clock)
+
+    @contextmanager
+    def toxic(self, toxic: tuple[str, Mapping[str, int], float] | None) -> Iterator[None]:
+        if toxic is None:
+            yield
+            return
+        kind, attributes, share = toxic
+        self.api.add_toxic(NAME, kind, "upstream", attributes, share)
+        yield
+        self.api.remove_toxic(NAME, kind, "upstream")
+
+    def rate(self, size: int, count: int) -> float:
+        """Datagrams a second of its processor time; what is dropped counts, too."""
+        frame = struct.pack("<iBBHiiii", size, 0, 0xC0, TYPE_DATA, 0, 1, 100, 0).ljust(size, b"\0")
+        with _socket() as sender:
+            sender.connect(self.listen)
+            before = self.cpu_s()
+            for _ in range(count // BURST):
+                for _ in range(BURST):
+                    sender.send(frame)
+                self._drain()
+            return count / (self.cpu_s() - before)
+
+    def _drain(self) -> None:
+        """Take what comes of a burst."""
+        self.receiver.settimeout(0.01)
+        try:
+            for _ in range(BURST):
+                self.receiver.recv(65536)
+        except TimeoutError:
+            return
+
+
+def round_trips_us(address: tuple[str, int]) -> float:
+    """Median of pings that an echo answers."""
+    found = []
+    with _socket() as asker:
+        asker.connect(address)
+        asker.settimeout(5)
+        for _ in range(PINGS):
+            begin = time.perf_counter()
+            asker.send(bytes(64))
+            asker.recv(100)
+            found.append((time.perf_counter() - begin) * 1e6)
+    return statistics.median(found)
+
+
+def echo(receiver: socket.socket) -> None:
+    receiver.settimeout(None)
+    while True:
+        data, sender = receiver.recvfrom(65536)
+        if not data:
+            return
+        receiver.sendto(data, sender)
+
+
+def operations(folder: Path, seconds: float, window: int, *, proxied: bool) -> float:
+    """Acknowledged operations a second of three members of Aeron."""
+    with ExitStack() as stack:
+        cluster = ProcessCluster.create(folder, ClusterSpec(system="aeron"))
+        stack.callback(cluster.down)
+        if proxied:
+            open_links(cluster, 1)
+        cluster.up(timeout_s=120)
+        load = stack.enter_context(ProcessLoad(cluster, WorkloadSettings(slots=window, sessions=4)))
+        load.wait_until_acknowledged(window, 60)
+        begin, before = time.monotonic(), load.counts.ok
+        time.sleep(seconds)
+        return (load.counts.ok - before) / (time.monotonic() - begin)
+
+
+def _socket() -> socket.socket:
+    made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
+    made.bind(("127.0.0.1", 0))
+    return made
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--count", type=int, default=20_000, help="datagrams of a round")
+    parser.add_argument("--seconds", type=float, default=0, help="of each round with members of Aeron; 0 for none")
+    parser.add_argument("--window", type=int, default=256, help="operations outstanding")
+    options = parser.parse_args()
+    rates: dict[str, list[float]] = {}
+    trips: dict[str, list[float]] = {"directly": [], "through a forwarder": []}
+    served: dict[str, list[float]] = {"without forwarders": [], "with forwarders": []}
+    with ProxyServer() as server:
+        bench = Bench(server)
+        for _ in range(options.rounds):
+            for size in SIZES:
+                for name, toxic in TOXICS.items():
+                    with bench.toxic(toxic):
+                        rates.setdefault(f"{size} bytes, {name}", []).append(bench.rate(size, options.count))
+        thread = threading.Thread(target=echo, args=(bench.receiver,))
+        thread.start()
+        for _ in range(options.rounds):
+            trips["directly"].append(round_trips_us(bench.receiver.getsockname()))
+            trips["through a forwarder"].append(round_trips_us(bench.listen))
+        with _socket() as end:
+            end.sendto(b"", bench.receiver.getsockname())
+        thread.join()
+        bench.receiver.close()
+    with tempfile.TemporaryDirectory(prefix="upheaval-bench-", dir="/var/tmp") as place:
+        for number in range(options.rounds if options.seconds else 0):
+            for proxied, (name, found) in enumerate(served.items()):
+                folder = Path(place) / f"{proxied}-{number}"
+                found.append(operations(folder, options.seconds, options.window, proxied=bool(proxied)))
+                print(f"{name}: {found[-1]:.0f} operations a second", file=sys.stderr)
+    result = {
+        "datagrams_per_cpu_second": {name: round(statistics.median(found)) for name, found in rates.items()},
+        "round_trip_us": {name: round(statistics.median(found), 1) for name, found in trips.items()},
+        "aeron_operations_per_second": {
+            name: round(statistics.median(found)) for name, found in served.items() if found
+        },
+    }
+    print(json.dumps(result, indent=2))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
