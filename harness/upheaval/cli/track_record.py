@@ -19,7 +19,7 @@ _PAGE: Final = """\
 # Track record
 
 Known bugs of released versions of Aeron Cluster, each brought about by a scenario on members of a version that has it
-and of versions that have not. `{command} --write FILE` ran what the table says and wrote this page; clusters
+and of versions that have not. `{command} --write FILE` runs what the table says and writes such a page; clusters
 have three members, as processes on one machine. A bug is *found* in a run whose promise is invalid; a run is *valid*
 when every promise is. The others did not come to their end, because the machine starved the members; they count for
 nothing.

@@ -51,6 +51,14 @@ KNOWN_BUGS: Final = (
         "1.47.4",
         ("1.49.3", "1.51.0"),
     ),
+    KnownBug(
+        2147,
+        "a member that is in an earlier term counts for the quorum, so acknowledged operations are lost",
+        "a leader is cut off under load; when it is back, the next one loses its other follower and is killed",
+        Promise.ACKNOWLEDGED_NOT_LOST,
+        "1.51.0",
+        ("1.49.3",),
+    ),
 )
 
 
