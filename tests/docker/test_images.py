@@ -25,9 +25,9 @@ ONE_MEMBER = json.dumps(
 )
 
 
-# The image with Java and Spark takes minutes to make on a machine that has nothing of it yet.
+# The images with Java take minutes to make on a machine that has nothing of them yet.
 FIT = [
-    pytest.param(image, id=image.name, marks=pytest.mark.nightly if image is images.ANALYSIS else ())
+    pytest.param(image, id=image.name, marks=pytest.mark.nightly if image in (images.ANALYSIS, images.AERON) else ())
     for image in images.IMAGES
 ]
 

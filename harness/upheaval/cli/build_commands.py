@@ -38,7 +38,10 @@ def _add_images(commands: Commands) -> None:
         images, "check", "check that images exist, are current, within the size limit, and start", "images:check"
     )
     for action in (build, check):
-        action.add_argument("names", nargs="*", metavar="NAME", help="names of images (default: all)")
+        action.add_argument(
+            "names", nargs="*", metavar="NAME", help="names of images (default: all but aeron and node-test)"
+        )
+        action.add_argument("--aeron-version", metavar="VERSION", help="of the members in the image aeron")
     for action in (listing, build, own, check):
         add_json(action)
 

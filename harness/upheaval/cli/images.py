@@ -33,7 +33,7 @@ def build(options: argparse.Namespace) -> int:
     """Build all images that users need, or those that are named."""
     if options.base is not None and len(options.names) != 1:
         raise UsageError("--base is the base of one image: name it, as in `upheaval images build --base BASE node`")
-    chosen = _chosen(options.names)
+    chosen = _chosen(options)
     built: list[dict[str, Any]] = []
     with connected() as client:
         for image in chosen:
@@ -63,7 +63,7 @@ def own(options: argparse.Namespace) -> int:
 
 def check(options: argparse.Namespace) -> int:
     """Whether images are there, current and fit. The first problem is the error; the others precede it."""
-    chosen = _chosen(options.names)
+    chosen = _chosen(options)
     with connected() as client:
         found = {image.name: images.problems_of(client, image) for image in chosen}
         states = {image.name: images.image_state(client, image) for image in chosen}
@@ -93,8 +93,11 @@ def _fields(state: images.ImageState) -> dict[str, Any]:
     }
 
 
-def _chosen(names: list[str]) -> list[Image]:
-    return [images.image_named(name) for name in names] or [each for each in images.IMAGES if not each.is_for_tests]
+def _chosen(options: argparse.Namespace) -> list[Image]:
+    if options.aeron_version is not None and images.AERON.name not in options.names:
+        raise UsageError("--aeron-version is for the image aeron: name it")
+    named = [images.image_named(name, options.aeron_version) for name in options.names]
+    return named or [each for each in images.IMAGES if not each.is_on_demand]
 
 
 def _say(text: str) -> None:

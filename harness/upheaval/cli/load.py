@@ -52,12 +52,12 @@ def load(options: argparse.Namespace) -> int:
         with _fresh(folder, options) if is_ours else open_cluster(folder) as cluster:
             if not is_ours:
                 _require_same(cluster, options)
-            settings = _settings(cluster, options, page)
-            _write_workload(cluster, options, settings)
             try:
                 if is_ours:
                     _say_limit(cluster, options)
                     cluster.up()
+                settings = _settings(cluster, options, page)
+                _write_workload(cluster, options, settings)
                 statistics = _run(cluster, settings, page)
                 require_tasks_passed(cluster.run, tuple(statistics.raised))
                 if not is_ours:

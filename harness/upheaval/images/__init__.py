@@ -6,6 +6,7 @@ must not, `cache` keeps, `building` builds, `checks` judges. None of them starts
 
 from upheaval.images.building import ImageState as ImageState, build as build, image_state as image_state
 from upheaval.images.catalogue import (
+    AERON as AERON,
     ANALYSIS as ANALYSIS,
     IMAGES as IMAGES,
     LOAD as LOAD,

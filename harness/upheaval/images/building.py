@@ -83,6 +83,8 @@ def _build_in_new_folder(client: Client, image: Image, base: str, say: Say) -> N
 def _build(client: Client, image: Image, base: str, folder: Path, say: Say) -> None:
     if image.requirements is not None:
         say(f"fetching the packages of {image.requirements}")
+    if image.aeron_version:
+        say(f"fetching Aeron {image.aeron_version}, and compiling members for it, where they are not there yet")
     fetched = packages.fetch(image, machine_of(client), folder)
     arguments = {
         "BASE_IMAGE": base,

@@ -3,10 +3,11 @@
 Values only; this module knows no engine, no files and no programs.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from upheaval.errors import UsageError
+from upheaval.system.aeron_programs import USUAL_VERSION, require_version
 from upheaval_node import __version__
 from upheaval_node.suggestions import did_you_mean
 
@@ -54,13 +55,15 @@ class Image:
     must_be_root: bool = False
     has_health_check: bool = True
     has_volume: bool = True
-    is_for_tests: bool = False
+    is_on_demand: bool = False
     """Built and checked only when it is named."""
+    aeron_version: str = ""
+    """Whose jar, and our member program for it, the host puts into the context's `packages/`."""
 
     @property
     def tag(self) -> str:
-        """The name under which it is built and started, with the version of this release."""
-        return f"upheaval/{self.name}:{__version__}"
+        """The name under which it is built and started, with the version of this release or of Aeron."""
+        return f"upheaval/{self.name}:{self.aeron_version or __version__}"
 
     @property
     def dockerfile(self) -> str:
@@ -96,7 +99,7 @@ NODE_TEST: Final = Image(
     limit_mb=210,
     parent=NODE,
     imports=("upheaval_node", "upheaval", "upheaval_chaos"),
-    is_for_tests=True,
+    is_on_demand=True,
 )
 
 TOXIPROXY: Final = Image(
@@ -141,11 +144,13 @@ LOAD: Final = Image(
     has_volume=False,
 )
 
+JAVA_BASE: Final = DebianBase(f"upheaval/base-analysis:{DEBIAN_SUITE}", ("python3", "openjdk-17-jre-headless"))
+
 ANALYSIS: Final = Image(
     "analysis",
     ("images/analysis", *_OUR_PACKAGES),
     _PYTHON_IMAGE,
-    DebianBase(f"upheaval/base-analysis:{DEBIAN_SUITE}", ("python3", "openjdk-17-jre-headless")),
+    JAVA_BASE,
     limit_mb=1300,
     requirements="requirements/spark.txt",
     without_wheels=("pyspark",),
@@ -167,13 +172,35 @@ PROMETHEUS: Final = Image(
     commands=(("/bin/prometheus", "--version"), ("/bin/promtool", "--version")),
 )
 
-IMAGES: Final = (NODE, TOXIPROXY, NETFAULT, LOAD, ANALYSIS, PROMETHEUS, NODE_TEST)
+AERON: Final = Image(
+    "aeron",
+    (
+        "images/aeron/Dockerfile",
+        "images/aeron/start.py",
+        "images/aeron/src/main",
+        "node/upheaval_node",
+        "chaos/upheaval_chaos",
+        "harness/upheaval",
+    ),
+    _PYTHON_IMAGE,
+    JAVA_BASE,
+    limit_mb=600,
+    imports=("upheaval.system.aeron_inside",),
+    commands=(("java", "-version"),),
+    is_on_demand=True,
+    aeron_version=USUAL_VERSION,
+)
+
+IMAGES: Final = (NODE, TOXIPROXY, NETFAULT, LOAD, ANALYSIS, PROMETHEUS, NODE_TEST, AERON)
 
 
-def image_named(name: str) -> Image:
-    """Raises `UsageError` for a name that no image has."""
+def image_named(name: str, aeron_version: str | None = None) -> Image:
+    """With the members of that version of Aeron. Raises `UsageError` for a name that no image has."""
     for image in IMAGES:
         if image.name == name:
-            return image
+            if not image.aeron_version or aeron_version is None:
+                return image
+            require_version(aeron_version)
+            return replace(image, aeron_version=aeron_version)
     known = [image.name for image in IMAGES]
     raise UsageError(f"unknown image {name!r}: use {', '.join(known)}{did_you_mean(name, known)}")

@@ -15,6 +15,7 @@ from typing import Final
 from upheaval.images import programs
 from upheaval.images.catalogue import Image
 from upheaval.images.sources import ROOT
+from upheaval.system.aeron_programs import CLASSES, JAR, jar, member_classes
 
 _PIP: Final = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet")
 _PYTHON: Final = "3.11"
@@ -26,10 +27,16 @@ _MACHINES: Final = {"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64",
 
 
 def fetch(image: Image, machine: str, folder: Path) -> Path | None:
-    """Fill a new folder below `folder` with the packages that the image's requirements name; None without any."""
+    """Fill a new folder below `folder` with the packages that the image's requirements name, and with Aeron's jar and
+    our classes for it where it has them; None without any.
+    """
+    target = folder / "packages"
+    if image.aeron_version:
+        shutil.copytree(member_classes(image.aeron_version), target / CLASSES)
+        shutil.copyfile(jar(image.aeron_version), target / JAR)
+        return target
     if image.requirements is None:
         return None
-    target = folder / "packages"
     target.mkdir()
     wheels, sources = split((ROOT / image.requirements).read_text(encoding="utf-8"), image.without_wheels)
     _install(wheels, target, folder / "wheels.txt", _platform_options(machine))

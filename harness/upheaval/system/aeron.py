@@ -1,4 +1,4 @@
-"""Members of Aeron Cluster, in Java, as a system under test: processes on this machine.
+"""Members of Aeron Cluster, in Java, as a system under test: processes on this machine, or containers.
 
 A member is one process of `upheaval.Member` (`images/aeron`). Its recordings and its recording log lie in its folder,
 and its media driver's directory in shared memory, until the run ends. What it says is read from Aeron's own files,
@@ -12,7 +12,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from upheaval.errors import UsageError
@@ -24,9 +24,9 @@ from upheaval.system.clients import ClientNeeds, Clients, WaitingClients, WayIn
 from upheaval.system.cluster_spec import ClusterSpec
 from upheaval.system.member_control import ControlStatus, give_command, read_control
 from upheaval.system.member_status import log_recording_id, read_counters, status_from_counters
-from upheaval.system.process_table import process_of
+from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE, process_of
 from upheaval.system.status import MemberStatus
-from upheaval.system.under_test import MemberPlan, traced_exit_status
+from upheaval.system.under_test import AnswersAsJson, MemberPlan, traced_exit_status
 from upheaval.workload import SERVICES
 from upheaval_chaos.pings import PingText, channel_of_ping, datagram_ping_text
 from upheaval_chaos.target import CHANNELS, INGRESS
@@ -40,6 +40,8 @@ from upheaval_node.types import MS
 
 AERON: Final = "aeron"
 PROPERTIES_FILE: Final = "member.properties"
+FOLDER_IN_CONTAINER: Final = "/var/lib/upheaval"
+_INSIDE: Final = ("python3", "-m", "upheaval.system.aeron_inside")
 _DIRECTORY: Final = "aeron.dir"
 _SHARED_MEMORY: Final = Path("/dev/shm")
 _MARGIN_MS: Final = 500
@@ -48,10 +50,16 @@ _BRIDGES: Final = itertools.count()
 """Those of one process have a directory in shared memory each."""
 
 
-class AeronSystem:
-    """Aeron Cluster of one version. Implements `SystemUnderTest`."""
+class AeronSystem(AnswersAsJson):
+    """Aeron Cluster of one version. Implements `SystemInContainers`."""
 
-    runtimes = ("process",)
+    runtimes = ("process", "docker")
+    # The order of the members string, and where a member gets what it replicates.
+    ports = (9001, 9002, 9003, 9004, 9005)
+    metrics_port = 9006
+    shared_memory = "256m"
+    folder = PurePosixPath(FOLDER_IN_CONTAINER)
+    status_command: Sequence[str] = (*_INSIDE, "status")
     channels = (INGRESS, *CHANNELS)
     # A member ends by its own fault with another status than 0, and no component of one ends because of another.
     expected_exit_statuses: Sequence[int] = ()
@@ -97,6 +105,37 @@ class AeronSystem:
     def command(self, plan: MemberPlan, configuration: Path) -> Sequence[str]:  # noqa: ARG002 - all is in the file
         """The member program."""
         return java_command(self.version, "upheaval.Member", str(configuration))
+
+    @property
+    def image(self) -> str:
+        """Of its version."""
+        return f"upheaval/{AERON}:{self.version}"
+
+    @property
+    def test_image(self) -> str:
+        """The same: no bug is planted in it."""
+        return self.image
+
+    def command_line(self, command: str | None) -> Sequence[str]:
+        """What does in the member's container what `give_command` and `read_control` do here."""
+        return (*_INSIDE, "control", *([] if command is None else [command]))
+
+    @property
+    def recording_log(self) -> PurePosixPath:
+        """Where it lies in a container."""
+        return self.folder / layout.RECORDING_LOG
+
+    def environment(self, plan: MemberPlan) -> Mapping[str, str]:
+        """What a container is told: the properties, and whose they are."""
+        return {
+            "UPHEAVAL_CONFIG": self.configuration_text(plan),
+            RUN_ID_VARIABLE: plan.spec.run_id,
+            MEMBER_VARIABLE: str(plan.member_id),
+        }
+
+    def arguments(self, plan: MemberPlan) -> Sequence[str]:  # noqa: ARG002 - all is in the environment
+        """None."""
+        return ()
 
     def start_delay_s(self, folder: Path) -> float:
         """Aeron takes a mark file for that of a live process for 10 s after its last sign of life."""
@@ -199,7 +238,7 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         "folder": plan.folder,
         _DIRECTORY: str(_shared_directory(plan.spec.run_id, str(plan.member_id))),
         # Members of Aeron show no metrics: that port of theirs is free.
-        "replication.endpoint": plan.metrics,
+        "replication.endpoint": f"{_host(plan)}:{plan.metrics.rpartition(':')[2]}",
         "service": ",".join((plan.spec.service, *plan.spec.more_services)),
         "sync.level": str(plan.spec.sync_level),
         "log.term.length": str(settings.log_term_length),
@@ -208,6 +247,11 @@ def _properties(plan: MemberPlan) -> Mapping[str, str]:
         **{f"{name}.ms": str(ns // MS) for name, ns in intervals.items()},
         **{f"name.{endpoint.replace(':', '=')}": dialled for endpoint, dialled in plan.names.items()},
     }
+
+
+def _host(plan: MemberPlan) -> str:
+    """That of a member, as the others know it."""
+    return plan.endpoints[plan.member_id][0].rpartition(":")[0]
 
 
 def _escaped(text: str) -> str:

@@ -24,6 +24,10 @@ SHA256: Final[Mapping[str, str]] = {
     "1.47.4": "3c7737bdc458235ac825a9eb372cfbc02144f739f33d9329acf18efa83bc4e07",
 }
 """The versions that can be had, with the digests of their jars."""
+JAR: Final = "aeron-all.jar"
+CLASSES: Final = "classes"
+"""What an image has beside each other of them, in `IN_IMAGE`."""
+IN_IMAGE: Final = "/opt/aeron"
 SOURCES: Final = Path(__file__).resolve().parents[3] / "images" / "aeron"
 _PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1"
 _CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "upheaval"
@@ -76,14 +80,18 @@ def member_classes(version: str = USUAL_VERSION, *, tests: bool = False) -> Path
 
 def java_command(version: str, program: str, *arguments: str, heap: str = "192m") -> list[str]:
     """What runs a class of ours against the jar of a version. Raises `HarnessError` when something is missing."""
+    return java_line([jar(version), member_classes(version)], program, *arguments, heap=heap)
+
+
+def java_line(class_path: Sequence[Path], program: str, *arguments: str, heap: str = "192m") -> list[str]:
+    """The same for what lies there. Raises `EnvironmentFault` without Java."""
     java = shutil.which("java")
     if java is None:
         raise EnvironmentFault("java is missing, which members of Aeron need (Debian: openjdk-17-jdk-headless)")
     opens = [each for package in _OPENED for each in ("--add-opens", f"{package}=ALL-UNNAMED")]
     # Members share the cores of one machine: one thread collects garbage, and little is compiled by the other.
     options = [f"-Xmx{heap}", "-XX:+UseSerialGC", "-XX:-UsePerfData", "-Daeron.print.configuration=false"]
-    class_path = f"{jar(version)}{os.pathsep}{member_classes(version)}"
-    return [java, *opens, *options, "-cp", class_path, program, *arguments]
+    return [java, *opens, *options, "-cp", os.pathsep.join(map(str, class_path)), program, *arguments]
 
 
 def _compile(classes: Path, library: Path, sources: Sequence[Path]) -> None:

@@ -141,6 +141,10 @@ class SystemInContainers(SystemUnderTest, Protocol):
         """Where a member in a container shows its metrics."""
 
     @property
+    def shared_memory(self) -> str:
+        """How large /dev/shm of a container is to be, as the engine takes it; empty for its default."""
+
+    @property
     def image(self) -> str:
         """The tag of the image."""
 
@@ -179,7 +183,37 @@ class SystemInContainers(SystemUnderTest, Protocol):
         """What is known of a member that is down."""
 
 
-class UpheavalNode:
+class AnswersAsJson:
+    """What commands inside of a container print, for a system whose commands print JSON. Part of a system."""
+
+    def parse_status(self, member_id: int, output: str) -> MemberStatus:
+        """From what `status_command` prints; a member whose output makes no sense counts as down."""
+        try:
+            fields = jsonfields.parse_object(output)
+            if not fields.get("alive"):
+                return MemberStatus(member_id, alive=False)
+            if fields.get("role") is None:
+                return MemberStatus(member_id, alive=True)
+            fields |= {"member_id": member_id, "alive": True, "pids": {"all": jsonfields.integer(fields, "pid")}}
+            return jsonfields.decode(MemberStatus, fields, ("leadership_term_id", "append_position", "commit_position"))
+        except FieldError:
+            return MemberStatus(member_id, alive=False)
+
+    def parse_control(self, output: str) -> tuple[str, ControlStatus]:
+        """From what `command_line` prints: why the command was not taken, and the status."""
+        try:
+            fields = jsonfields.parse_object(output)
+            positions = ("snapshot_count", "snapshot_position", "standby_position")
+            return jsonfields.text(fields, "refused"), jsonfields.decode(ControlStatus, fields, positions)
+        except FieldError as error:
+            return f"the member does not answer: {error}", ControlStatus()
+
+    def control_of_files(self, recording_log: bytes) -> ControlStatus:
+        """From the recording log of a member that is down."""
+        return read_control(None, recording_log)
+
+
+class UpheavalNode(AnswersAsJson):
     """The node of this repository. Implements `SystemInContainers`."""
 
     text = OWN_SYSTEM
@@ -193,6 +227,7 @@ class UpheavalNode:
     ports = (9001, 9002, 9003, 9004, 9005)
     channels = (INGRESS, *CHANNELS)
     metrics_port = 9006
+    shared_memory = ""
     expected_exit_statuses = (int(ExitStatus.COMPONENT_LOST),)
     status_command: Sequence[str] = ("python3", "-m", "upheaval_node.runtime.health", "--json")
 
@@ -302,32 +337,6 @@ class UpheavalNode:
     def arguments(self, plan: MemberPlan) -> Sequence[str]:
         """What follows the program on the command line."""
         return ("--component", plan.component)
-
-    def parse_status(self, member_id: int, output: str) -> MemberStatus:
-        """From what `status_command` prints; a member whose output makes no sense counts as down."""
-        try:
-            fields = jsonfields.parse_object(output)
-            if not fields.get("alive"):
-                return MemberStatus(member_id, alive=False)
-            if "role" not in fields:
-                return MemberStatus(member_id, alive=True)
-            fields |= {"member_id": member_id, "alive": True, "pids": {"all": jsonfields.integer(fields, "pid")}}
-            return jsonfields.decode(MemberStatus, fields, ("leadership_term_id", "append_position", "commit_position"))
-        except FieldError:
-            return MemberStatus(member_id, alive=False)
-
-    def parse_control(self, output: str) -> tuple[str, ControlStatus]:
-        """From what `command_line` prints: why the command was not taken, and the status."""
-        try:
-            fields = jsonfields.parse_object(output)
-            positions = ("snapshot_count", "snapshot_position", "standby_position")
-            return jsonfields.text(fields, "refused"), jsonfields.decode(ControlStatus, fields, positions)
-        except FieldError as error:
-            return f"the member does not answer: {error}", ControlStatus()
-
-    def control_of_files(self, recording_log: bytes) -> ControlStatus:
-        """From the recording log of a member that is down."""
-        return read_control(None, recording_log)
 
 
 def _settings(plan: MemberPlan) -> dict[str, Json]:

@@ -1,7 +1,8 @@
 """Aeron as a system under test: what is refused, how a member is configured, and what its files say without it."""
 
+import json
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,17 @@ import pytest
 from upheaval.errors import EnvironmentFault, UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.scenario import load_scenario
-from upheaval.system import ClusterSpec, MemberPlan, MemberStatus, aeron_programs, check_system, system_named
+from upheaval.system import (
+    ClusterSpec,
+    ControlStatus,
+    MemberPlan,
+    MemberStatus,
+    aeron_inside,
+    aeron_programs,
+    check_system,
+    in_containers,
+    system_named,
+)
 from upheaval.system.aeron import PROPERTIES_FILE, AeronSystem
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH
@@ -40,10 +51,42 @@ def test_what_its_members_are_not_made_for_is_refused(spec: ClusterSpec, says: s
         check_system(spec, "process")
 
 
-@pytest.mark.parametrize("runtime", ["simulated", "docker"])
-def test_it_runs_as_processes_only(runtime: str) -> None:
-    with pytest.raises(UsageError, match=r"system aeron does not run on the .* runtime: use --runtime process"):
-        check_system(AERON, runtime)
+def test_it_is_not_simulated() -> None:
+    with pytest.raises(UsageError, match=r"does not run on the simulated runtime: use --runtime process, docker"):
+        check_system(AERON, "simulated")
+
+
+def test_a_member_in_a_container_is_told_all_by_its_environment() -> None:
+    system = in_containers("aeron:1.49.3")
+    assert system.image == "upheaval/aeron:1.49.3"
+    endpoints = [[f"member-{member}:{port}" for port in system.ports] for member in range(3)]
+    told = system.environment(MemberPlan(AERON, 1, endpoints, f"0.0.0.0:{system.metrics_port}", str(system.folder)))
+    assert (told["UPHEAVAL_RUN_ID"], told["UPHEAVAL_MEMBER"]) == ("7f", "1")
+    lines = told["UPHEAVAL_CONFIG"].splitlines()
+    # An address that others reach: of all addresses nobody could be told.
+    assert "replication.endpoint=member-1\\:9006" in lines
+    assert "folder=/var/lib/upheaval" in lines
+
+
+def test_what_a_container_says_of_its_member_is_read(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(aeron_inside, "_FOLDER", tmp_path)
+    monkeypatch.setenv("UPHEAVAL_RUN_ID", "7f")
+    monkeypatch.setenv("UPHEAVAL_MEMBER", "1")
+    system = AeronSystem()
+    assert aeron_inside.main(["status"]) == 0
+    assert system.parse_status(1, capsys.readouterr().out) == MemberStatus(1, alive=False)
+    assert aeron_inside.main(["control", "snapshot"]) == 0
+    assert system.parse_control(capsys.readouterr().out) == ("the member is not running", ControlStatus())
+    assert aeron_inside.main(["health"]) == 1
+    assert aeron_inside.main(["nonsense"]) == 2
+    shown = {"member_id": 1, "alive": True, "role": "LEADER", "leadership_term_id": 3, "append_position": 96}
+    told = json.dumps({**shown, "commit_position": 64, "election_state": "CLOSED", "pid": 14})
+    status = system.parse_status(1, told)
+    assert (status.serves_as_leader, status.append_position, status.pids) == (True, 96, {"all": 14})
+    starting = json.dumps(asdict(MemberStatus(1, alive=True)))
+    assert system.parse_status(1, starting) == MemberStatus(1, alive=True)
 
 
 def test_the_version_is_written_down() -> None:

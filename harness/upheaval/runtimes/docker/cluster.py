@@ -169,12 +169,13 @@ class DockerMember(LiveMember[DockerNode]):
             volume=engine_run.container_name(hosts[self.member_id]),
             image=config.image,
             network=engine_run.member_network(self.member_id) if holds_sockets else None,
-            ingress_host_port=None if engine_run.is_apart else ingress_port,
+            ingress_host_port=None if engine_run.is_apart or not system.has_streams else ingress_port,
             labels=engine_run.labels,
             volume_labels=engine_run.cleaning.labels,
             source=config.source if holds_sockets else "",
             ignored=config.ignored,
             restore=self.folder if holds_sockets and self.folder.is_dir() else None,
+            addresses={} if system.has_streams else cluster.member_addresses(),
         )
         start_container(cluster.client, plan, system)
 
@@ -254,9 +255,23 @@ class DockerCluster(LiveCluster[DockerMember]):
         return {member_id: f"{host}:{self.system.ports[0]}" for member_id, host in enumerate(hosts)}
 
     def resolver(self) -> StaticResolver:
-        """Published ports."""
+        """Published ports; the addresses of members that speak datagrams, which no engine's proxy is to pass on."""
         endpoints = self.ingress_endpoints()
+        if not self.system.has_streams:
+            port = self.system.ports[0]
+            found = self.member_addresses().values()
+            return StaticResolver({endpoints[number]: f"{each}:{port}" for number, each in enumerate(found)})
         return StaticResolver({endpoints[member.member_id]: member.ingress_address for member in self.members})
+
+    def member_addresses(self) -> Mapping[str, str]:
+        """Fixed ones by the members' names, in order. Raises `EnvironmentFault` before there is a network."""
+        _, *addresses = self.engine_run.addresses()
+        return dict(zip(member_hosts(self.config.members), addresses, strict=True))
+
+    @property
+    def client_host(self) -> str:
+        """The gateway of the members' network. Raises `EnvironmentFault` before there is one."""
+        return super().client_host if self.system.has_streams else self.engine_run.addresses()[0]
 
     def dial_through(self, source: int, names: Mapping[str, str]) -> None:
         """In force for containers that are made from now on."""

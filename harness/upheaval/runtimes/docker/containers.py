@@ -59,6 +59,8 @@ class ContainerPlan:
     ignored: Sequence[str] = ()
     """What is left out of `source`, see `own_source`."""
     restore: Path | None = None
+    addresses: Mapping[str, str] = field(default_factory=dict)
+    """Of all hosts, itself among them, where they have fixed ones; else the engine gives it one, and tells names."""
     health_command: Sequence[str] | None = None
 
 
@@ -127,7 +129,7 @@ def start_container(client: Client, plan: ContainerPlan, system: SystemInContain
             .with_name(plan.name)
             .with_envs(**plan.environment)
             .with_command(list(plan.arguments))
-            .with_kwargs(**_limits(), **_settings(plan), hostname=plan.host, labels=labels)
+            .with_kwargs(**_limits(system), **_settings(plan), hostname=plan.host, labels=labels)
             .with_volume_mapping(plan.volume, str(system.folder), "rw")
             .with_tmpfs_mount("/tmp", "size=16m")
         )
@@ -197,7 +199,7 @@ def _owned_by_the_member(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     return entry
 
 
-def _limits() -> dict[str, Any]:
+def _limits(system: SystemInContainers) -> dict[str, Any]:
     """No rights beyond those of a plain process, nothing written outside of volume and tmpfs."""
     return {
         "init": True,
@@ -205,11 +207,14 @@ def _limits() -> dict[str, Any]:
         "cap_drop": ["ALL"],
         "security_opt": ["no-new-privileges"],
         "pids_limit": _PIDS_LIMIT,
+        **({"shm_size": system.shared_memory} if system.shared_memory else {}),
     }
 
 
 def _settings(plan: ContainerPlan) -> dict[str, Any]:
-    return {**network_of(plan.network, plan.host), **_health_check(plan.health_command)}
+    network = network_of(plan.network, plan.host, plan.addresses.get(plan.host))
+    hosts = {"extra_hosts": dict(plan.addresses)} if plan.addresses else {}
+    return {**network, **hosts, **_health_check(plan.health_command)}
 
 
 def _health_check(command: Sequence[str] | None) -> dict[str, Any]:
@@ -220,13 +225,15 @@ def _health_check(command: Sequence[str] | None) -> dict[str, Any]:
     return {"healthcheck": {"test": ["CMD", *command], **times}}
 
 
-def network_of(network: str | None, alias: str) -> dict[str, Any]:
-    """Arguments that put a container into a network, under a name of its own."""
+def network_of(network: str | None, alias: str, address: str | None = None) -> dict[str, Any]:
+    """Arguments that put a container into a network, under a name of its own and at a fixed address where wanted."""
     import docker
 
     if network is None:
         return {"network_mode": "none"}
-    endpoint = docker.types.EndpointConfig(docker.constants.DEFAULT_DOCKER_API_VERSION, aliases=[alias])
+    endpoint = docker.types.EndpointConfig(
+        docker.constants.DEFAULT_DOCKER_API_VERSION, aliases=[alias], ipv4_address=address
+    )
     return {"network": network, "networking_config": {network: endpoint}}
 
 

@@ -1,11 +1,18 @@
 """What one run has in the engine beside its nodes: its names, labels and networks, and who removes all of it."""
 
-from collections.abc import Mapping
+import ipaddress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from upheaval.runtimes.docker.containers import ALL, create_network, network_name
 from upheaval.runtimes.docker.engine import Client, engine_errors
 from upheaval.runtimes.docker.reaper import Cleaning
+
+_THIS_MACHINE: Final = 1
+"""Of a network's addresses, that of its gateway."""
+_FIRST_MEMBER: Final = 4
+"""The engine gives the lowest ones to those who ask for none."""
 
 
 @dataclass(slots=True)
@@ -30,6 +37,13 @@ class EngineRun:
         """The network that a member is in."""
         name = network_name(self.run_id)
         return f"{name}-{member_id}" if self.is_apart else name
+
+    def addresses(self) -> Sequence[str]:
+        """This machine's in the members' network, then one for each member. Raises `EnvironmentFault` without it."""
+        with engine_errors("looking into the network"):
+            (network,) = self.client.networks.list(names=[network_name(self.run_id)])
+        subnet = ipaddress.IPv4Network(network.attrs["IPAM"]["Config"][0]["Subnet"])
+        return [str(subnet[_THIS_MACHINE]), *(str(subnet[_FIRST_MEMBER + each]) for each in range(self.members))]
 
     def make_networks(self) -> None:
         """Those that are not there yet."""

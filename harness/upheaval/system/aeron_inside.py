@@ -1,0 +1,80 @@
+"""What runs in the container of a member of Aeron's: the member, and what is asked of it there.
+
+`python -m upheaval.system.aeron_inside status | health | control [COMMAND]` prints what the harness outside reads. The
+container's environment says which member it is, and of which run.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Final
+
+from upheaval.system.aeron import FOLDER_IN_CONTAINER, PROPERTIES_FILE, AeronSystem
+from upheaval.system.aeron_programs import CLASSES, IN_IMAGE, JAR, java_line
+from upheaval.system.process_table import MEMBER_VARIABLE, RUN_ID_VARIABLE
+from upheaval.system.status import MemberStatus
+
+CONFIGURATION_VARIABLE: Final = "UPHEAVAL_CONFIG"
+_FOLDER: Final = Path(FOLDER_IN_CONTAINER)
+_USAGE: Final = 2
+
+
+def run() -> int:
+    """Run the member as it is configured, to its end; returns its exit status."""
+    text = os.environ.get(CONFIGURATION_VARIABLE)
+    if text is None:
+        print(f"upheaval-aeron: {CONFIGURATION_VARIABLE} is missing: the properties of a member", file=sys.stderr)
+        return _USAGE
+    properties = _FOLDER / PROPERTIES_FILE
+    properties.write_text(text, encoding="utf-8")
+    system = AeronSystem()
+    # Who is told to end before it has begun has nothing to lose.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    time.sleep(system.start_delay_s(_FOLDER))
+    class_path = [Path(IN_IMAGE) / JAR, Path(IN_IMAGE) / CLASSES]
+    member = subprocess.Popen(java_line(class_path, "upheaval.Member", str(properties)))
+    signal.signal(signal.SIGTERM, lambda *_: member.terminate())
+    status = member.wait()
+    system.clean_up(_FOLDER)
+    return status if status >= 0 else 128 - status
+
+
+def _status() -> MemberStatus:
+    member_id, run_id = int(os.environ[MEMBER_VARIABLE]), os.environ[RUN_ID_VARIABLE]
+    return AeronSystem().read_status(_FOLDER, member_id, run_id)
+
+
+def _shown_status() -> str:
+    status = _status()
+    return json.dumps({**asdict(status), "pid": status.pids.get("all", -1)})
+
+
+def _shown_control(command: str | None) -> str:
+    system = AeronSystem()
+    refused = "" if command is None else system.give_command(_FOLDER, command)
+    return json.dumps({"refused": refused, **asdict(system.read_control(_FOLDER))})
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print what is asked for; returns the exit status."""
+    match list(arguments):
+        case ["status"]:
+            print(_shown_status())
+        case ["health"]:
+            return 0 if _status().alive else 1
+        case ["control", *command] if len(command) < 2:
+            print(_shown_control(command[0] if command else None))
+        case _:
+            print("usage: status | health | control [COMMAND]", file=sys.stderr)
+            return _USAGE
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
