@@ -31,7 +31,8 @@ class _Active:
 class FaultDriver:
     """All faults of one run. `record` takes each when it is healed, or at the end when it was not.
 
-    A fault that is injected is proved before anything else happens. One that is begun, out of a drawn schedule, is
+    A fault that is injected is proved before anything else happens, one that is begun before it is taken away. One out
+    of a drawn schedule is
     looked at while others act: it is left out when it cannot be done now, and written down without a proof when nothing
     shows whether it took effect; what contradicts its effect is written down as not proved. One that fails while it is
     done is there, without proof, until it is healed: some of it may have been done.
@@ -55,10 +56,13 @@ class FaultDriver:
         active.record = replace(active.record, inject_proof=proof)
         return proof
 
-    def begin(self, name: str, fault: Fault) -> None:
-        """Do it, and see later. Raises `UnknownOutcome` when it is left out: it cannot be done now."""
+    def begin(self, name: str, fault: Fault, *, is_drawn: bool = True) -> None:
+        """Do it, and see later: one that is not drawn is proved before it is taken away.
+
+        Raises `UnknownOutcome` when it is left out: it cannot be done now.
+        """
         self.look()
-        self._put_in(name, fault, is_drawn=True)
+        self._put_in(name, fault, is_drawn=is_drawn)
         self.look()
 
     def look(self) -> None:
@@ -74,6 +78,7 @@ class FaultDriver:
 
     def heal(self, name: str) -> Proof:
         """Take it away, prove that, and record the fault. Raises `UsageError` when it is not there."""
+        self._prove_late(name)
         active = self._take_away(name)
         proof = active.injection.prove_healed()
         del self._active[name]
@@ -85,6 +90,7 @@ class FaultDriver:
         if name not in self._active:
             return
         self.look()
+        self._prove_late(name)
         active = self._take_away(name)
         del self._active[name]
         if active.record.was_unseen:
@@ -136,6 +142,12 @@ class FaultDriver:
         if name not in self._injections:
             raise UsageError(f"there was no fault {name!r} yet")
         return self._injections[name].member_ids[0]
+
+    def _prove_late(self, name: str) -> None:
+        """What was begun without being drawn, as long as it is there."""
+        active = self._active.get(name)
+        if active is not None and not active.record.is_drawn and active.record.inject_proof is None:
+            active.record = replace(active.record, inject_proof=active.injection.prove())
 
     def _take_away(self, name: str) -> _Active:
         active = self._active.get(name)

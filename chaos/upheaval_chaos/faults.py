@@ -134,6 +134,8 @@ class Selector(StrEnum):
     RUNNING = "running"
     ALL = "all"
     CLIENTS = "clients"
+    VICTIM = "victim"
+    """Of the fault that is named; the first of its members."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,7 @@ class Members:
     selector: Selector | None = None
     member_id: int = -1
     other_than: str = ""
-    """The name of an earlier fault, whose victim is not among them."""
+    """The name of an earlier fault, whose victim is not among them, or is the one."""
     spared: int = -1
     """That victim, once it is known."""
 
@@ -196,6 +198,10 @@ class Members:
         """
         if self.selector is Selector.CLIENTS:
             return [CLIENTS]
+        if self.selector is Selector.VICTIM:
+            if not self.other_than:
+                raise UsageError(f"{self.selector} needs the name of a fault: {self.selector}{OTHER_THAN}NAME")
+            return [self.spared if self.spared >= 0 else roster.member_ids[0]]
         everyone = [member_id for member_id in roster.member_ids if member_id != self.spared]
         if self.selector is None:
             if self.member_id not in roster.member_ids:

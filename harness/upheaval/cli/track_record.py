@@ -28,9 +28,9 @@ nothing.
 |---|---|---|---|---|---|---|---|---|
 {rows}
 
-The issues are those of `aeron-io/aeron`. The scenarios lie in `harness/upheaval/scenarios/known`; one of them by
-itself is `upheaval run aeron-ISSUE --runtime process --system aeron:VERSION`. A bug that is not found in every run
-depends on which of two messages is first; then the rate is one of the machine, too.
+The issues and pull requests are those of `aeron-io/aeron`. The scenarios lie in `harness/upheaval/scenarios/known`;
+one of them by itself is `upheaval run aeron-ISSUE --runtime process --system aeron:VERSION`. A bug that is not found
+in every run depends on which of two messages is first; then the rate is one of the machine, too.
 """
 
 

@@ -155,7 +155,7 @@ def _all_done(scenario: Scenario, run: RunFolder, finding: Finding) -> Finding:
     """A fault that was planned and not done was not proved either."""
     if finding.promise != Promise.FAULTS_PROVED or finding.verdict is not Verdict.VALID:
         return finding
-    planned = sum(isinstance(step, Inject) for step in scenario.steps)
+    planned = len(scenario.planned_faults)
     done = sum(1 for _ in run.read_faults())
     if done >= planned:
         return finding
@@ -240,8 +240,11 @@ def _do(step: Step, target: Steered, driver: FaultDriver, say: Say) -> None:
             say(f"{step.config.kind} {action}: {_keep_companion(target, step).proof}")
         case AskFor(command):
             _ask_for(command, target, driver)
-        case Begin(name, fault):
+        case Begin(name, fault, is_drawn=True):
             _begin(name, fault, driver, say)
+        case Begin(name, fault):
+            driver.begin(name, fault, is_drawn=False)
+            say(f"fault {name!r} is put in")
         case End(name):
             driver.end(name)
         case Inject(name, fault):

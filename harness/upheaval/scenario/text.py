@@ -49,7 +49,7 @@ _WORD: Final = re.compile(r"\S+")
 _NAME: Final = re.compile(r"[a-z][a-z0-9-]*")
 _LARGEST: Final = 1_000_000_000
 _DIGITS: Final = 10
-_SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL)
+_SPARING: Final = (Selector.FOLLOWER, Selector.FOLLOWERS, Selector.RUNNING, Selector.ALL, Selector.VICTIM)
 _LINK_NUMBERS: Final = ("latency-ms", "bytes-per-second", "timeout-ms")
 
 T = TypeVar("T")
@@ -304,7 +304,7 @@ class _Parser:
             fault = self._read_member_fault(line, MemberFaultKind(kind))
         self._active.add(name)
         self._known.add(name)
-        self._steps.append(Inject(name, fault) if self._statement == "inject" else Begin(name, fault))
+        self._steps.append(Inject(name, fault) if self._statement == "inject" else Begin(name, fault, is_drawn=False))
 
     def _read_member_fault(self, line: _Line, kind: MemberFaultKind) -> Fault:
         members = self._take_members(line)

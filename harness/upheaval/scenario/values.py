@@ -88,13 +88,15 @@ class Heal:
 
 @dataclass(frozen=True, slots=True)
 class Begin:
-    """Put a fault in under a name and go on: what shows of it is looked at while others act.
+    """Put a fault in under a name and go on.
 
-    It is left out when it cannot be done now.
+    One that is drawn is left out when it cannot be done now, and what shows of it is looked at while others act. One
+    that is not is proved before it is taken away.
     """
 
     name: str
     fault: Fault
+    is_drawn: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +229,11 @@ class Scenario:
     @property
     def planned_faults(self) -> tuple[str, ...]:
         """The names of the faults that are put in whatever happens."""
-        return tuple(step.name for step in self.steps if isinstance(step, Inject))
+        return tuple(
+            step.name
+            for step in self.steps
+            if isinstance(step, Inject) or (isinstance(step, Begin) and not step.is_drawn)
+        )
 
     @property
     def planned_commands(self) -> tuple[str, ...]:

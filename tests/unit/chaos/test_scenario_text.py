@@ -87,7 +87,7 @@ def test_every_statement_is_read() -> None:
         ),
         WaitMoment(200, 50),
         Inject("d", LinkFault(LinkFaultKind.BLACKHOLE, Members(Selector.CLIENTS), Members(Selector.LEADER))),
-        Begin("e", MemberFault(MemberFaultKind.KILL, Members(Selector.FOLLOWER, other_than="a"))),
+        Begin("e", MemberFault(MemberFaultKind.KILL, Members(Selector.FOLLOWER, other_than="a")), is_drawn=False),
         End("e"),
     )
 
@@ -109,6 +109,8 @@ def test_every_statement_is_read() -> None:
         ("inject a kill leeder", "1:15: unknown target 'leeder'"),
         ("inject a kill member-3", "1:15: unknown member-3"),
         ("inject a kill follower!b", "1:15: no fault is called 'b'"),
+        ("inject a kill victim", "1:1: victim needs the name of a fault: victim!NAME"),
+        ("inject a kill victim!b", "1:15: no fault is called 'b'"),
         ("begin a kil leader", "1:9: unknown fault 'kil'"),
         ("end a", "1:5: no fault is called 'a'"),
         ("inject a kill leader component=archive", "1:22: members run their components together"),

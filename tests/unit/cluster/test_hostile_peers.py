@@ -108,6 +108,29 @@ TO_LEADER = (
 )
 
 
+LATE = (
+    "stale vote request",
+    "stale announcement",
+    "stale commit",
+    "future position",
+    "late vote",
+    "catch-up of the future",
+    "stop to a leader",
+)
+"""What a healthy member sends when it is late."""
+
+
+def test_a_few_late_messages_are_counted_and_not_told() -> None:
+    world, leader, follower, stranger = running()
+    term = leader.module.leadership_term_id
+    for count, name in enumerate(LATE, 1):
+        message = to_leader(name, term, leader.id, follower.id)
+        flood(world, stranger, leader, cm.SCHEMA.encode(message), 1)
+        world.until(lambda count=count: ignored(leader) == count)  # type: ignore[misc]  # bound now
+    assert lines(leader) == []
+    assert is_untouched(world, term)
+
+
 WHOLE = ("forged id", "term out of reach", "stale commit", "future position", "another stream")
 
 
