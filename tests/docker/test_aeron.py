@@ -31,7 +31,7 @@ def test_a_leader_of_aeron_is_killed_and_returns(tmp_path: Path, engine: Client)
         with ProcessLoad(cluster, WorkloadSettings(rate=200, slots=8)) as load:
             load.wait_until_acknowledged(100, WAIT_S)
             perform(cluster, "snapshot", timeout_s=WAIT_S)
-            victim = cluster.wait_until_leader()
+            victim = cluster.wait_until_leader(WAIT_S)
             cluster.member(victim).kill()
             cluster.wait_until_leader(WAIT_S, other_than=victim)
             load.wait_until_acknowledged(load.counts.ok + 50, WAIT_S)
