@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from support.load_runs import kill_the_leader
 from upheaval.checkers.recordings import snapshot_entries
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
@@ -113,7 +114,7 @@ def test_users_of_locust_survive_a_leader(tmp_path: Path, capsys: pytest.Capture
     told = json.loads(capsys.readouterr().out)
     assert (status, told["verdict"]) == (0, "valid")
     assert told["history"]["ok"] > 100
-    assert any(fault.name for fault in RunFolder(run).read_faults())
+    assert [fault.what for fault in RunFolder(run).read_faults()] == ["kill"]
     assert shared_memory(run) == []
 
 
@@ -125,7 +126,4 @@ def kill_the_leader_under_load(run: Path) -> None:
         describe=lambda: "the users ask nothing",
     )
     with open_cluster(run) as cluster:
-        leader = cluster.wait_until_leader()
-        cluster.kill(leader)
-        cluster.wait_until_leader(other_than=leader)
-        cluster.start(leader)
+        kill_the_leader(cluster)
