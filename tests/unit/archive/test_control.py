@@ -254,10 +254,19 @@ def test_a_long_listing_reaches_a_client_that_reads_slowly() -> None:
         publication.close()
     world.settle()
     call = member.client.list_recordings(0, 500)
-    refused = member.client.list_recordings(0, 1)
-    assert world.refused(refused)[0] == ErrorCode.ACTIVE_LISTING
+    for refused in (member.client.list_recordings(0, 1), member.client.list_recording_subscriptions(0, 1)):
+        assert world.refused(refused)[0] == ErrorCode.ACTIVE_LISTING
     world.call(call)
     assert [descriptor.recording_id for descriptor in call.descriptors] == list(range(500))
+
+
+def test_a_session_ends_with_the_stream_of_its_requests() -> None:
+    world = ArchiveWorld()
+    member = world.member()
+    (session,) = member.archive._sessions.values()
+    member.client._publication.close()
+    world.until(lambda: not member.archive._sessions)
+    assert session.close_reason == "request stream ended"
 
 
 # --- error codes ---

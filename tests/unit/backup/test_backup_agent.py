@@ -2,10 +2,14 @@
 
 import pytest
 
+from support.archive_world import ArchiveWorld
 from support.backup_bench import BackupBench, MemberArchive, members_string
 from support.backup_world import Says
+from support.media_world import offer
+from upheaval_node.backup.node import _require_recording_log
 from upheaval_node.backup.states import BackupState
 from upheaval_node.counters import BACKUP_ERRORS, BACKUP_LIVE_LOG_POSITION, BACKUP_STATE, cluster_key
+from upheaval_node.errors import UsageError
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import ClusterMarkHeader, read_mark_file
 from upheaval_node.protocol import cluster_messages as cm
@@ -24,6 +28,20 @@ def following(bench: BackupBench, archive: MemberArchive, member_id: int = 0) ->
     member = bench.members[member_id]
     member.say(member.offer(member.query(), commit_position_counter_id=archive.commit_position.id))
     bench.await_state(BackupState.BACKING_UP)
+
+
+def test_recordings_without_the_log_that_names_them_are_refused_before_anything_is_done() -> None:
+    world = ArchiveWorld()
+    member = world.member()
+    _require_recording_log(member.storage)
+    publication = member.driver.add_publication("aeron:ipc?term-length=64k", 100)
+    world.call(member.client.start_recording("aeron:ipc", 100))
+    offer(world, publication, b"x")
+    world.settle()
+    with pytest.raises(UsageError, match=r"holds 1 recordings, but cluster/recording\.log is missing"):
+        _require_recording_log(member.storage)
+    member.storage.put(layout.RECORDING_LOG, b"")
+    _require_recording_log(member.storage)
 
 
 # --- the query -----------------------------------------------------------------------------------------------------

@@ -174,6 +174,9 @@ def test_a_follower_drops_the_replay_when_it_is_told_and_only_then() -> None:
     log.add_catchup_destination()
     log._live = None
     assert log.has_catchup_destination
+    assert log._subscription is not None
+    listened = follower.driver._sources[log._subscription.registration_id]  # type: ignore[attr-defined]
+    count = len(listened)
     term = module.leadership_term_id
     for stop in (
         cm.StopCatchup(term - 1, follower.id),
@@ -185,6 +188,7 @@ def test_a_follower_drops_the_replay_when_it_is_told_and_only_then() -> None:
         assert log.has_catchup_destination
     module._messages.on_stop_catchup(world.now, cm.StopCatchup(term, follower.id))
     assert not log.has_catchup_destination
+    assert len(listened) == count - 1
 
 
 def test_in_an_election_the_leaders_messages_show_that_it_may_still_be_there() -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from support.cluster_world import ClusterWorld, Member
 from upheaval_node.cluster.election_states import ElectionState
+from upheaval_node.counters import COMMIT_LATENCY_BUCKET, Counter
 
 
 def numbered(prefix: str, count: int, size: int = 0) -> list[bytes]:
@@ -16,6 +17,18 @@ def same_everywhere(world: ClusterWorld) -> bool:
     """Every running service has applied the same entries at the same positions."""
     logs = [member.service.messages for member in world.members.values()]
     return all(log == logs[0] for log in logs)
+
+
+def latencies(member: Member) -> int:
+    """How many times to commit the member has counted."""
+    counts: list[int] = []
+
+    def visit(counter: Counter, type_id: int, _key: bytes, _label: str) -> None:
+        if type_id == COMMIT_LATENCY_BUCKET:
+            counts.append(counter.get())
+
+    member.counters.for_each(visit)
+    return sum(counts)
 
 
 def test_three_members_elect_one_leader_and_apply_the_same_entries() -> None:
@@ -336,3 +349,13 @@ def test_a_late_service_finds_a_log_that_was_over_before_it_joined(is_orderly: b
     world.until(lambda: client.session.is_connected)
     world.echo(client, numbered("b", 5))
     world.until(lambda: same_everywhere(world))
+
+
+def test_the_time_to_commit_is_counted_by_the_leader_alone() -> None:
+    world = ClusterWorld(3)
+    world.start_all()
+    leader = world.await_all()
+    world.echo(world.client(), [b"x"])
+    counted = {member.id: latencies(member) for member in world.members.values()}
+    assert counted[leader.id] > 0
+    assert sum(counted.values()) == counted[leader.id]

@@ -1,5 +1,7 @@
 """Client sessions: opening, limits, time-outs, closing, and what an election does to them."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings, strategies as st
 
@@ -7,7 +9,7 @@ from support.cluster_parts import TERM, PartsWorld
 from upheaval_node.cluster.authentication import AcceptEveryone, SessionProxy
 from upheaval_node.cluster.session import LEGAL_MOVES, SessionState
 from upheaval_node.cluster.sessions import SCANS_PER_TIMEOUT
-from upheaval_node.media.api import Image, Message, Subscription
+from upheaval_node.media.api import BACK_PRESSURED, Image, Message, Publication, Subscription
 from upheaval_node.protocol import cluster_messages as cm
 from upheaval_node.protocol.codec import NULL_INT32
 from upheaval_node.types import MS, NULL_VALUE, Now, S
@@ -94,6 +96,39 @@ def test_a_client_gets_its_session_when_the_log_has_it() -> None:
     session = world.sessions.open[entry.cluster_session_id]
     assert session.opened_log_position == world.log_publication.position
     assert (entry.response_channel, entry.response_stream_id) == (client.channel, 102)
+
+
+class Busy:
+    """A publication to a client that takes nothing for now."""
+
+    def __init__(self, publication: Publication) -> None:
+        self.is_busy = True
+        self._publication = publication
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._publication, name)
+
+    def offer(self, *parts: Any) -> int:
+        return BACK_PRESSURED if self.is_busy else self._publication.offer(*parts)
+
+
+def test_a_client_that_takes_nothing_hears_later_that_its_session_is_open() -> None:
+    world = PartsWorld()
+    client = ClientSide(world)
+    request = cm.SessionConnectRequest(1, 102, 768, response_channel=client.channel)
+    world.sessions.on_connect_request(world.now, request, client.image)
+    (session,) = world.sessions.pending
+    assert session._publication is not None
+    busy = Busy(session._publication)
+    session._publication = busy  # type: ignore[assignment]
+    client.tick()
+    assert session.state is SessionState.OPEN
+    assert client.events() == []
+    busy.is_busy = False
+    client.tick()
+    assert client.event_codes() == [(cm.EventCode.OK, "")]
+    client.tick()
+    assert client.events() == []
 
 
 def test_a_client_of_another_major_version_is_told_so_and_uses_up_an_id() -> None:

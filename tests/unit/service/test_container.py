@@ -64,9 +64,11 @@ def test_it_joins_the_log_when_its_image_is_there_and_acks_the_position() -> Non
     side = started()
     side.join(ClusterRole.FOLLOWER, session_id=5)
     assert (side.container.log_state, len(side.acks)) == (LogState.AWAIT_IMAGE, 1)
+    assert not side.container._log.is_attached
     side.media.add_publication(LOG_CHANNEL.replace("session-id=77", "session-id=5"), 100)
     side.run()
     assert side.container.log_state is LogState.READING
+    assert side.container._log.is_attached
     assert side.acks[1:] == [(1, 0, -1)]
 
 
