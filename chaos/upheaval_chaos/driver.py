@@ -32,10 +32,9 @@ class FaultDriver:
     """All faults of one run. `record` takes each when it is healed, or at the end when it was not.
 
     A fault that is injected is proved before anything else happens, one that is begun before it is taken away. One out
-    of a drawn schedule is
-    looked at while others act: it is left out when it cannot be done now, and written down without a proof when nothing
-    shows whether it took effect; what contradicts its effect is written down as not proved. One that fails while it is
-    done is there, without proof, until it is healed: some of it may have been done.
+    of a drawn schedule is looked at while others act: it is left out when it cannot be done now, and written down
+    without a proof when nothing shows whether it took effect; what contradicts its effect is written down as not
+    proved. One that fails while it is done is there, without proof, until it is healed: some of it may have been done.
     """
 
     def __init__(self, target: Target, record: Callable[[FaultRecord], None]) -> None:
