@@ -92,6 +92,8 @@ class BridgeWaitingClient:
         if self._session is not None:
             self._session.close()
         session = self._session = BridgeSession(self._network, self._address, self._endpoints)
+        # Each session counts its messages from 1 on.
+        self._given_back.clear()
         self._cycle.run_until(lambda: session.is_connected or session.is_closed, deadline_ns)
         return session
 

@@ -94,6 +94,20 @@ def test_what_is_given_back_is_asked_again() -> None:
         assert bridge.messages == [b"it"] * 3
 
 
+def test_what_an_earlier_session_gave_back_is_not_asked_again_in_the_next() -> None:
+    def answers(number: int, message: bytes) -> list[tuple[str, bytes]]:
+        if message == b"first":
+            return [given_back(number), ("D", b"closed by the cluster")]
+        return [("R", b"answer to " + message)]
+
+    with talking(answers, connects=[leader(9), leader(10)]) as (bridge, client):
+        with pytest.raises(NotSent):
+            client.request(b"first")
+        client.reconnect()
+        assert client.request(b"second") == b"answer to second"
+        assert bridge.messages == [b"first", b"second"]
+
+
 def test_what_is_given_back_until_the_end_was_not_sent() -> None:
     def answers(number: int, _message: bytes) -> list[tuple[str, bytes]]:
         return [given_back(number)] + ([("D", b"closed by the cluster")] if number == 3 else [])
