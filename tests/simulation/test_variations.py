@@ -131,6 +131,12 @@ def test_wrong_bytes_are_refused_and_counted_among_the_faults(tmp_path: Path) ->
     assert outcome.faults[WRONG_BYTES] == {Fate.PLANNED: 1, Fate.PROVED: 1}
 
 
+def test_bytes_are_not_changed_where_the_archive_knows_the_end_of_the_log(tmp_path: Path) -> None:
+    """In this seed the member was started and found no leader: it trusts a log that it did not go on with."""
+    outcome = SeedRun(draw_swarm(53363), tmp_path / "run").run()
+    assert (outcome.verdict, outcome.detail) == ("valid", "")
+
+
 def test_wrong_bytes_are_drawn_only_where_they_are_promised_to_be_noticed() -> None:
     drawn = [swarm for swarm in map(draw_swarm, range(200)) if swarm.variations.damages]
     assert drawn

@@ -14,10 +14,11 @@ from upheaval.system import log_recording_id
 from upheaval_chaos.target import CHANNELS, CLIENTS, INGRESS, DiskWork, Link
 from upheaval_node.archive.archive_context import DAMAGE
 from upheaval_node.archive.block_journal import LENGTH as JOURNAL_LENGTH, BlockRecord, durable_sequence, read_records
+from upheaval_node.archive.catalog import FILE_NAME as CATALOG, decode_catalog
 from upheaval_node.archive.segments import parse_segment_file_name, segment_file_name
 from upheaval_node.files import layout
 from upheaval_node.files.mark_file import OWNER_LENGTH, owner_of
-from upheaval_node.types import FRAME_HEADER_LENGTH, MS
+from upheaval_node.types import FRAME_HEADER_LENGTH, MS, NULL_POSITION
 
 # The load is the one client.
 CLIENT_HOST: Final = "client-1"
@@ -30,7 +31,8 @@ _MARK: Final = layout.ARCHIVE_MARK
 def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord]] | None:
     """Of the segment of the log that is being written: its file, its base, and the blocks that are durable for sure.
 
-    None where there are none, as at sync level 0.
+    None where there are none, as at sync level 0, and where the archive knows the end of the log: then it does not look
+    at blocks when it starts.
     """
     recording_id = log_recording_id(member.recording_log())
     keys = map(parse_segment_file_name, member.disk.names(layout.ARCHIVE_DIRECTORY))
@@ -41,7 +43,13 @@ def _durable_blocks(member: SimulatedMember) -> tuple[str, int, list[BlockRecord
     file = member.disk.find(path)
     records = read_records(file.read(file.size - JOURNAL_LENGTH, JOURNAL_LENGTH))
     durable = [each for each in records if each.length and each.sequence < durable_sequence(records)]
-    return (path, max(bases), durable) if durable else None
+    return (path, max(bases), durable) if durable and not _is_ended(member, recording_id) else None
+
+
+def _is_ended(member: SimulatedMember, recording_id: int) -> bool:
+    catalog = member.disk.find(f"{layout.ARCHIVE_DIRECTORY}/{CATALOG}")
+    entries = decode_catalog(catalog.read(0, catalog.size)).entries
+    return any(each.recording_id == recording_id and each.stop_position != NULL_POSITION for each in entries)
 
 
 def host_of_end(end: int) -> str:
