@@ -8,14 +8,13 @@ from typing import Final
 import pytest
 
 from support.fault_cases import CASES, ROUNDS, fault_of, one_round, settle
-from support.live_clusters import end_without_trace
+from support.live_clusters import live_stage
 from support.saboteur import Sabotage
 from upheaval.checkers.promises import Promise
 from upheaval.checkers.run import verify_run
 from upheaval.checkers.verdict import Verdict
 from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
-from upheaval.runtimes.process import ProcessCluster
 from upheaval.scenario import parse_scenario
 from upheaval_chaos import faults, link_faults
 from upheaval_chaos.driver import FaultDriver
@@ -34,13 +33,8 @@ _OTHER_KINDS: Final = (*HostFaultKind, *MEANINGLESS)
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
     """Three members behind forwarders, under load; what they left is judged at the end."""
     folder = tmp_path_factory.mktemp("links") / "run"
-    made = LiveStage(SCENARIO, "process", 1, folder)
-    try:
-        made.open(print)
+    with live_stage(SCENARIO, folder) as made:
         yield made
-    finally:
-        made.close()
-    end_without_trace(ProcessCluster.open(folder))
     broken = {finding.promise for finding in verify_run(folder).findings if finding.verdict is Verdict.INVALID}
     # An injector that lies ends members of which no fault is written down.
     assert broken <= {Promise.NO_UNEXPLAINED_END}

@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from support.fault_cases import CASES, LIVE_ROUNDS, SIMULATED_ROUNDS, WORKLOAD, all_kinds, fault_of, one_round, settle
-from support.live_clusters import end_without_trace
+from support.live_clusters import live_stage
 from support.saboteur import Sabotage
 from upheaval.errors import UsageError
 from upheaval.execution.live import LiveStage
 from upheaval.execution.simulated import SimulatedStage
-from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_node import ProcessNode
 from upheaval.runtimes.simulated.cluster import SimulatedMember
 from upheaval.scenario import parse_scenario
@@ -114,14 +113,8 @@ def test_a_kill_is_no_orderly_end(statement: str, tmp_path: Path, monkeypatch: p
 @pytest.fixture(scope="module")
 def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveStage]:
     """Three members behind proxies, under load."""
-    folder = tmp_path_factory.mktemp("sabotage") / "run"
-    stage = LiveStage(SCENARIO, "process", 1, folder)
-    try:
-        stage.open(print)
+    with live_stage(SCENARIO, tmp_path_factory.mktemp("sabotage") / "run") as stage:
         yield stage
-    finally:
-        stage.close()
-    end_without_trace(ProcessCluster.open(folder))
 
 
 @pytest.mark.heavy

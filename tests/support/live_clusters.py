@@ -1,10 +1,14 @@
 """Real clusters for integration tests, and the proof that nothing of them is left."""
 
+import contextlib
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+from upheaval.execution.live import LiveStage
 from upheaval.runtimes.ports import cluster_ports, is_free
 from upheaval.runtimes.process import ProcessCluster
+from upheaval.scenario import Scenario
 from upheaval.system.process_table import processes_of, send_signal, wait_until_gone
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -52,3 +56,15 @@ def _open_files(pid: int) -> set[str]:
         # It ended while we looked.
         return set()
     return found
+
+
+@contextlib.contextmanager
+def live_stage(scenario: Scenario, folder: Path) -> Iterator[LiveStage]:
+    """A stage on processes, open and under load; it ends without a trace."""
+    stage = LiveStage(scenario, "process", 1, folder)
+    try:
+        stage.open(print)
+        yield stage
+    finally:
+        stage.close()
+    end_without_trace(ProcessCluster.open(folder))
