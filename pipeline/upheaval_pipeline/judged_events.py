@@ -12,11 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame, functions as F
 from pyspark.sql.window import Window
 
-from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TermTimes, TimerFired
+from upheaval.checkers.events import LogEvents, ServiceMessage, SessionFacts, TermTimes, TimerFired, asks_members
 from upheaval.checkers.logs import TIMED_EVENTS
 from upheaval.checkers.witness import LogEntry
 from upheaval.records import LEDGER, TIMERS, Credit, Function, Operation, Outcome
-from upheaval_node.protocol.cluster_messages import ClusterAction
 from upheaval_node.trace_kinds import TraceKind
 from upheaval_pipeline.evidence import Evidence, evidence, first_of
 from upheaval_pipeline.judged_history import POSITION_RANGE, Witness
@@ -214,7 +213,7 @@ def _add(found: LogEvents, kind: str, fields: Mapping[str, Any], position: int) 
         )
         found.service_messages.append(message)
     elif kind == CLUSTER_ACTION:
-        if fields["action"] == ClusterAction.SNAPSHOT:
+        if asks_members(fields["action"], fields["flags"]):
             found.snapshots.append(position)
     else:
         found.time_unit = max(int(fields["time_unit"]), 0)

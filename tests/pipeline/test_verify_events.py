@@ -3,6 +3,8 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from support.built_events import ledger_log, timers_log
 from support.built_runs import good_run
 from upheaval.checkers.identities import SECURITY_FILE
@@ -55,6 +57,19 @@ def test_broken_sessions_timers_and_snapshots_are_the_same_in_both(tmp_path: Pat
     assert figures.timers is not None
     assert figures.timers.p50 == 3
     assert measure(spark, tmp_path) == figures
+
+
+@pytest.mark.parametrize(("flags", "verdict"), [(0, Verdict.UNKNOWN), (1, Verdict.VALID)])
+def test_a_snapshot_for_standbys_alone_is_not_asked_of_members_in_both(
+    flags: int, verdict: Verdict, tmp_path: Path, spark: Any
+) -> None:
+    log = ledger_log()
+    log.add(cm.SCHEMA.encode(cm.ClusterActionRequest(0, 0, log.tick(), cm.ClusterAction.SNAPSHOT, flags)))
+    log.ask(Function.BALANCES, result=log.operations[-1].result)
+    log.write(tmp_path)
+    expected = verify_run(tmp_path)
+    assert expected.finding(Promise.EVIDENCE_COMPLETE).verdict is verdict
+    assert verify(spark, tmp_path) == expected
 
 
 def test_a_stall_excuses_a_late_timer_in_both_and_in_a_lake(tmp_path: Path, spark: Any) -> None:

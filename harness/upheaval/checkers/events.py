@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from upheaval.records import Credit
+from upheaval_node.protocol.cluster_messages import ClusterAction
+from upheaval_node.protocol.codec import NULL_INT32
 
 MS_OF_UNIT: Final = (1, 1_000, 1_000_000)
 """A millisecond in each unit of the cluster's time, by its code (Aeron Cluster: ClusterTimeUnit)."""
@@ -110,9 +112,14 @@ class TermTimes:
                 self.earliest = timestamp, position
 
 
+def asks_members(action: int, flags: int) -> bool:
+    """Whether it is for a snapshot of all members, not of standbys alone (Aeron Cluster: ClusterActionRequest)."""
+    return action == ClusterAction.SNAPSHOT and flags in (0, NULL_INT32)
+
+
 @dataclass(slots=True)
 class LogEvents:
-    """In log order. `snapshots` are the positions at which the log asks for one."""
+    """In log order. `snapshots` are the positions at which the log asks every member for one."""
 
     sessions: dict[int, SessionFacts] = field(default_factory=dict)
     timers: list[TimerFired] = field(default_factory=list)

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from upheaval.checkers.calls import CallEntry, shown_digest
-from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired
+from upheaval.checkers.events import LogEvents, ServiceMessage, TimerFired, asks_members
 from upheaval.checkers.log_messages import decode_message, is_session_message
 from upheaval.checkers.positions import LogBounds, TracedPositions, bounds_of
 from upheaval.checkers.promises import Promise
@@ -364,7 +364,7 @@ def _read_event(event: object, end: int, events: LogEvents) -> None:
         case cm.TimerEvent():
             events.timers.append(TimerFired(end, event.correlation_id, event.timestamp))
         case cm.ClusterActionRequest():
-            if event.action == cm.ClusterAction.SNAPSHOT:
+            if asks_members(event.action, event.flags):
                 events.snapshots.append(end)
 
 

@@ -199,11 +199,6 @@ def module_difference(content: Content, place: Place, expected: ExpectedState | 
     )
 
 
-def requests_difference(content: Content, others: Content, other: str) -> str:
-    """What the services of one member have asked for otherwise than those of another one, by its name."""
-    return _difference(_requests(content), _requests(others), f"{other} has")
-
-
 def members_difference(content: Content, others: Content, other: str) -> str:
     """What the module of one member holds otherwise than that of another one at the same position, by its name."""
     return _difference(_shared(content), _shared(others), f"{other} has")
@@ -212,12 +207,6 @@ def members_difference(content: Content, others: Content, other: str) -> str:
 def app_version(content: Content) -> int:
     """Of the application that recorded it."""
     return next(each.app_version for each in content if isinstance(each, cm.SnapshotMarker))
-
-
-def _requests(content: Content) -> Content:
-    """What its services have asked for."""
-    kinds = (cm.PendingMessageTracker, PendingMessage, cm.Timer)
-    return [each for each in _shared(content) if isinstance(each, kinds)]
 
 
 def _shared(content: Content) -> Content:

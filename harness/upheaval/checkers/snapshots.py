@@ -289,11 +289,6 @@ def _broken_at(
         broken = _difference(snapshot, [each for each in group if each.owner == snapshot.owner], given)
         if broken:
             return f"{_where(snapshot)} {broken}", _members([snapshot])
-    modules = [each for each in group if isinstance(each, ModuleSnapshot)]
-    for one in modules[1:]:
-        broken = snapshot_fields.requests_difference(one.content, modules[0].content, modules[0].owner)
-        if broken:
-            return f"{_where(one)} {broken}", _members([modules[0], one])
     return None
 
 

@@ -159,13 +159,13 @@ def test_what_a_member_has_of_its_own_in_its_module_makes_no_difference() -> Non
 def test_members_have_the_same_timers_of_a_service_that_is_not_shipped(tmp_path: Path) -> None:
     log = timers_log()
     log.service = "own.services:Timers"
-    assert found_in(log, tmp_path / "good").verdict is Verdict.VALID
+    assert found_in(log, tmp_path / "good", Promise.STATES_AGREE).verdict is Verdict.VALID
     module = log.snapshots[2][0].module
     index = next(i for i, each in enumerate(module) if isinstance(cm.SCHEMA.decode(each), cm.Timer))
     timer = cm.SCHEMA.decode(module[index])
     assert isinstance(timer, cm.Timer)
     module[index] = cm.SCHEMA.encode(replace(timer, deadline=timer.deadline + 1))
-    finding = found_in(log, tmp_path / "bad")
+    finding = found_in(log, tmp_path / "bad", Promise.STATES_AGREE)
     assert finding.verdict is Verdict.INVALID
     assert finding.members == (0, 2)
     assert f"has deadline {timer.deadline + 1} in timer {timer.correlation_id}, member 0 has {timer.deadline}" in (
@@ -176,11 +176,11 @@ def test_members_have_the_same_timers_of_a_service_that_is_not_shipped(tmp_path:
 def test_members_have_the_same_messages_of_a_service_that_is_not_shipped(tmp_path: Path) -> None:
     log = pending_log()
     log.service = "own.services:Ledger"
-    assert found_in(log, tmp_path / "good").verdict is Verdict.VALID
+    assert found_in(log, tmp_path / "good", Promise.STATES_AGREE).verdict is Verdict.VALID
     module = log.snapshots[1][-1].module
     assert module[-2][:8] == pack_session_header(0, FIRST_NUMBER, MAX_POSITION)[:8]
     module[-2] += b"!"
-    finding = found_in(log, tmp_path / "bad")
+    finding = found_in(log, tmp_path / "bad", Promise.STATES_AGREE)
     assert finding.verdict is Verdict.INVALID
     assert finding.members == (0, 1)
     assert "of service 0, member 0 has" in finding.detail
