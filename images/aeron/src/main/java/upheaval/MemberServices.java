@@ -21,11 +21,11 @@ final class MemberServices {
             throw new IllegalArgumentException(
                 "unknown service '" + name + "': use " + Services.names() + ", or a class on the class path");
         } catch (final ClassCastException error) {
-            throw refused(name, "expected an implementation of " + ClusteredService.class.getName());
+            throw refused(name, "expected an implementation of ClusteredService");
         } catch (final InvocationTargetException error) {
             throw refused(name, "its constructor threw " + Errors.text(error.getCause()));
         } catch (final ReflectiveOperationException error) {
-            throw refused(name, "expected a public class with a public constructor without parameters");
+            throw refused(name, "expected a public class and constructor without parameters");
         } catch (final LinkageError error) {
             throw refused(name, "its class cannot be loaded: " + Errors.text(error));
         }
