@@ -55,16 +55,16 @@ def test_the_example_is_built_by_maven_and_its_tests_pass(tests: tuple[str, ...]
 
 
 _WRONG: Final = [
-    ("a snapshot without a field", "AuctionService.java", "(16, lot.bids(),", "(16, 0,", 1, Promise.LINEARIZABLE),
+    ("a-snapshot-without-a-field", "AuctionService.java", "(16, lot.bids(),", "(16, 0,", 1, Promise.LINEARIZABLE),
     (
-        "bids that are forgotten",
+        "bids-that-are-forgotten",
         "Lot.java",
         "newPrice > price)",
         "newPrice > price && newPrice % 9 > 0)",
         1,
         Promise.LINEARIZABLE,
     ),
-    ("a state that asks the clock", "Lot.java", "bids++;", "bids += System.nanoTime() % 3;", 3, Promise.STATES_AGREE),
+    ("a-state-that-asks-the-clock", "Lot.java", "bids++;", "bids += System.nanoTime() % 3;", 3, Promise.STATES_AGREE),
 ]
 
 
