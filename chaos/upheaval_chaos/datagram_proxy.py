@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval_chaos.any_proxy import AnyProxy, Traffic
 from upheaval_chaos.toxics import DATAGRAM_TYPES, DOWNSTREAM, STREAMS, UPSTREAM, Toxic, ToxicError
@@ -39,14 +39,25 @@ Address = tuple[str, int]
 Send = Callable[[bytes], object]
 
 
+class Watch(Protocol):
+    """Sees what passes a proxy on its way to the upstream; called in the thread of the proxies, it must not wait."""
+
+    def on_received(self, datagram: bytes) -> None:
+        """It has come in, whatever is done to it."""
+
+    def on_sent(self, datagram: bytes) -> None:
+        """It has gone out."""
+
+
 class DatagramProxy(AnyProxy):
     """One proxy of datagrams."""
 
     types = DATAGRAM_TYPES
 
-    def __init__(self, name: str, listen: str, upstream: str, random: Random) -> None:
+    def __init__(self, name: str, listen: str, upstream: str, random: Random, watch: Watch | None = None) -> None:
         super().__init__(name, listen, upstream, random)
-        self.ways = {stream: _Way(self.traffic[stream], random) for stream in STREAMS}
+        watches = {UPSTREAM: watch}
+        self.ways = {stream: _Way(self.traffic[stream], random, watches.get(stream)) for stream in STREAMS}
         self._socket: socket.socket | None = None
         self._flows: dict[Address, _Flow] = {}
 
@@ -150,8 +161,9 @@ class _Flow:
 class _Way:
     """One direction: its toxics, and the datagrams that wait because of them."""
 
-    def __init__(self, traffic: Traffic, random: Random) -> None:
+    def __init__(self, traffic: Traffic, random: Random, watch: Watch | None) -> None:
         self.toxics: list[Toxic] = []
+        self._watch = watch
         self._traffic = traffic
         self._random = random
         self._waiting: list[tuple[float, int, bytes, Send]] = []
@@ -166,6 +178,8 @@ class _Way:
     def take(self, data: bytes, send: Send) -> None:
         self._traffic.received += len(data)
         self._traffic.datagrams_received += 1
+        if self._watch is not None:
+            self._watch.on_received(data)
         if not self.toxics:
             self._pass_on(data, send)
             return
@@ -226,6 +240,8 @@ class _Way:
             return
         self._traffic.sent += len(data)
         self._traffic.datagrams_sent += 1
+        if self._watch is not None:
+            self._watch.on_sent(data)
 
 
 def _is_about(toxic: Toxic, data: bytes) -> bool:
