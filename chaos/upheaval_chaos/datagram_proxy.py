@@ -1,7 +1,7 @@
 """A proxy of datagrams with toxics: what comes to its listen address goes on to its upstream, and answers come back.
 
 Runs in an asyncio loop that somebody else turns. Each sender has a socket of its own towards the upstream, so that
-answers find back to it; they leave from the listen address, by which Aeron tells destinations apart. A `PROBE` that has
+answers find back to it; they leave from the listen address, by which Aeron tells destinations apart. A `probe` that has
 come out at the upstream's end is not sent to it, who would not answer, but goes back at once.
 """
 
@@ -18,10 +18,11 @@ from upheaval_chaos.any_proxy import AnyProxy, Traffic
 from upheaval_chaos.toxics import DATAGRAM_TYPES, DOWNSTREAM, STREAMS, UPSTREAM, Toxic, ToxicError
 from upheaval_node.protocol.frames import TYPE_DATA, TYPE_OFFSET, TYPE_PAD, TYPE_SETUP
 
-PROBE_TYPE: Final = 0x7F0F
-"""The type of a frame that is none of Aeron's."""
-PROBE: Final = struct.pack("<iBBH", 32, 0, 0, PROBE_TYPE)
-_PROBE_TYPE: Final = PROBE[TYPE_OFFSET:]
+_PROBE_VERSION: Final = 0x7F
+"""Of a frame that is none of Aeron's, with the type and the stream of one."""
+_VERSION_OFFSET: Final = 4
+_PROBE_MARK: Final = bytes([_PROBE_VERSION])
+_PROBE: Final = struct.Struct("<iBBHiii12x")
 _LENGTH_MAX: Final = 1 << 16
 _BUFFER_LENGTH: Final = 4 << 20
 _TAKEN_AT_ONCE: Final = 64
@@ -47,6 +48,11 @@ class Watch(Protocol):
 
     def on_sent(self, datagram: bytes) -> None:
         """It has gone out."""
+
+
+def probe(number: int, frame_type: int = TYPE_DATA, stream_id: int = 0) -> bytes:
+    """A datagram for the proxy alone; its number is where frames have a session's id."""
+    return _PROBE.pack(_PROBE.size, _PROBE_VERSION, 0, frame_type, number, stream_id, stream_id)
 
 
 class DatagramProxy(AnyProxy):
@@ -149,7 +155,7 @@ class _Flow:
             self._back.take(data, self._send_back)
 
     def _send_on(self, data: bytes) -> None:
-        if data[TYPE_OFFSET : TYPE_OFFSET + 2] == _PROBE_TYPE:
+        if data[_VERSION_OFFSET : _VERSION_OFFSET + 1] == _PROBE_MARK:
             self._back.take(data, self._send_back)
         else:
             self._socket.send(data)

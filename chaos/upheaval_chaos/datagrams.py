@@ -1,8 +1,11 @@
-"""What is seen of links by datagrams: `ping` sends some and says whether one was answered."""
+"""What is seen of links by datagrams: `ping` sends some and says whether one was answered, `volley` many, and says
+which.
+"""
 
+import contextlib
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from upheaval_chaos.pings import PingText
@@ -44,6 +47,31 @@ def ping(address: str, text: Callable[[], PingText], timeout_s: float) -> Ping:
             if mark is not None:
                 return Ping(Answer.ANSWERED, now_ns - asked[mark])
     return Ping(Answer.SILENT, now_ns - begin_ns)
+
+
+def volley(address: str, probes: Sequence[bytes], quiet_s: float) -> list[int]:
+    """Send all of them; the numbers of those that were answered, in that order, until none has come for so long."""
+    host, _, port = address.rpartition(":")
+    came: list[int] = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asker:
+        asker.connect((host, int(port)))
+        for number, probe in enumerate(probes):
+            if number % _BURST == _BURST - 1:
+                came += _numbers(asker, _PAUSE_S)
+            asker.send(probe)
+        while more := _numbers(asker, quiet_s):
+            came += more
+    return came
+
+
+def _numbers(asker: socket.socket, wait_s: float) -> list[int]:
+    """Of the probes that come, until none has come for so long."""
+    asker.settimeout(wait_s)
+    found = []
+    with contextlib.suppress(TimeoutError):
+        while True:
+            found.append(int.from_bytes(asker.recv(2048)[_MARK], "little"))
+    return found
 
 
 def _answer(asker: socket.socket, asked: dict[bytes, int], until_ns: int) -> bytes | None:

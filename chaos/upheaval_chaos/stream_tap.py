@@ -30,6 +30,8 @@ SESSIONS_MAX: Final = 8
 HOLES_MAX: Final = 64
 PARTS_MAX: Final = 64
 
+_VERSION_OFFSET: Final = 4
+
 Take = Callable[[bytes, int, int, bool], object]
 """Gets a message, its session, its position at the end, and whether one with a later position came before it."""
 
@@ -55,6 +57,9 @@ class StreamTap:
         self.bytes_seen += len(datagram)
         if len(datagram) < TYPE_OFFSET + 2:
             self.garbage += 1
+            return
+        if datagram[_VERSION_OFFSET]:
+            # None of Aeron's, such as a probe.
             return
         kind = datagram[TYPE_OFFSET] | datagram[TYPE_OFFSET + 1] << 8
         try:

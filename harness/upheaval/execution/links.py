@@ -7,6 +7,7 @@ makes connections of its own, or sends datagrams. What passes the forwarders of 
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from itertools import permutations
@@ -20,11 +21,23 @@ from upheaval.runtimes.ports import HOST, egress_ports, member_ports, metrics_po
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.system import SystemUnderTest, require_streams
 from upheaval_chaos import connections, datagrams
+from upheaval_chaos.datagram_faults import DatagramFault, DatagramFaultKind
+from upheaval_chaos.datagram_proxy import probe
 from upheaval_chaos.link_faults import LinkFault
 from upheaval_chaos.pings import PingText
 from upheaval_chaos.proxy_api import nobody
 from upheaval_chaos.proxy_server import ProxyServer
-from upheaval_chaos.target import Answer, Link, LinkEffect, LinkFaultKind, Means, Ping
+from upheaval_chaos.target import (
+    FRAMES,
+    Answer,
+    DatagramEffect,
+    Datagrams,
+    Link,
+    LinkEffect,
+    LinkFaultKind,
+    Means,
+    Ping,
+)
 from upheaval_chaos.toxic_links import (
     DATAGRAM_LEGS,
     EGRESS,
@@ -37,6 +50,10 @@ from upheaval_chaos.toxic_links import (
 )
 from upheaval_chaos.toxics import UPSTREAM
 from upheaval_chaos.toxiproxy import connect_toxiproxy
+from upheaval_node.protocol.frames import TYPE_DATA
+
+VOLLEY_QUIET_S: Final = 0.5
+"""A probe that has not come when none came for so long is lost."""
 
 _TCP: Final = "tcp"
 _UDP: Final = "udp"
@@ -77,13 +94,15 @@ def _links_of(cluster: AnyCluster, seed: int, means: Means) -> Links:
     return PacketLinks(cluster) if means is Means.PACKETS else DockerLinks(cluster)
 
 
-def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault]) -> None:
+def require_link_faults(system: SystemUnderTest, faults: Iterable[LinkFault | DatagramFault]) -> None:
     """Raises `UsageError` for a fault that has no meaning for what members of the system speak."""
     for fault in faults:
         _require_meaning(system, fault.kind)
 
 
-def _require_meaning(system: SystemUnderTest, kind: LinkFaultKind) -> None:
+def _require_meaning(system: SystemUnderTest, kind: LinkFaultKind | DatagramFaultKind) -> None:
+    if isinstance(kind, DatagramFaultKind) and system.has_streams:
+        raise UsageError(f"system {system.text} speaks streams: {kind} is done to datagrams, use --system aeron")
     if kind in (LinkFaultKind.RESET, LinkFaultKind.TIMEOUT):
         require_streams(system, f"the fault {kind}, which ends connections,")
 
@@ -194,7 +213,12 @@ class ProxiedLinks(ToxicInjector):
 
 
 class DatagramLinks(ProxiedLinks):
-    """The same where members and clients send each other datagrams."""
+    """The same where members and clients send each other datagrams. Implements `Datagrams`."""
+
+    @property
+    def datagrams(self) -> Datagrams:
+        """These links."""
+        return self
 
     def __init__(self, cluster: ProcessCluster, seed: int) -> None:
         super().__init__(cluster, seed, DATAGRAM_LEGS)
@@ -211,6 +235,15 @@ class DatagramLinks(ProxiedLinks):
         channel, _ = system.ping(channels)
         address = self._listen[self._place(link, channel)]
         return datagrams.ping(address, lambda: system.ping(channels, extra_length)[1], timeout_s)
+
+    def volley(self, link: Link, count: int, effect: DatagramEffect) -> Mapping[str, Sequence[int]]:
+        """Through every proxy by which the source dials along the link, all at once."""
+        probes = [probe(number, FRAMES.get(effect.frames, TYPE_DATA), effect.stream_id) for number in range(count)]
+        quiet_s = VOLLEY_QUIET_S + effect.jitter_ms / 1000
+        places = [each.proxy for each in streams_of(link, self._legs) if each.direction == UPSTREAM]
+        with ThreadPoolExecutor(len(places)) as pool:
+            came = pool.map(lambda place: datagrams.volley(self._listen[place], probes, quiet_s), places)
+            return dict(zip((place.name for place in places), came, strict=True))
 
 
 def ping_address(address: str, text: PingText, timeout_s: float) -> Ping:

@@ -5,6 +5,7 @@ import struct
 
 import pytest
 
+from upheaval_chaos.datagram_proxy import probe
 from upheaval_chaos.stream_tap import HOLES_MAX, PARTS_MAX, SESSIONS_MAX, StreamTap
 from upheaval_node.protocol.frames import (
     FLAG_BEGIN,
@@ -78,11 +79,11 @@ def test_parts_make_a_message_in_any_order() -> None:
     assert Reader().add(setup(), *parts[1:]).got == []
 
 
-def test_padding_heartbeats_and_other_streams_are_no_messages() -> None:
+def test_padding_heartbeats_probes_and_other_streams_are_no_messages() -> None:
     heartbeat = DataHeader(0, FLAGS_UNFRAGMENTED, TYPE_DATA, 0, SESSION, STREAM, TERM).pack()
     padding = DataHeader(FRAME, FLAGS_UNFRAGMENTED, TYPE_PAD, 0, SESSION, STREAM, TERM).pack()
     status = StatusMessage(SESSION, STREAM, TERM, 0, 1024, 1).pack()
-    reader = Reader().add(setup(), heartbeat, padding, status, frame(0, b"x", stream=100), frame(1, b"1"))
+    reader = Reader().add(setup(), heartbeat, padding, status, frame(0, b"x", stream=100), probe(1), frame(1, b"1"))
     assert (reader.got, reader.tap.missing, reader.tap.garbage) == ([b"1"], 0, 0)
 
 

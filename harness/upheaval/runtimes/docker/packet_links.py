@@ -53,6 +53,10 @@ class PacketLinks:
     def close(self) -> None:
         """The helpers go when the run goes."""
 
+    @property
+    def datagrams(self) -> None:
+        """There are none."""
+
     # --- injector ---
 
     def impose(self, links: Sequence[Link], effect: LinkEffect) -> None:

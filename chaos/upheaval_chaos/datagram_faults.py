@@ -1,0 +1,244 @@
+"""Faults of datagrams, proved by probes of which some do not come out at the far end, come twice, or in another order.
+
+Each leg of the links is tried by many numbered probes, which have the type and the stream of the frames that the fault
+is about. As many have to be hit as the fault says, give or take what chance does; none was before, none is after, and
+none of another type ever is.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from upheaval_chaos.errors import UnknownOutcome, UsageError
+from upheaval_chaos.faults import (
+    COMES_BACK_S,
+    SETTLES_S,
+    Who,
+    proof_of,
+    require_some_leader,
+    roster_of,
+    who_of,
+)
+from upheaval_chaos.link_faults import links_between, require_channel
+from upheaval_chaos.record import Proof
+from upheaval_chaos.target import (
+    CLIENTS,
+    FRAMES,
+    DatagramEffect,
+    DatagramFaultKind as DatagramFaultKind,
+    Link,
+    Means,
+    Target,
+)
+from upheaval_node.suggestions import did_you_mean
+
+LONGEST_JITTER_MS: Final = 1000
+_PROBES_LEAST: Final = 200
+_HITS_EXPECTED: Final = 60
+"""So many probes that as many are hit: then chance is small beside it."""
+_CHANCE: Final = 5.0
+"""Standard deviations; further off by chance is one look in a million."""
+_DISORDER: Final = 0.1
+"""The share of probes that overtake another where the order is lost; far more of them do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatagramFault:
+    """Something done to some of the datagrams from some ends to others, or both ways.
+
+    `percent` of them are hit; `jitter_ms` is for those that lose their order. Only frames of one type (of `FRAMES`) and
+    of one stream are hit where these are given.
+    """
+
+    kind: DatagramFaultKind
+    sources: Who
+    targets: Who
+    both_ways: bool = False
+    percent: int = 0
+    jitter_ms: int = 0
+    channel: str = ""
+    frames: str = ""
+    stream_id: int = 0
+
+    def __post_init__(self) -> None:
+        if self.kind is DatagramFaultKind.DISORDER:
+            if self.percent or not 0 < self.jitter_ms <= LONGEST_JITTER_MS:
+                raise UsageError(f"{self.kind} needs jitter-ms of 1 to {LONGEST_JITTER_MS}, and no percent")
+        elif self.jitter_ms or not 0 < self.percent < 100:
+            raise UsageError(f"{self.kind} needs percent of 1 to 99, and no jitter-ms: to lose all is a blackhole")
+        require_channel(self.channel)
+        if self.frames and self.frames not in FRAMES:
+            hint = did_you_mean(self.frames, FRAMES)
+            raise UsageError(f"unknown frames {self.frames!r}: use {', '.join(FRAMES)}{hint}")
+
+    @property
+    def means(self) -> Means:
+        """By what the links are broken."""
+        return Means.PROXY
+
+    @property
+    def effect(self) -> DatagramEffect:
+        """What is done to each link."""
+        return DatagramEffect(self.kind, self.percent, self.jitter_ms, self.frames, self.stream_id)
+
+    def require_possible(self, members: int) -> None:
+        """There must be such links, whoever leads."""
+        require_some_leader(
+            members, lambda roster: self._links(self.sources.select(roster), self.targets.select(roster))
+        )
+
+    def aim(self, target: Target, *, tries: bool = True) -> "DatagramInjection":  # noqa: ARG002 - probes only are seen
+        """At the links between the ends as they are selected now.
+
+        Raises `UsageError` where no datagrams are sent, `UnknownOutcome` where probes are hit as it is.
+        """
+        roster = roster_of(target)
+        sources, targets = self.sources.select(roster), self.targets.select(roster)
+        return DatagramInjection(target, self, self._links(sources, targets), statement_of(self, sources, targets))
+
+    def _links(self, sources: Sequence[int], targets: Sequence[int]) -> list[Link]:
+        return links_between(self, sources, targets)
+
+
+def statement_of(fault: DatagramFault, sources: Sequence[int], targets: Sequence[int]) -> str:
+    """What was done to whom, in the language of scenarios."""
+    options = {
+        "percent": fault.percent,
+        "jitter-ms": fault.jitter_ms,
+        "channel": fault.channel,
+        "frames": fault.frames,
+        "stream": fault.stream_id,
+    }
+    words = [fault.kind.value, who_of(sources), "<->" if fault.both_ways else "->", who_of(targets)]
+    return " ".join(words + [f"{name}={value}" for name, value in options.items() if value])
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """Of the probes of one leg: how many there were, did not come, came more than once, and after a later one."""
+
+    probes: int
+    lost: int
+    doubled: int
+    late: int
+
+    def hit(self, kind: DatagramFaultKind) -> int:
+        """How many of them show a fault of that kind."""
+        match kind:
+            case DatagramFaultKind.LOSE:
+                return self.lost
+            case DatagramFaultKind.DUPLICATE:
+                return self.doubled
+            case DatagramFaultKind.DISORDER:
+                return self.late
+
+
+def _seen(probes: int, came: Sequence[int]) -> _Seen:
+    """`came` are the numbers of the probes in the order in which they came."""
+    late, latest = set[int](), -1
+    for number in came:
+        if number < latest:
+            late.add(number)
+        latest = max(latest, number)
+    known = set(came)
+    doubled = {number for number in known if came.count(number) > 1} if len(known) < len(came) else set[int]()
+    return _Seen(probes, probes - len(known), len(doubled), len(late))
+
+
+class DatagramInjection:
+    """A fault of datagrams. Implements `Injection`."""
+
+    is_exclusive = False
+    keeps_down = False
+    component = None
+
+    def __init__(self, target: Target, fault: DatagramFault, links: Sequence[Link], statement: str) -> None:
+        self._target = target
+        self._datagrams = target.datagrams(fault.kind)
+        self._fault = fault
+        self._links = links
+        self.what = fault.kind.value
+        self.where = "links " + ", ".join(map(str, links))
+        self.statement = statement
+        self.member_ids = list(
+            dict.fromkeys(end for link in links for end in (link.source, link.target) if end != CLIENTS)
+        )
+        self._count = max(_PROBES_LEAST, _HITS_EXPECTED * 100 // fault.percent if fault.percent else 0)
+        self._require_unhit(self._look(fault.effect))
+
+    def act(self) -> None:
+        """Impose the effect on every link."""
+        self._datagrams.disturb(self._links, self._fault.effect)
+
+    def prove(self) -> Proof:
+        """As many probes are hit as the fault says, on each leg."""
+        return proof_of(self._look_hit)
+
+    def seen(self) -> None:
+        """What is sent anyway does not say what became of it."""
+
+    def heal(self) -> None:
+        """Take the effect off every link."""
+        self._datagrams.restore(self._links, self._fault.effect)
+
+    def prove_healed(self) -> Proof:
+        """No probe is hit any more."""
+        return proof_of(self._look_healed)
+
+    def seen_healed(self) -> None:
+        """What is sent anyway does not say that."""
+
+    def _look(self, effect: DatagramEffect) -> Mapping[str, _Seen]:
+        """What becomes of probes like the frames of the effect, by leg."""
+        found: dict[str, _Seen] = {}
+        for link in self._links:
+            for leg, came in self._datagrams.volley(link, self._count, effect).items():
+                found[leg] = _seen(self._count, came)
+        return found
+
+    def _look_hit(self) -> str:
+        self._target.let_pass(SETTLES_S)
+        effect = self._fault.effect
+        found = self._look(effect)
+        low, high = self._bounds()
+        for leg, seen in found.items():
+            if not low <= seen.hit(effect.kind) <= high:
+                raise UnknownOutcome(
+                    f"{leg}: expected {low} to {high} of {seen.probes} probes to be hit, got {seen.hit(effect.kind)}"
+                )
+        text = ", ".join(f"{leg} {seen.hit(effect.kind)}" for leg, seen in found.items())
+        if self._fault.frames:
+            other = next(name for name in FRAMES if name != self._fault.frames)
+            self._require_unhit(self._look(replace(effect, frames=other)))
+            text += f"; of frames {other} none"
+        return f"of {self._count} probes each were hit: {text}"
+
+    def _bounds(self) -> tuple[int, int]:
+        """Of how many probes have to be hit; both ways, an answer can be hit like what it answers."""
+        count = self._count
+        if self._fault.kind is DatagramFaultKind.DISORDER:
+            return int(_DISORDER * count), count
+        once = self._fault.percent / 100
+        share = 1 - (1 - once) ** 2 if self._fault.both_ways else once
+        chance = _CHANCE * (count * share * (1 - share)) ** 0.5
+        return max(1, int(count * share - chance)), min(count, int(count * share + chance) + 1)
+
+    def _require_unhit(self, found: Mapping[str, _Seen]) -> None:
+        for leg, seen in found.items():
+            if hit := seen.hit(self._fault.kind):
+                raise UnknownOutcome(f"{leg}: {hit} of {seen.probes} probes were hit without this fault")
+
+    def _look_healed(self) -> str:
+        last = ""
+
+        def is_over() -> bool:
+            nonlocal last
+            try:
+                self._require_unhit(self._look(self._fault.effect))
+            except UnknownOutcome as error:
+                last = str(error)
+                return False
+            return True
+
+        self._target.wait_until(is_over, COMES_BACK_S, f"end of {self._fault.kind}")
+        return f"of {self._count} probes on each leg of {len(self._links)} links none was hit"
