@@ -2,7 +2,7 @@
 
 Datagrams a second of the forwarders' own processor time; round trips of 64 bytes, directly and through one forwarder,
 in turn; and with `--seconds` operations a second of three members of Aeron with forwarders on every link beside
-without, in turn. Prints JSON, medians.
+those of consensus alone and beside none, in turn. Prints JSON, medians.
 """
 
 import argparse
@@ -14,11 +14,13 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Final
 
-from upheaval.execution.links import open_links
+from upheaval.execution.links import open_links, watch_consensus
+from upheaval.runtimes.live import AnyCluster
 from upheaval.runtimes.process import ProcessCluster
 from upheaval.runtimes.process_load import ProcessLoad
 from upheaval.system import ClusterSpec
@@ -109,13 +111,20 @@ def echo(receiver: socket.socket) -> None:
         receiver.sendto(data, sender)
 
 
-def operations(folder: Path, seconds: float, window: int, *, proxied: bool) -> float:
+Opening = Callable[[AnyCluster, int], None]
+OPENINGS: Final[Mapping[str, Opening]] = {
+    "without forwarders": lambda _, __: None,
+    "with those of consensus, which are watched": watch_consensus,
+    "with all forwarders": open_links,
+}
+
+
+def operations(folder: Path, seconds: float, window: int, opening: Opening) -> float:
     """Acknowledged operations a second of three members of Aeron."""
     with ExitStack() as stack:
         cluster = ProcessCluster.create(folder, ClusterSpec(system="aeron"))
         stack.callback(cluster.down)
-        if proxied:
-            open_links(cluster, 1)
+        opening(cluster, 1)
         cluster.up(timeout_s=120)
         load = stack.enter_context(ProcessLoad(cluster, WorkloadSettings(slots=window, sessions=4)))
         load.wait_until_acknowledged(window, 60)
@@ -145,7 +154,7 @@ def main() -> int:
     options = parser.parse_args()
     rates: dict[str, list[float]] = {}
     trips: dict[str, list[float]] = {"directly": [], "through a forwarder": []}
-    served: dict[str, list[float]] = {"without forwarders": [], "with forwarders": []}
+    served: dict[str, list[float]] = {name: [] for name in OPENINGS}
     with ProxyServer() as server:
         bench = Bench(server)
         for _ in range(options.rounds):
@@ -164,10 +173,10 @@ def main() -> int:
         bench.receiver.close()
     with tempfile.TemporaryDirectory(prefix="upheaval-bench-", dir="/var/tmp") as place:
         for number in range(options.rounds if options.seconds else 0):
-            for proxied, (name, found) in enumerate(served.items()):
-                folder = Path(place) / f"{proxied}-{number}"
-                found.append(operations(folder, options.seconds, options.window, proxied=bool(proxied)))
-                print(f"{name}: {found[-1]:.0f} operations a second", file=sys.stderr)
+            for which, (name, opening) in enumerate(OPENINGS.items()):
+                folder = Path(place) / f"{which}-{number}"
+                served[name].append(operations(folder, options.seconds, options.window, opening))
+                print(f"{name}: {served[name][-1]:.0f} operations a second", file=sys.stderr)
     result = {
         "datagrams_per_cpu_second": {name: round(statistics.median(found)) for name, found in rates.items()},
         "round_trip_us": {name: round(statistics.median(found), 1) for name, found in trips.items()},

@@ -206,12 +206,13 @@ class DatagramInjection:
                 raise UnknownOutcome(
                     f"{leg}: expected {low} to {high} of {seen.probes} probes to be hit, got {seen.hit(effect.kind)}"
                 )
-        text = ", ".join(f"{leg} {seen.hit(effect.kind)}" for leg, seen in found.items())
+        hits = [seen.hit(effect.kind) for seen in found.values()]
+        text = f"of {self._count} probes on each of {len(found)} legs {min(hits)} to {max(hits)} were hit"
         if self._fault.frames:
             other = next(name for name in FRAMES if name != self._fault.frames)
             self._require_unhit(self._look(replace(effect, frames=other)))
             text += f"; of frames {other} none"
-        return f"of {self._count} probes each were hit: {text}"
+        return text
 
     def _bounds(self) -> tuple[int, int]:
         """Of how many probes have to be hit; both ways, an answer can be hit like what it answers."""
@@ -241,4 +242,4 @@ class DatagramInjection:
             return True
 
         self._target.wait_until(is_over, COMES_BACK_S, f"end of {self._fault.kind}")
-        return f"of {self._count} probes on each leg of {len(self._links)} links none was hit"
+        return f"of {self._count} probes on each leg none was hit"

@@ -12,7 +12,7 @@ import struct
 import time
 from collections.abc import Callable
 from random import Random
-from typing import Final
+from typing import Final, Protocol
 
 from upheaval_chaos.any_proxy import AnyProxy, Traffic
 from upheaval_chaos.toxics import DATAGRAM_TYPES, DOWNSTREAM, STREAMS, UPSTREAM, Toxic, ToxicError
@@ -40,6 +40,16 @@ Address = tuple[str, int]
 Send = Callable[[bytes], object]
 
 
+class Watch(Protocol):
+    """Sees what passes a proxy on its way to the upstream; called in the thread of the proxies, it must not wait."""
+
+    def on_received(self, datagram: bytes) -> None:
+        """It has come in, whatever is done to it."""
+
+    def on_sent(self, datagram: bytes) -> None:
+        """It has gone out."""
+
+
 def probe(number: int, frame_type: int = TYPE_DATA, stream_id: int = 0) -> bytes:
     """A datagram for the proxy alone; its number is where frames have a session's id."""
     return _PROBE.pack(_PROBE.size, _PROBE_VERSION, 0, frame_type, number, stream_id, stream_id)
@@ -50,9 +60,10 @@ class DatagramProxy(AnyProxy):
 
     types = DATAGRAM_TYPES
 
-    def __init__(self, name: str, listen: str, upstream: str, random: Random) -> None:
+    def __init__(self, name: str, listen: str, upstream: str, random: Random, watch: Watch | None = None) -> None:
         super().__init__(name, listen, upstream, random)
-        self.ways = {stream: _Way(self.traffic[stream], random) for stream in STREAMS}
+        watches = {UPSTREAM: watch}
+        self.ways = {stream: _Way(self.traffic[stream], random, watches.get(stream)) for stream in STREAMS}
         self._socket: socket.socket | None = None
         self._flows: dict[Address, _Flow] = {}
 
@@ -156,8 +167,9 @@ class _Flow:
 class _Way:
     """One direction: its toxics, and the datagrams that wait because of them."""
 
-    def __init__(self, traffic: Traffic, random: Random) -> None:
+    def __init__(self, traffic: Traffic, random: Random, watch: Watch | None) -> None:
         self.toxics: list[Toxic] = []
+        self._watch = watch
         self._traffic = traffic
         self._random = random
         self._waiting: list[tuple[float, int, bytes, Send]] = []
@@ -172,6 +184,8 @@ class _Way:
     def take(self, data: bytes, send: Send) -> None:
         self._traffic.received += len(data)
         self._traffic.datagrams_received += 1
+        if self._watch is not None:
+            self._watch.on_received(data)
         if not self.toxics:
             self._pass_on(data, send)
             return
@@ -232,6 +246,8 @@ class _Way:
             return
         self._traffic.sent += len(data)
         self._traffic.datagrams_sent += 1
+        if self._watch is not None:
+            self._watch.on_sent(data)
 
 
 def _is_about(toxic: Toxic, data: bytes) -> bool:

@@ -12,7 +12,7 @@ from random import Random
 from typing import Final
 
 from upheaval_chaos.any_proxy import AnyProxy
-from upheaval_chaos.datagram_proxy import DatagramProxy
+from upheaval_chaos.datagram_proxy import DatagramProxy, Watch
 from upheaval_chaos.proxy import Proxy
 from upheaval_chaos.toxics import STREAMS, ToxicError, toxic_from_fields
 
@@ -21,10 +21,16 @@ VERSION: Final = "2.12.0"
 _BODY_MAX: Final = 1 << 20
 _HEADERS_MAX: Final = 100
 _REQUEST_TIMEOUT_S: Final = 10.0
-_KINDS: Final[Mapping[str, Callable[[str, str, str, Random], AnyProxy]]] = {"tcp": Proxy, "udp": DatagramProxy}
+_KINDS: Final = ("tcp", "udp")
 _COUNTED: Final = [(what, unit) for unit in ("bytes", "datagrams") for what in ("received", "sent")]
 
 Reply = tuple[HTTPStatus, object]
+WatchOf = Callable[[str], Watch | None]
+"""By the name of a proxy of datagrams, who looks at it."""
+
+
+def nobody(_: str) -> None:
+    """No proxy is looked at."""
 
 
 class _Refused(Exception):
@@ -38,9 +44,10 @@ class _Refused(Exception):
 class ProxyApi:
     """All proxies, and the requests that make, change and end them."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, watch_of: WatchOf = nobody) -> None:
         self.proxies: dict[str, AnyProxy] = {}
         self._random = random
+        self._watch_of = watch_of
 
     async def serve(self, host: str) -> asyncio.Server:
         """Answer requests on a free port of `host`. Raises `OSError` when that cannot be bound."""
@@ -139,10 +146,15 @@ class ProxyApi:
         if name in self.proxies:
             raise _Refused(HTTPStatus.CONFLICT, f"proxy {name!r} already exists")
         listen = fields.get("listen") or "127.0.0.1:0"
-        make = _KINDS.get(str(fields.get("protocol") or "tcp"))
-        if make is None:
-            raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {fields['protocol']!r}: use {', '.join(_KINDS)}")
-        proxy = make(name, _address(listen), _address(upstream), self._random)
+        kind = str(fields.get("protocol") or "tcp")
+        if kind not in _KINDS:
+            raise _Refused(HTTPStatus.BAD_REQUEST, f"unknown protocol {kind!r}: use {', '.join(_KINDS)}")
+        proxy: AnyProxy
+        if kind == "tcp":
+            proxy = Proxy(name, _address(listen), _address(upstream), self._random)
+        else:
+            watch = self._watch_of(name)
+            proxy = DatagramProxy(name, _address(listen), _address(upstream), self._random, watch)
         if fields.get("enabled", True):
             await _enable(proxy)
         self.proxies[name] = proxy

@@ -2,12 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import Mapping
 from random import Random
 from types import TracebackType
 from typing import Final
 
+from upheaval_chaos.any_proxy import AnyProxy
 from upheaval_chaos.errors import EnvironmentFault
-from upheaval_chaos.proxy_api import ProxyApi
+from upheaval_chaos.proxy_api import ProxyApi, WatchOf, nobody
 
 HOST: Final = "127.0.0.1"
 
@@ -15,14 +17,19 @@ HOST: Final = "127.0.0.1"
 class ProxyServer:
     """Use in a `with` statement. When it is over, every proxy and every connection is gone."""
 
-    def __init__(self, seed: int = 0) -> None:
+    def __init__(self, seed: int = 0, watch_of: WatchOf = nobody) -> None:
         self.address = ""
-        self._api = ProxyApi(Random(f"proxy/{seed}"))
+        self._api = ProxyApi(Random(f"proxy/{seed}"), watch_of)
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
         self._ready = threading.Event()
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="proxies", daemon=True)
+
+    @property
+    def proxies(self) -> Mapping[str, AnyProxy]:
+        """By name, with what each has carried: to be read when all has stopped."""
+        return self._api.proxies
 
     def __enter__(self) -> "ProxyServer":
         self.start()

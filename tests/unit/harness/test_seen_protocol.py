@@ -1,0 +1,62 @@
+"""Votes and commit positions of members that trace no messages, from what forwarders saw of a good run."""
+
+from pathlib import Path
+
+import pytest
+
+from support.bad_runs import copy_of_good_run
+from support.bad_runs.protocol import KILLED, RESTARTED, Line, first, having
+from support.bad_runs.seen import seen_by_forwarders
+from upheaval.checkers.promises import Promise
+from upheaval.checkers.protocol import check_protocol
+from upheaval.checkers.verdict import Verdict
+from upheaval.records import RunFolder
+from upheaval.report.elections import Outcome, elections_of
+
+
+@pytest.mark.parametrize("scenario", [KILLED, RESTARTED, "all-killed-and-restarted"])
+def test_a_good_run_is_valid(scenario: str, tmp_path: Path) -> None:
+    copy_of_good_run(scenario, tmp_path)
+    seen_by_forwarders(tmp_path)
+    run = RunFolder(tmp_path)
+    votes, commits = check_protocol(run, run.read_manifest())
+    assert (votes.promise, votes.verdict) == (Promise.VOTES_KEPT, Verdict.VALID), votes
+    assert (commits.promise, commits.verdict) == (Promise.COMMITS_KEPT, Verdict.VALID), commits
+    assert "not checked" in votes.detail
+    assert "not checked" in commits.detail
+
+
+def test_a_leader_that_has_not_opened_its_term_names_that_of_its_log(tmp_path: Path) -> None:
+    """So does Aeron 1.49.3; the first leader has none."""
+
+    def change(lines: list[Line]) -> None:
+        for term in (0, 1):
+            announced = first(lines, event="send", message="NewLeadershipTerm", leadership_term_id=term)
+            base = lines[announced]["term_base_log_position"]
+            for at in having(lines, event="send", message="CommitPosition", leadership_term_id=term):
+                if lines[at]["log_position"] <= base:
+                    lines[at]["leadership_term_id"] -= 1
+
+    copy_of_good_run(KILLED, tmp_path)
+    seen_by_forwarders(tmp_path, change)
+    run = RunFolder(tmp_path)
+    assert '"CommitPosition","leadership_term_id":-1' in run.consensus_file.read_text()
+    found = check_protocol(run, run.read_manifest())
+    assert [each.verdict for each in found] == [Verdict.VALID] * 2, found
+
+
+def test_without_forwarders_nothing_is_checked(tmp_path: Path) -> None:
+    copy_of_good_run(KILLED, tmp_path)
+    seen_by_forwarders(tmp_path)
+    run = RunFolder(tmp_path)
+    run.consensus_file.unlink()
+    assert check_protocol(run, run.read_manifest()) == []
+
+
+def test_elections_are_those_that_members_would_have_traced(tmp_path: Path) -> None:
+    copy_of_good_run(KILLED, tmp_path)
+    traced = [(each.term_id, each.candidate_id, each.voters) for each in elections_of(RunFolder(tmp_path))]
+    seen_by_forwarders(tmp_path)
+    found = elections_of(RunFolder(tmp_path))
+    assert [(each.term_id, each.candidate_id, each.voters) for each in found] == traced
+    assert Outcome.LEADS in {each.outcome for each in found}
