@@ -30,7 +30,7 @@ def compiled(folder: Path) -> Path:
     return folder
 
 
-def tests_of(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
+def run_in(folder: Path, *options: str) -> "subprocess.CompletedProcess[str]":
     return pytest_in(folder, Path(sys.executable), *options, timeout_s=TIMEOUT_S)
 
 
@@ -48,7 +48,7 @@ def changed(folder: Path, name: str, right: str, wrong: str) -> None:
 def test_the_example_is_built_by_maven_and_its_tests_pass(tests: tuple[str, ...], passed: int, tmp_path: Path) -> None:
     folder = copy_of(EXAMPLE, tmp_path / EXAMPLE)
     subprocess.run(["mvn", "-B", "-q", "package"], cwd=folder, check=True)
-    done = tests_of(folder, "--junit-xml", "report.xml", *tests)
+    done = run_in(folder, "--junit-xml", "report.xml", *tests)
     assert done.returncode == 0, done.stdout + done.stderr
     assert len(ET.parse(folder / "report.xml").findall(".//testcase")) == passed
     assert not (folder / "runs").exists()
@@ -79,7 +79,7 @@ def test_a_service_that_is_wrong_breaks_a_promise(
     folder = copy_of(EXAMPLE, tmp_path / EXAMPLE)
     changed(folder, name, right, wrong)
     compiled(folder)
-    done = tests_of(folder, "--members", str(members), "-o", f"upheaval_service={CLASSES}:{SERVICE}", RESTART)
+    done = run_in(folder, "--members", str(members), "-o", f"upheaval_service={CLASSES}:{SERVICE}", RESTART)
     assert done.returncode == 1, done.stdout + done.stderr
     (run,) = (folder / "runs").iterdir()
     broken = [finding.promise for finding in verify_run(run).findings if finding.verdict is Verdict.INVALID]
